@@ -1,0 +1,167 @@
+//! The limits of every request, checked in one place so that every backend refuses the same things with the same
+//! words, before anything is sent.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::{
+    Acquire, Claim, Due, Error, Listing, MAX_LINES, MAX_UNITS_PER_LINE, NewTask, OnDuplicate, Page, Reserve,
+    Result, Retry, SaleSpec, Selection, StockChange, UnitChoice,
+};
+
+/// The longest label of an owner or a worker, in bytes.
+const LABEL_MAX: usize = 200;
+/// The longest page of a listing.
+const PAGE_MAX: u32 = 10_000;
+
+/// Refuses a number outside its range.
+pub fn check_range(what: &str, n: u64, min: u64, max: u64) -> Result<()> {
+    if (min..=max).contains(&n) {
+        return Ok(());
+    }
+    Err(Error::invalid(what, format_args!("is {n}; it must be {min} to {max}")))
+}
+
+/// Refuses an empty batch and one of more than 1,000.
+pub fn check_batch(n: usize) -> Result<()> {
+    check_range("the size of the batch", n as u64, 1, Claim::BATCH_MAX as u64)
+}
+
+fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
+    if duration <= max {
+        return Ok(());
+    }
+    Err(Error::invalid(what, format_args!("is {duration:?}; it must be at most {max:?}")))
+}
+
+fn check_label(what: &str, text: &str) -> Result<()> {
+    if text.len() > LABEL_MAX {
+        return Err(Error::invalid(
+            what,
+            format_args!("has {} bytes; at most {LABEL_MAX} are allowed", text.len()),
+        ));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(Error::invalid(what, format_args!("contains the control character {c:?}"))),
+        None => Ok(()),
+    }
+}
+
+impl Acquire {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_duration("the wait", self.wait, Self::WAIT_MAX)?;
+        check_label("the owner's label", &self.owner.label)?;
+        check_label("the owner's host", &self.owner.host)
+    }
+}
+
+impl NewTask {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        if let Due::After(delay) = self.due {
+            check_duration("the delay", delay, Self::DELAY_MAX)?;
+        }
+        if let OnDuplicate::Debounce { max_wait } = self.on_duplicate {
+            check_duration("the debounce's max_wait", max_wait, Self::DELAY_MAX)?;
+        }
+        check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+    }
+}
+
+impl Claim {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_batch(self.n as usize)?;
+        check_label("the worker's name", &self.worker)
+    }
+}
+
+impl Retry {
+    /// The longest error text that is kept, in bytes.
+    pub const ERROR_MAX: usize = 2_000;
+
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_duration("the delay", self.delay, NewTask::DELAY_MAX)
+    }
+
+    /// The error text, cut at a character to what is kept.
+    pub fn error_cut(&self) -> &str {
+        let mut end = self.error.len().min(Self::ERROR_MAX);
+        while !self.error.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.error[..end]
+    }
+}
+
+impl Selection {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Ids(ids) => check_batch(ids.len()),
+            Self::All => Ok(()),
+        }
+    }
+}
+
+impl Page {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
+    }
+}
+
+impl Listing {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
+    }
+}
+
+impl SaleSpec {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the number of SKUs", self.skus.len() as u64, 1, Self::SKUS_MAX as u64)?;
+        let mut seen = BTreeSet::new();
+        for sku in &self.skus {
+            check_range("the stock", sku.units.into(), 1, Self::UNITS_MAX.into())?;
+            check_range("the limit per buyer", sku.per_buyer.into(), 1, Self::PER_BUYER_MAX.into())?;
+            if !seen.insert(&sku.sku) {
+                return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
+            }
+        }
+        match (self.opens_at, self.closes_at) {
+            (Some(opens), Some(closes)) if closes <= opens => {
+                Err(Error::invalid("the closing time", "must be after the opening time"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Reserve {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the number of lines", self.lines.len() as u64, 1, MAX_LINES as u64)?;
+        for (at, line) in self.lines.iter().enumerate() {
+            check_range("the quantity", line.quantity.into(), 1, MAX_UNITS_PER_LINE.into())?;
+            if self.lines[..at].iter().any(|other| other.sku == line.sku) {
+                return Err(Error::invalid("the SKU", format_args!("`{}` is in two lines", line.sku)));
+            }
+            if self.choice == UnitChoice::SameNumber && line.quantity != 1 {
+                return Err(Error::invalid("the quantity", "must be 1 when all lines want the same number"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StockChange {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        let (Self::Add(n) | Self::Withdraw(n)) = self;
+        check_range("the number of units", (*n).into(), 1, SaleSpec::UNITS_MAX.into())
+    }
+}

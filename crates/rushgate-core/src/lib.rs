@@ -1,0 +1,45 @@
+//! Words and contract of Rushgate: what a lock, a queue and a sale are, and what a store must do for them.
+//!
+//! This crate is pure. It performs no I/O, starts no runtime and reads no clock; it only says, in types, what the
+//! other crates mean when they talk to each other. Applications use the `rushgate` crate; whoever writes a backend
+//! implements [`Store`] and proves it with the contract suite of `rushgate-testkit`.
+//!
+//! A held lock, an empty queue and a sold-out sale are answers (enums). An [`Error`] means "the store could not
+//! tell", and [`Error::may_have_happened`] says whether the step may have been carried out all the same.
+
+mod audit;
+mod check;
+mod error;
+mod ids;
+mod lock;
+mod name;
+mod queue;
+mod sale;
+mod store;
+mod time;
+
+pub use audit::{
+    Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
+};
+pub use check::{check_batch, check_range};
+pub use error::{Error, Result};
+pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
+pub use lock::{
+    Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, LockStore, Notice, Owner,
+    Queued, Released, WaiterState,
+};
+pub use name::{
+    BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, QueueName, SaleId, Sku, TaskId,
+};
+pub use queue::{
+    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, GivenBack, Listing, NewTask,
+    OnDuplicate, Payload, Priority, QueueLimits, QueueStats, QueueStore, Retried, Retry, Revived, Selection,
+    Task, TaskExtended, TaskInfo, TaskState, Ticket,
+};
+pub use sale::{
+    Created, Decision, Event, EventKind, Hold, HoldState, Line, MAX_LINES, MAX_UNITS_PER_LINE, OrderIntent,
+    OrderTask, Reserve, Reserved, SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState,
+    StockChange, StockChanged, UnitChoice, UnitNumber, Verdict,
+};
+pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
+pub use time::{HoldTime, Lease, Timestamp};

@@ -1,0 +1,523 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Answer, BuyerId, HoldTime, Op, Page, QueueName, ReservationId, SaleId, SaleSecret, Sku, Timestamp,
+};
+
+/// The sales of a store: units numbered 1..N per SKU, reserved by buyers.
+///
+/// A reservation takes its **numbered** units, counts them against the buyer's limit, appends an event and puts its
+/// order into the orders' queue in one step, so nothing can come between the stock and the order. A unit has exactly
+/// one place at any moment: free, held, confirmed or withdrawn.
+///
+/// ```text
+///                    ┌─ confirm ─► confirming ─┐            ┌─► confirmed
+/// reserve ─► held ───┼─ cancel ──► cancelling ─┼─ settle ───┼─► cancelled   (units free again)
+///                    └─ deadline ► expiring ───┘            ├─► expired     (units free again)
+///                                                           └─► rejected    (the ledger refused)
+/// ```
+/// The store's row decides, in one step, which of confirm, cancel and the deadline comes first. With a ledger behind
+/// the sale the middle states wait until it has committed ([`settle`](Self::settle)); without one the step from
+/// `held` leads straight to the end.
+pub trait SaleStore: Send + Sync {
+    /// Makes a sale, not yet open. The same call again is answered the same way.
+    fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
+
+    /// Opens the sale, from its `opens_at` if it has one. Opening an open sale changes nothing; an ended one stays
+    /// ended. Gives the status that it has then.
+    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
+
+    /// Ends the sale for good: no more reservations. Holds can still be confirmed, cancelled and expire. Gives the
+    /// status that it has then.
+    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
+
+    /// Asks for units.
+    ///
+    /// Checks in this order: replay, open, limit of the buyer, stock of every line; then takes all or nothing. If a
+    /// line is short, holds whose deadline has passed are ended first (up to [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by
+    /// deadline), as [`expire`](Self::expire) does.
+    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved>;
+
+    /// Confirms a hold: it is paid for. A hold whose deadline has passed is ended instead, and refused.
+    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
+
+    /// Cancels a hold: the buyer does not want it. A hold whose deadline has passed is ended as expired.
+    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
+
+    /// Ends up to `n` holds whose deadline has passed, by deadline, and says how many (1 to 1,000).
+    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32>;
+
+    /// Tells what the ledger has committed, in the order given. Only a reservation in the matching middle state
+    /// moves, so telling it twice changes nothing.
+    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>>;
+
+    /// Adds units (numbered on from the last) or withdraws free ones for good, all or nothing.
+    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
+
+    /// The sale as it stands.
+    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState>;
+
+    /// Sales by id.
+    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>>;
+
+    /// One reservation.
+    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>>;
+
+    /// Events with a number greater than `after`, in order, at most `limit` (1 to 10,000).
+    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>>;
+
+    /// Everything the store knows of the sale, read in one snapshot, for the audit.
+    fn books(&self, sale: &SaleId) -> Answer<'_, crate::Books>;
+}
+
+/// The number of a unit of one SKU: 1..N.
+pub type UnitNumber = u32;
+
+/// Units per line at most.
+pub const MAX_UNITS_PER_LINE: u32 = 1_000;
+/// Lines per reservation at most.
+pub const MAX_LINES: usize = 32;
+
+/// A sale to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleSpec {
+    /// Its id.
+    pub id: SaleId,
+    /// What it sells: 1 to 1,000 SKUs, each once.
+    pub skus: Vec<SkuSpec>,
+    /// How long a reservation holds its units.
+    pub hold: HoldTime,
+    /// Not before this moment, even if opened.
+    pub opens_at: Option<Timestamp>,
+    /// Not from this moment on.
+    pub closes_at: Option<Timestamp>,
+    /// The queue that gets an [`OrderTask`] in the step of each reservation and of each decision, if a ledger has the
+    /// last word. Its limits do not apply to these tasks: an accepted reservation never lacks its order.
+    pub orders: Option<QueueName>,
+    /// Made at random; see [`ReservationId::derive`].
+    pub secret: SaleSecret,
+}
+
+impl SaleSpec {
+    /// Units per SKU at most.
+    pub const UNITS_MAX: u32 = 10_000_000;
+    /// SKUs per sale at most.
+    pub const SKUS_MAX: usize = 1_000;
+    /// The largest limit per buyer.
+    pub const PER_BUYER_MAX: u32 = 10_000;
+    /// Holds that one reservation ends on its way at most.
+    pub const SWEEP_MAX: u32 = 100;
+}
+
+/// One SKU of a sale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkuSpec {
+    /// Its name.
+    pub sku: Sku,
+    /// How many units it begins with: 1 to 10,000,000.
+    pub units: u32,
+    /// How many of them one buyer may have at a time, held or confirmed: 1 to 10,000.
+    pub per_buyer: u32,
+}
+
+/// The answer to [`SaleStore::create`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Created {
+    /// It is there, not yet open.
+    Created,
+    /// Another sale has this id. Nothing was changed.
+    Exists,
+}
+
+/// Whether a sale sells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaleStatus {
+    /// Made, not opened.
+    Created,
+    /// Opened. (`opens_at` and `closes_at` may still keep buyers out.)
+    Open,
+    /// Over.
+    Ended,
+}
+
+/// One line of a cart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Line {
+    /// Of what.
+    pub sku: Sku,
+    /// How many: 1 to 1,000.
+    pub quantity: u32,
+}
+
+/// Which numbers will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnitChoice {
+    /// Any: given-back numbers first, lowest first.
+    #[default]
+    Any,
+    /// The same number in every line, the lowest that is free in all: one seat over several segments of a journey.
+    /// Every line must ask for one unit.
+    SameNumber,
+}
+
+/// A wish for units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Which sale.
+    pub sale: SaleId,
+    /// The reservation, derived from buyer and idempotency key.
+    pub id: ReservationId,
+    /// Who buys.
+    pub buyer: BuyerId,
+    /// What: 1 to 32 lines, each SKU once.
+    pub lines: Vec<Line>,
+    /// Which numbers.
+    pub choice: UnitChoice,
+}
+
+/// The answer to [`SaleStore::reserve`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Reserved {
+    /// The units are the buyer's until the deadline.
+    Reserved(Hold),
+    /// The same key was sent before: the reservation that it made, as it stands now.
+    Replayed(Hold),
+    /// The same key was sent before with other lines. Nothing was changed.
+    KeyReused,
+    /// Too little is left and nothing is held that could come back.
+    SoldOut {
+        /// The first line that is short.
+        sku: Sku,
+        /// What is free of it.
+        free: u32,
+    },
+    /// Too little is free, but units are held and may come back.
+    AllHeld {
+        /// The first line that is short.
+        sku: Sku,
+        /// What is free of it.
+        free: u32,
+        /// The earliest deadline of a hold, if one is not decided yet.
+        next_give_back: Option<Timestamp>,
+    },
+    /// The buyer would have more than allowed.
+    LimitReached {
+        /// The first line over the limit.
+        sku: Sku,
+        /// What is allowed.
+        limit: u32,
+        /// What the buyer has.
+        has: u32,
+    },
+    /// Not opened yet.
+    NotOpen {
+        /// When it opens, if that is known.
+        opens_at: Option<Timestamp>,
+    },
+    /// Over.
+    Ended,
+}
+
+/// A reservation as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Its id.
+    pub id: ReservationId,
+    /// Whose it is.
+    pub buyer: BuyerId,
+    /// Its units, in the order of the lines and by number within one.
+    pub units: Vec<(Sku, UnitNumber)>,
+    /// Where it stands.
+    pub state: HoldState,
+    /// Until when it may be confirmed.
+    pub deadline: Timestamp,
+    /// The number of the event that made it.
+    pub seq: u64,
+    /// The sale's generation in which it was made.
+    pub generation: u32,
+}
+
+/// Where a reservation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldState {
+    /// The buyer may confirm or cancel.
+    Held,
+    /// Paid for; the ledger has not committed yet.
+    Confirming,
+    /// Called off; the ledger has not committed yet.
+    Cancelling,
+    /// Run out; the ledger has not committed yet.
+    Expiring,
+    /// Sold.
+    Confirmed,
+    /// Called off; the units were given back.
+    Cancelled,
+    /// Run out; the units were given back.
+    Expired,
+    /// Refused by the ledger.
+    Rejected,
+}
+
+impl HoldState {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Held,
+        Self::Confirming,
+        Self::Cancelling,
+        Self::Expiring,
+        Self::Confirmed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Rejected,
+    ];
+
+    /// True if the units are taken but not sold: held, or waiting for the ledger.
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::Confirming | Self::Cancelling | Self::Expiring)
+    }
+
+    /// True if the reservation has its units: held or confirmed.
+    pub const fn is_live(self) -> bool {
+        self.is_held() || matches!(self, Self::Confirmed)
+    }
+
+    /// True if nothing moves it any more.
+    pub const fn is_final(self) -> bool {
+        !self.is_held()
+    }
+}
+
+/// The answer to a confirmation or a cancellation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Decision {
+    /// It is final, now or since an earlier call.
+    Done(Hold),
+    /// It is decided; the ledger has still to commit.
+    Pending(Hold),
+    /// It was decided otherwise before: the hold's state says how. A payment for it must be given back.
+    Refused(Hold),
+    /// There is no such reservation.
+    Unknown,
+}
+
+/// What the ledger committed for a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Sold.
+    Confirmed,
+    /// Called off: the units may be sold again.
+    Cancelled,
+    /// Run out: the units may be sold again.
+    Expired,
+    /// The ledger refused the order.
+    Rejected {
+        /// The ledger knows the units as somebody else's: withdraw them. Otherwise they may be sold again.
+        units_taken: bool,
+    },
+}
+
+/// The answer to one verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// The reservation moved.
+    Settled,
+    /// It does not wait for this verdict: settled before, or decided otherwise. Nothing was changed.
+    Unchanged(HoldState),
+    /// There is no such reservation.
+    Unknown,
+}
+
+/// A change of the stock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StockChange {
+    /// So many more: 1 to 10,000,000, and no more than that in all.
+    Add(u32),
+    /// So many fewer, from those that are free: 1 to 10,000,000.
+    Withdraw(u32),
+}
+
+/// The answer to [`SaleStore::stock`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum StockChanged {
+    /// The stock as it is now.
+    Changed(SkuState),
+    /// Fewer are free than were to be withdrawn. Nothing was changed.
+    NotEnough {
+        /// What is free.
+        free: u32,
+    },
+}
+
+/// A sale as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleState {
+    /// How it was made; the `units` of its SKUs are what it began with.
+    pub spec: SaleSpec,
+    /// Whether it sells.
+    pub status: SaleStatus,
+    /// How often its stock was rebuilt from the ledger, plus one.
+    pub generation: u32,
+    /// The number of its latest event.
+    pub seq: u64,
+    /// Its stock, in the order of the spec.
+    pub skus: Vec<SkuState>,
+    /// The earliest deadline of an undecided hold.
+    pub next_give_back: Option<Timestamp>,
+    /// The store's clock when this was read.
+    pub now: Timestamp,
+}
+
+/// The stock of one SKU: `total = free + held + confirmed + withdrawn`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkuState {
+    /// Which.
+    pub sku: Sku,
+    /// Units ever offered.
+    pub total: u32,
+    /// Units that anybody may reserve.
+    pub free: u32,
+    /// Units reserved and not confirmed.
+    pub held: u32,
+    /// Units sold.
+    pub confirmed: u32,
+    /// Units taken out of the sale.
+    pub withdrawn: u32,
+    /// What one buyer may have.
+    pub per_buyer: u32,
+}
+
+/// Something that happened in a sale. Events are numbered without gaps, in the order in which they happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// 1, 2, 3, …
+    pub seq: u64,
+    /// When, on the store's clock.
+    pub at: Timestamp,
+    /// What.
+    pub kind: EventKind,
+    /// Whose reservation, if one.
+    pub reservation: Option<ReservationId>,
+    /// Which units it took, gave back, added or withdrew.
+    pub units: Vec<(Sku, UnitNumber)>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// Units became held.
+    Reserved,
+    /// A hold was paid for; the ledger is to commit.
+    Confirming,
+    /// A hold was called off; the ledger is to commit.
+    Cancelling,
+    /// A hold ran out; the ledger is to commit.
+    Expiring,
+    /// Held units were sold.
+    Confirmed,
+    /// Held units were given back by the buyer.
+    Cancelled,
+    /// Held units were given back by the deadline.
+    Expired,
+    /// The ledger refused; the units were given back.
+    Rejected,
+    /// The ledger refused because the units are somebody else's; they were withdrawn.
+    Quarantined,
+    /// Units were added: the first and the last of the new numbers.
+    StockAdded,
+    /// Free units were withdrawn.
+    StockWithdrawn,
+    /// The sale was opened.
+    Opened,
+    /// The sale was ended.
+    Ended,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Reserved,
+        Self::Confirming,
+        Self::Cancelling,
+        Self::Expiring,
+        Self::Confirmed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Rejected,
+        Self::Quarantined,
+        Self::StockAdded,
+        Self::StockWithdrawn,
+        Self::Opened,
+        Self::Ended,
+    ];
+}
+
+/// What the orders' queue carries, as JSON. The task's id is the reservation's, or `stock:SKU`; a later decision
+/// replaces an earlier one that was not carried out yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "order")]
+pub enum OrderTask {
+    /// Record the reservation and what was decided.
+    Reservation {
+        /// Of which sale.
+        sale: SaleId,
+        /// The sale's generation.
+        generation: u32,
+        /// The number of the event that made the reservation: unique in sale and generation.
+        seq: u64,
+        /// The reservation.
+        id: ReservationId,
+        /// Whose.
+        buyer: BuyerId,
+        /// Its units.
+        units: Vec<(Sku, UnitNumber)>,
+        /// What was decided.
+        intent: OrderIntent,
+    },
+    /// Record the stock as it is now.
+    Stock {
+        /// Of which sale.
+        sale: SaleId,
+        /// Of which SKU.
+        sku: Sku,
+        /// Units ever offered.
+        total: u32,
+        /// Those taken out of the sale.
+        withdrawn: Vec<UnitNumber>,
+        /// What one buyer may have.
+        per_buyer: u32,
+    },
+}
+
+/// What is to become of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderIntent {
+    /// The units are held for the buyer.
+    Hold,
+    /// The buyer paid.
+    Confirm,
+    /// The buyer called it off.
+    Cancel,
+    /// The deadline passed.
+    Expire,
+}
+
+impl Hold {
+    /// How long it may still be confirmed at `now` on the store's clock.
+    pub fn time_left(&self, now: Timestamp) -> Duration {
+        self.deadline.since(now)
+    }
+}

@@ -1,0 +1,78 @@
+use std::future::Future;
+use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{LockStore, QueueStore, Result, SaleStore};
+
+/// What every store method gives back: a future of a [`Result`].
+///
+/// One method is one atomic step: one script, one transaction, one round trip. The step is sent when the method is
+/// **called**, not when the future is first polled. Dropping the future does not undo the step; whoever drops it
+/// asks or undoes by the token that the call carried.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A place in which locks, queues and sales live together.
+pub trait Store: LockStore + QueueStore + SaleStore {
+    /// What this store is and what it promises.
+    fn info(&self) -> StoreInfo;
+
+    /// What has been asked of the store by this client since it was opened.
+    fn calls(&self) -> StoreCalls;
+
+    /// Waits until the steps that were sent before this call are carried out, then lets go of the store. Later
+    /// calls fail with [`is_unavailable`](crate::Error::is_unavailable).
+    fn close(&self) -> Answer<'_, ()>;
+}
+
+/// What a store is and what it promises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreInfo {
+    /// The URL, without secrets.
+    pub url: String,
+    /// The software and its version, such as `SQLite 3.54.1`.
+    pub server: String,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+}
+
+/// What an acknowledged write survives: the durability class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Durability {
+    /// Nothing is promised: the data live in the memory of one process.
+    D0,
+    /// The death of a process, not a power cut.
+    D1,
+    /// A power cut on one machine.
+    D2,
+    /// The loss of one machine, if the replica that takes over had acknowledged the write.
+    D3,
+    /// Whatever the ledger's database survives.
+    D4,
+}
+
+/// Work that one client has given its store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreCalls {
+    /// Trait methods called.
+    pub calls: u64,
+    /// Write transactions committed. Calls that waited at the same moment share one.
+    pub transactions: u64,
+    /// Statements (or commands) carried out, inside and outside those transactions.
+    pub statements: u64,
+}
+
+/// Which part of a long list is wanted: at most `limit` entries whose name comes after `after`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// Only names greater than this one. Empty for the beginning.
+    pub after: String,
+    /// At most so many, 1 to 10,000.
+    pub limit: u32,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { after: String::new(), limit: 1_000 }
+    }
+}

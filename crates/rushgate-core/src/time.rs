@@ -1,0 +1,119 @@
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// A moment on the store's clock, in whole microseconds since the Unix epoch.
+///
+/// Only the store makes timestamps. A client may pass one back, or ask for "so long from now" with a [`Duration`],
+/// but never decides anything by its own wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The moment `micros` microseconds after the epoch.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this moment is; zero if it is not after.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+macro_rules! bounded {
+    ($($(#[$doc:meta])* $name:ident = $field:literal, $min:expr, $max:expr, $range:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "Duration", into = "Duration")]
+        pub struct $name(Duration);
+
+        impl $name {
+            /// The shortest that is accepted.
+            pub const MIN: Duration = $min;
+            /// The longest that is accepted.
+            pub const MAX: Duration = $max;
+
+            /// Checks `duration` against [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+            pub fn new(duration: Duration) -> Result<Self> {
+                if duration < Self::MIN || duration > Self::MAX {
+                    let why = format!("is {duration:?}; it must be {}", $range);
+                    return Err(Error::invalid($field, why));
+                }
+                Ok(Self(duration))
+            }
+
+            /// The length of time.
+            pub const fn get(self) -> Duration {
+                self.0
+            }
+
+            /// The length of time in whole microseconds.
+            pub const fn as_micros(self) -> u64 {
+                self.0.as_micros() as u64
+            }
+        }
+
+        impl TryFrom<Duration> for $name {
+            type Error = Error;
+            fn try_from(duration: Duration) -> Result<Self> {
+                Self::new(duration)
+            }
+        }
+
+        impl From<$name> for Duration {
+            fn from(it: $name) -> Duration {
+                it.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+bounded! {
+    /// How long a lock or a claimed task is held unless it is extended: 10 ms to 24 h.
+    Lease = "the lease", Duration::from_millis(10), Duration::from_secs(86_400), "10 ms to 24 h";
+    /// How long a reservation keeps its units without being confirmed: 10 ms to 30 days.
+    HoldTime = "the hold time", Duration::from_millis(10), Duration::from_secs(30 * 86_400), "10 ms to 30 days";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_of_zero_or_of_decades_is_refused() {
+        assert!(Lease::new(Duration::ZERO).unwrap_err().is_invalid());
+        assert!(Lease::new(Duration::from_secs(u64::MAX)).unwrap_err().is_invalid());
+        assert_eq!(Lease::new(Duration::from_secs(15)).unwrap().as_micros(), 15_000_000);
+    }
+
+    #[test]
+    fn timestamps_never_overflow() {
+        let end = Timestamp::from_micros(u64::MAX) + Duration::MAX;
+        assert_eq!(end.as_micros(), u64::MAX);
+        assert_eq!(Timestamp::from_micros(1).since(end), Duration::ZERO);
+    }
+}
