@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -126,11 +127,11 @@ impl NewTask {
     }
 }
 
-/// Opaque bytes and what they are.
+/// Opaque bytes and what they are. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Payload {
     content_type: ContentType,
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
 }
 
 impl Payload {
@@ -138,7 +139,8 @@ impl Payload {
     pub const MAX_BYTES: usize = 1 << 20;
 
     /// Checks the size.
-    pub fn new(content_type: ContentType, bytes: Vec<u8>) -> Result<Self> {
+    pub fn new(content_type: ContentType, bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
+        let bytes = bytes.into();
         if bytes.len() > Self::MAX_BYTES {
             return Err(Error::invalid(
                 "the payload",
@@ -151,7 +153,7 @@ impl Payload {
 
     /// No content.
     pub fn empty() -> Self {
-        Self { content_type: ContentType::bytes(), bytes: Vec::new() }
+        Self { content_type: ContentType::bytes(), bytes: Arc::from([]) }
     }
 
     /// What the bytes are.
