@@ -1,1 +1,47 @@
-//! Under construction.
+//! The orders' database, which has the last word on every unit sold.
+//!
+//! A store ([`rushgate_core::Store`]) is fast and may lose what it acknowledged. The ledger is slower, and what it
+//! has committed stands: one unit has at most one owner and a buyer stays within the limit, because the **schema**
+//! refuses anything else, whoever writes to it. `202 Reserved` is a hold; `confirmed` means that the ledger has
+//! committed.
+//!
+//! The ledger hardly notices a rush: it is written in batches ([`Ledger::write`]) by few writers, and never asked by
+//! a buyer.
+//!
+//! ```no_run
+//! # async fn example() -> rushgate_core::Result<()> {
+//! use rushgate_core::{BuyerId, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec, Verdict};
+//! use rushgate_ledger::{LedgerSale, Written, connect};
+//!
+//! let ledger = connect("sqlite::memory:")?;
+//! let (sale, phone) = (SaleId::new("phones")?, Sku::new("phone")?);
+//! let skus = vec![SkuSpec { sku: phone.clone(), units: 10, per_buyer: 1 }];
+//! ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus }).await?;
+//!
+//! let order = OrderTask::Reservation {
+//!     sale: sale.clone(),
+//!     generation: 1,
+//!     seq: 1,
+//!     id: ReservationId::from_bytes([7; 16]),
+//!     buyer: BuyerId::new("ann")?,
+//!     units: vec![(phone, 3)],
+//!     intent: OrderIntent::Confirm,
+//! };
+//! let written = ledger.write(vec![order.clone(), order]).await?;
+//! assert_eq!(written[0], Written::Recorded(OrderIntent::Confirm));
+//! assert_eq!(written[1], written[0], "a redelivery changes nothing");
+//! assert_eq!(written[0].verdict(OrderIntent::Confirm), Some(Verdict::Confirmed));
+//! assert_eq!(ledger.books(&sale).await?.orders.len(), 1);
+//! # Ok(()) }
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! # Cancel safety
+//! A call is sent when the method is called. Dropping its future does not undo it: call again to learn the answer,
+//! which is safe because every call is idempotent.
+
+mod ledger;
+mod sqlite;
+
+pub use ledger::{Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use sqlite::SqliteLedger;
