@@ -8,7 +8,7 @@
 //! The ledger hardly notices a rush: it is written in batches ([`Ledger::write`]) by few writers, and never asked by
 //! a buyer.
 //!
-//! ```no_run
+//! ```
 //! # async fn example() -> rushgate_core::Result<()> {
 //! use rushgate_core::{BuyerId, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec, Verdict};
 //! use rushgate_ledger::{LedgerSale, Written, connect};

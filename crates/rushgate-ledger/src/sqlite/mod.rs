@@ -1,57 +1,160 @@
-use std::path::Path;
+mod books;
+mod fault;
+mod open;
+mod record;
+mod session;
+mod sql;
+mod thread;
 
-use rushgate_core::{Answer, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+
+use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
 
 use crate::ledger::check_entries;
 use crate::{Ledger, LedgerCalls, LedgerSale, Written};
+use session::{Counters, add};
+use thread::{Job, Read, Reply};
 
 /// The embedded ledger: one SQLite file, shared by the processes of one machine.
-pub struct SqliteLedger {}
+///
+/// A committed order survives a power cut (`synchronous=FULL`). Calls that wait at the same moment share one
+/// transaction; a lone call does not wait for company. A step waits up to 5 s for another process's transaction and
+/// is [`is_unavailable`](Error::is_unavailable) after that.
+///
+/// Dropping the value lets the calls that were sent be carried out, without waiting for them;
+/// [`close`](Ledger::close) waits.
+pub struct SqliteLedger {
+    url: String,
+    durability: Durability,
+    counters: Arc<Counters>,
+    closed: AtomicBool,
+    writer: Sender<Job>,
+    /// None for a ledger in memory, which only one connection can see.
+    reader: Option<Sender<Job>>,
+}
 
 impl SqliteLedger {
-    /// Opens the file at `path`, or makes it.
-    pub fn open(_path: impl AsRef<Path>) -> Result<Self> {
-        Err(Error::bug("not built yet"))
+    /// Opens the file at `path`, or makes it; see [`connect`](crate::connect).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_file(path.as_ref(), None)
+    }
+
+    /// Opens the file at `path` like [`open`](Self::open), and does not let it grow beyond `bytes`, rounded down to
+    /// whole pages of 4,096 bytes. A write that needs more fails with [`is_full`](Error::is_full). (The write-ahead
+    /// log beside the file comes on top: about 4 MiB, more while a reader keeps it from being emptied.)
+    pub fn open_at_most(path: impl AsRef<Path>, bytes: u64) -> Result<Self> {
+        Self::open_file(path.as_ref(), Some(bytes))
     }
 
     /// A ledger in the memory of this process, for tests and trials: it ends with the value.
     pub fn in_memory() -> Result<Self> {
-        Err(Error::bug("not built yet"))
+        let writer = open::writer(None, None).map_err(|error| error.doing("open a ledger in memory"))?;
+        Self::start("sqlite::memory:".into(), Durability::D0, writer, None)
     }
+
+    fn open_file(path: &Path, bytes_max: Option<u64>) -> Result<Self> {
+        let doing = |error: Error| error.doing(format_args!("open the ledger {}", path.display()));
+        let writer = open::writer(Some(path), bytes_max).map_err(doing)?;
+        let reader = open::reader(path).map_err(doing)?;
+        Self::start(format!("sqlite:{}", path.display()), Durability::D2, writer, Some(reader))
+    }
+
+    fn start(
+        url: String,
+        durability: Durability,
+        writer: Connection,
+        reader: Option<Connection>,
+    ) -> Result<Self> {
+        let counters = Arc::new(Counters::default());
+        let start = |name, conn| thread::start(name, conn, counters.clone());
+        let writer = start("ledger-write", writer)?;
+        let reader = reader.map(|conn| start("ledger-read", conn)).transpose()?;
+        Ok(Self { url, durability, counters, closed: AtomicBool::new(false), writer, reader })
+    }
+
+    fn reader(&self) -> &Sender<Job> {
+        self.reader.as_ref().unwrap_or(&self.writer)
+    }
+
+    /// Sends a job now and gives the future of its answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        to: &Sender<Job>,
+        job: impl FnOnce(Reply<T>) -> Job,
+    ) -> Answer<'static, T> {
+        add(&self.counters.calls, 1);
+        if self.closed.load(Relaxed) {
+            return refuse(closed());
+        }
+        let (reply, answer) = oneshot::channel();
+        if to.send(job(reply)).is_err() {
+            return refuse(closed());
+        }
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(closed().maybe_happened())) })
+    }
+}
+
+fn closed() -> Error {
+    Error::unavailable("the ledger is closed").hint("connect again")
+}
+
+fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {
+    Box::pin(async move { Err(error) })
 }
 
 impl Ledger for SqliteLedger {
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
-        Box::pin(async move {
-            sale.check()?;
-            Err(Error::bug("not built yet"))
-        })
+        match sale.check() {
+            Ok(()) => self.ask(&self.writer, |reply| Job::OpenSale(sale, reply)),
+            Err(error) => refuse(error),
+        }
     }
 
     fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
-        Box::pin(async move {
-            check_entries(&entries)?;
-            Err(Error::bug("not built yet"))
-        })
+        match check_entries(&entries) {
+            Ok(()) => self.ask(&self.writer, |reply| Job::Write(entries, reply)),
+            Err(error) => refuse(error),
+        }
     }
 
-    fn books(&self, _sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        Box::pin(async { Err(Error::bug("not built yet")) })
+    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
+        self.ask(self.reader(), |reply| Job::Read(Read::Books(sale.clone(), reply)))
     }
 
     fn ping(&self) -> Answer<'_, ()> {
-        Box::pin(async { Err(Error::bug("not built yet")) })
+        self.ask(self.reader(), |reply| Job::Read(Read::Ping(reply)))
     }
 
     fn info(&self) -> StoreInfo {
-        StoreInfo { url: String::new(), server: String::new(), durability: rushgate_core::Durability::D0 }
+        let server = format!("SQLite {}", rusqlite::version());
+        StoreInfo { url: self.url.clone(), server, durability: self.durability }
     }
 
     fn counters(&self) -> LedgerCalls {
-        LedgerCalls::default()
+        self.counters.read()
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Box::pin(async { Err(Error::bug("not built yet")) })
+        let reader = self.reader.as_ref().map(|reader| self.ask(reader, Job::Close));
+        let writer = self.ask(&self.writer, Job::Close);
+        self.closed.store(true, Relaxed);
+        Box::pin(async move {
+            if let Some(reader) = reader {
+                reader.await?;
+            }
+            writer.await
+        })
+    }
+}
+
+impl fmt::Debug for SqliteLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteLedger").field("url", &self.url).finish_non_exhaustive()
     }
 }

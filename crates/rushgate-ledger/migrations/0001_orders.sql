@@ -1,0 +1,171 @@
+-- The ledger's tables. Their constraints, not the program, keep the promises of a sale; every program that writes
+-- here is held to them. Rows are never deleted: this is the record.
+--
+-- For Postgres: the partial UNIQUE indexes, CHECKs and foreign keys carry over as they are; the triggers below become
+-- plpgsql functions. SQLite's RAISE gives a message only, so each message begins with a word that the program reads.
+
+CREATE TABLE sale (
+    id           INTEGER PRIMARY KEY,
+    name         TEXT    NOT NULL UNIQUE,
+    generation   INTEGER NOT NULL,
+    opened_at_us INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE sku (
+    id        INTEGER PRIMARY KEY,
+    sale      INTEGER NOT NULL REFERENCES sale (id),
+    name      TEXT    NOT NULL,
+    total     INTEGER NOT NULL CHECK (total BETWEEN 1 AND 10000000),
+    per_buyer INTEGER NOT NULL CHECK (per_buyer BETWEEN 1 AND 10000),
+    UNIQUE (sale, name),
+    -- The parent key of order_unit: it ties an order's copy of the limit to this one.
+    UNIQUE (id, sale, per_buyer)
+) STRICT;
+
+CREATE TABLE withdrawn (
+    sku  INTEGER NOT NULL REFERENCES sku (id),
+    unit INTEGER NOT NULL CHECK (unit >= 1),
+    PRIMARY KEY (sku, unit)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE orders (
+    id             INTEGER PRIMARY KEY,
+    sale           INTEGER NOT NULL REFERENCES sale (id),
+    reservation    BLOB    NOT NULL CHECK (length(reservation) = 16),
+    buyer          TEXT    NOT NULL,
+    generation     INTEGER NOT NULL,
+    seq            INTEGER NOT NULL,
+    state          TEXT    NOT NULL CHECK (state IN ('held', 'confirmed', 'cancelled', 'expired')),
+    recorded_at_us INTEGER NOT NULL,
+    changed_at_us  INTEGER NOT NULL,
+    UNIQUE (sale, reservation),
+    UNIQUE (sale, generation, seq),
+    -- The parent key of order_unit: no unit is booked under another buyer.
+    UNIQUE (id, sale, buyer)
+) STRICT;
+
+CREATE TABLE order_unit (
+    order_id  INTEGER NOT NULL,
+    sale      INTEGER NOT NULL,
+    buyer     TEXT    NOT NULL,
+    sku       INTEGER NOT NULL,
+    unit      INTEGER NOT NULL CHECK (unit >= 1),
+    -- Which of the buyer's places this unit fills: 1 to per_buyer, each filled once.
+    slot      INTEGER,
+    per_buyer INTEGER NOT NULL,
+    -- 1 while the unit is the order's; 0 once it was given back.
+    live      INTEGER NOT NULL CHECK (live IN (0, 1)),
+    PRIMARY KEY (order_id, sku, unit),
+    FOREIGN KEY (order_id, sale, buyer) REFERENCES orders (id, sale, buyer),
+    FOREIGN KEY (sku, sale, per_buyer) REFERENCES sku (id, sale, per_buyer),
+    CONSTRAINT limit_reached CHECK (live = 0 OR (slot IS NOT NULL AND slot BETWEEN 1 AND per_buyer))
+) STRICT, WITHOUT ROWID;
+
+-- A unit has one owner at most.
+CREATE UNIQUE INDEX unit_taken ON order_unit (sku, unit) WHERE live = 1;
+-- A buyer's place is filled once at most.
+CREATE UNIQUE INDEX slot_taken ON order_unit (sku, buyer, slot) WHERE live = 1;
+
+-- Entries that were refused for good. Two workers may deliver one entry; without this row the second could be
+-- accepted (the unit came back in between) after the first had told the store of the refusal.
+CREATE TABLE refusal (
+    sale          INTEGER NOT NULL REFERENCES sale (id),
+    reservation   BLOB    NOT NULL CHECK (length(reservation) = 16),
+    generation    INTEGER NOT NULL,
+    why           TEXT    NOT NULL CHECK (why IN ('unit_taken', 'limit_reached')),
+    refused_at_us INTEGER NOT NULL,
+    PRIMARY KEY (sale, reservation, generation)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER sale_goes_forward BEFORE UPDATE ON sale
+WHEN NEW.generation < OLD.generation OR NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: a sale keeps its name, and its generation only grows');
+END;
+
+CREATE TRIGGER sku_only_grows BEFORE UPDATE ON sku
+WHEN NEW.total < OLD.total OR NEW.id IS NOT OLD.id OR NEW.sale IS NOT OLD.sale OR NEW.name IS NOT OLD.name
+     OR NEW.per_buyer IS NOT OLD.per_buyer
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: an SKU keeps its sale, name and limit, and its total only grows');
+END;
+
+CREATE TRIGGER withdrawn_is_free BEFORE INSERT ON withdrawn
+BEGIN
+    SELECT RAISE(ABORT, 'not_for_sale: the unit does not exist')
+    WHERE NEW.unit > (SELECT total FROM sku WHERE id = NEW.sku);
+    SELECT RAISE(ABORT, 'owned: the unit belongs to an order')
+    WHERE EXISTS (SELECT 1 FROM order_unit WHERE sku = NEW.sku AND unit = NEW.unit AND live = 1);
+END;
+
+CREATE TRIGGER order_not_refused BEFORE INSERT ON orders
+WHEN EXISTS (SELECT 1 FROM refusal
+             WHERE sale = NEW.sale AND reservation = NEW.reservation AND generation = NEW.generation)
+BEGIN
+    SELECT RAISE(ABORT, 'refused: the order was refused for good');
+END;
+
+CREATE TRIGGER refusal_not_recorded BEFORE INSERT ON refusal
+WHEN EXISTS (SELECT 1 FROM orders WHERE sale = NEW.sale AND reservation = NEW.reservation)
+BEGIN
+    SELECT RAISE(ABORT, 'recorded: the order is recorded');
+END;
+
+CREATE TRIGGER order_moves_once BEFORE UPDATE ON orders
+WHEN OLD.state <> 'held' OR NEW.id IS NOT OLD.id OR NEW.sale IS NOT OLD.sale
+     OR NEW.reservation IS NOT OLD.reservation OR NEW.buyer IS NOT OLD.buyer
+     OR NEW.generation IS NOT OLD.generation OR NEW.seq IS NOT OLD.seq
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: only a held order changes, and only its state');
+END;
+
+-- The units come back in the step that ends the order; no program can forget it.
+CREATE TRIGGER order_gives_back AFTER UPDATE OF state ON orders
+WHEN NEW.state IN ('cancelled', 'expired')
+BEGIN
+    UPDATE order_unit SET live = 0 WHERE order_id = NEW.id AND live = 1;
+END;
+
+CREATE TRIGGER unit_is_for_sale BEFORE INSERT ON order_unit
+WHEN NEW.live = 1
+BEGIN
+    SELECT RAISE(ABORT, 'not_for_sale: the unit does not exist')
+    WHERE NEW.unit > (SELECT total FROM sku WHERE id = NEW.sku);
+    SELECT RAISE(ABORT, 'withdrawn: the unit was withdrawn')
+    WHERE EXISTS (SELECT 1 FROM withdrawn WHERE sku = NEW.sku AND unit = NEW.unit);
+END;
+
+CREATE TRIGGER unit_lives_with_its_order BEFORE INSERT ON order_unit
+WHEN NEW.live <> (SELECT state IN ('held', 'confirmed') FROM orders WHERE id = NEW.order_id)
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: a unit is live exactly as long as its order');
+END;
+
+CREATE TRIGGER unit_dies_with_its_order BEFORE UPDATE ON order_unit
+WHEN NOT (OLD.live = 1 AND NEW.live = 0
+          AND (SELECT state NOT IN ('held', 'confirmed') FROM orders WHERE id = OLD.order_id))
+     OR NEW.order_id IS NOT OLD.order_id OR NEW.sale IS NOT OLD.sale OR NEW.buyer IS NOT OLD.buyer
+     OR NEW.sku IS NOT OLD.sku OR NEW.unit IS NOT OLD.unit OR NEW.slot IS NOT OLD.slot
+     OR NEW.per_buyer IS NOT OLD.per_buyer
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: a unit is given back by the end of its order and by nothing else');
+END;
+
+CREATE TRIGGER withdrawn_stays BEFORE UPDATE ON withdrawn
+BEGIN SELECT RAISE(ABORT, 'fixed: a withdrawn unit stays withdrawn'); END;
+CREATE TRIGGER refusal_stays BEFORE UPDATE ON refusal
+BEGIN SELECT RAISE(ABORT, 'fixed: a refusal stays'); END;
+
+-- With recursive_triggers on, these stop INSERT OR REPLACE too.
+CREATE TRIGGER sale_kept BEFORE DELETE ON sale
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
+CREATE TRIGGER sku_kept BEFORE DELETE ON sku
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
+CREATE TRIGGER withdrawn_kept BEFORE DELETE ON withdrawn
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
+CREATE TRIGGER order_kept BEFORE DELETE ON orders
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
+CREATE TRIGGER unit_kept BEFORE DELETE ON order_unit
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
+CREATE TRIGGER refusal_kept BEFORE DELETE ON refusal
+BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;

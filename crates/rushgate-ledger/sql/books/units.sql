@@ -1,0 +1,2 @@
+-- ?1 sale → order, SKU, unit; the units that are owned now, in the order of books/orders.sql
+SELECT order_id, sku, unit FROM order_unit WHERE sale = ?1 AND live = 1 ORDER BY order_id, sku, unit

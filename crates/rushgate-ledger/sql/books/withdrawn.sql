@@ -1,0 +1,2 @@
+-- ?1 SKU → number
+SELECT unit FROM withdrawn WHERE sku = ?1 ORDER BY unit

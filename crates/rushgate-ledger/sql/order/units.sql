@@ -1,0 +1,5 @@
+-- ?1 order → SKU's name, unit; the units that are the order's now
+SELECT sku.name, order_unit.unit
+FROM order_unit JOIN sku ON sku.id = order_unit.sku
+WHERE order_unit.order_id = ?1 AND order_unit.live = 1
+ORDER BY order_unit.sku, order_unit.unit

@@ -1,0 +1,129 @@
+//! What an SQLite error means in the words of the core.
+
+use rushgate_core::Error;
+use rusqlite::ErrorCode;
+
+/// The error of a step that was rolled back or never began: the data are as they were.
+pub(super) fn error(fault: rusqlite::Error) -> Error {
+    let code = fault.sqlite_error_code();
+    let error = match code {
+        Some(ErrorCode::DiskFull) => Error::full("the disk, or the space allowed for the ledger, is full")
+            .hint("make room; nothing was written, so the same call can be repeated"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::unavailable("another process has been writing to the ledger for too long")
+                .hint("see which process has the file open; then repeat the call")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => Error::corrupt("the ledger's file is damaged")
+            .hint("stop the writers, keep a copy of the file and restore a backup"),
+        Some(ErrorCode::NotADatabase) => Error::corrupt("the ledger's file is not an SQLite database")
+            .hint("check the path; if it is right, restore a backup"),
+        Some(ErrorCode::ReadOnly) => Error::misconfigured("the ledger's file cannot be written to")
+            .hint("give this user the right to write to the file and its directory"),
+        Some(
+            ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied,
+        ) => Error::misconfigured("the ledger's file cannot be opened")
+            .hint("check that the directory exists and that this user may write to it"),
+        Some(ErrorCode::SystemIoFailure) => Error::unavailable("the disk failed to read or write the ledger")
+            .hint("look for the disk's fault in the system's log"),
+        Some(ErrorCode::OutOfMemory) => Error::unavailable("there is no memory left for the ledger"),
+        _ if is_undecodable(&fault) => Error::corrupt("a row of the ledger cannot be read")
+            .hint("stop the writers, keep a copy of the file and restore a backup"),
+        _ => Error::bug("SQLite refused a statement of the ledger"),
+    };
+    error.caused_by(fault)
+}
+
+/// The error of a COMMIT that failed.
+///
+/// A full disk or a lock is reported before the commit's last frame is written, so nothing happened. After a failed
+/// write or sync that frame may have reached the disk, and a later recovery would find it.
+pub(super) fn commit_error(fault: rusqlite::Error) -> Error {
+    let undecided = !matches!(
+        fault.sqlite_error_code(),
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    );
+    let error = error(fault);
+    if undecided { error.maybe_happened() } else { error }
+}
+
+fn is_undecodable(fault: &rusqlite::Error) -> bool {
+    matches!(
+        fault,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::QueryReturnedNoRows
+    )
+}
+
+/// Which promise a statement would have broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Violation {
+    UnitTaken,
+    LimitReached,
+    SequenceReused,
+    NotForSale,
+    Withdrawn,
+    RefusedBefore,
+}
+
+/// The promise that `fault` says was about to be broken, or `None` if it is a fault of another kind.
+pub(super) fn violation(fault: &rusqlite::Error) -> Option<Violation> {
+    let rusqlite::Error::SqliteFailure(code, Some(message)) = fault else { return None };
+    if code.code != ErrorCode::ConstraintViolation {
+        return None;
+    }
+    // SQLite names the columns of an index, the name of a CHECK, and the text of a RAISE.
+    Some(match message.as_str() {
+        "UNIQUE constraint failed: order_unit.sku, order_unit.unit" => Violation::UnitTaken,
+        "CHECK constraint failed: limit_reached" => Violation::LimitReached,
+        "UNIQUE constraint failed: order_unit.sku, order_unit.buyer, order_unit.slot" => {
+            Violation::LimitReached
+        }
+        "UNIQUE constraint failed: orders.sale, orders.generation, orders.seq" => Violation::SequenceReused,
+        text if text.starts_with("not_for_sale:") => Violation::NotForSale,
+        text if text.starts_with("withdrawn:") => Violation::Withdrawn,
+        text if text.starts_with("refused:") => Violation::RefusedBefore,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn every_kind_of_fault_is_told_apart() {
+        use rusqlite::ffi;
+        for (code, kind) in [
+            (ffi::SQLITE_FULL, "full"),
+            (ffi::SQLITE_BUSY, "unavailable"),
+            (ffi::SQLITE_LOCKED, "unavailable"),
+            (ffi::SQLITE_IOERR_READ, "unavailable"),
+            (ffi::SQLITE_NOMEM, "unavailable"),
+            (ffi::SQLITE_CORRUPT, "corrupt"),
+            (ffi::SQLITE_NOTADB, "corrupt"),
+            (ffi::SQLITE_READONLY, "misconfigured"),
+            (ffi::SQLITE_CANTOPEN, "misconfigured"),
+            (ffi::SQLITE_PERM, "misconfigured"),
+            (ffi::SQLITE_MISUSE, "bug"),
+            (ffi::SQLITE_CONSTRAINT, "bug"),
+        ] {
+            assert_eq!(error(fault(code)).code(), kind, "{code}");
+            assert!(!error(fault(code)).may_have_happened());
+        }
+    }
+
+    #[test]
+    fn only_a_commit_that_failed_on_its_way_to_the_disk_may_have_happened() {
+        use rusqlite::ffi;
+        assert!(commit_error(fault(ffi::SQLITE_IOERR_FSYNC)).may_have_happened());
+        assert!(commit_error(fault(ffi::SQLITE_IOERR_WRITE)).may_have_happened());
+        assert!(!commit_error(fault(ffi::SQLITE_FULL)).may_have_happened());
+        assert!(!commit_error(fault(ffi::SQLITE_BUSY)).may_have_happened());
+    }
+}

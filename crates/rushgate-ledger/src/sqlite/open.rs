@@ -1,0 +1,180 @@
+//! Opening the file: what is checked before anything is written, the settings, the schema, and waiting for other
+//! processes.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rushgate_core::{Error, Result};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::fault;
+
+/// Says in the file's header whose it is: "RGLD".
+const APPLICATION_ID: i32 = 0x5247_4c44;
+
+/// The schema's versions: the first brings an empty file to version 1, and so on.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_orders.sql")];
+
+/// SQLite's own choice, which the schema leaves alone.
+const PAGE_BYTES: u64 = 4_096;
+
+/// How long a step waits for other processes' writes.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The connection that writes. Makes the file, brings the schema up to date and keeps the file within `bytes_max`.
+pub(super) fn writer(path: Option<&Path>, bytes_max: Option<u64>) -> Result<Connection> {
+    let mut conn = connection(path)?;
+    check_owner(&conn)?;
+    if path.is_some() {
+        set_wal(&conn)?;
+    }
+    settle(&conn)?;
+    migrate(&mut conn)?;
+    if let Some(bytes) = bytes_max {
+        let pages = i64::try_from(bytes / PAGE_BYTES).unwrap_or(i64::MAX);
+        conn.pragma_update(None, "max_page_count", pages).map_err(fault::error)?;
+    }
+    Ok(conn)
+}
+
+/// A connection beside the writer's that only reads.
+pub(super) fn reader(path: &Path) -> Result<Connection> {
+    let conn = connection(Some(path))?;
+    settle(&conn)?;
+    conn.pragma_update(None, "query_only", true).map_err(fault::error)?;
+    Ok(conn)
+}
+
+fn connection(path: Option<&Path>) -> Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut conn = match path {
+        // SQLite itself says no more than "unable to open".
+        Some(path) if path.is_dir() => {
+            return Err(Error::misconfigured(format_args!("{} is a directory", path.display()))
+                .hint("name a file in it"));
+        }
+        Some(path) => Connection::open_with_flags(path, flags),
+        None => Connection::open_in_memory_with_flags(flags),
+    }
+    .map_err(fault::error)?;
+    conn.busy_handler(Some(wait_for_others)).map_err(fault::error)?;
+    // SQLite opens a file that it may not write to without a word.
+    if conn.is_readonly("main").map_err(fault::error)? {
+        return Err(Error::misconfigured("the ledger's file is read-only")
+            .hint("give this user the right to write to the file and its directory"));
+    }
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+/// Refuses a file of another program and one of a newer Rushgate, before anything in it is changed.
+fn check_owner(conn: &Connection) -> Result<()> {
+    let owner: i32 = number(conn, "PRAGMA application_id")?;
+    let version: i32 = number(conn, "PRAGMA user_version")?;
+    let objects: i32 = number(conn, "SELECT count(*) FROM sqlite_schema")?;
+    if owner != APPLICATION_ID && (owner != 0 || version != 0 || objects != 0) {
+        return Err(Error::misconfigured("the file belongs to another program")
+            .hint("name a file of its own for the ledger"));
+    }
+    check_version(version)
+}
+
+fn check_version(version: i32) -> Result<()> {
+    let newest = MIGRATIONS.len();
+    if usize::try_from(version).is_ok_and(|version| version <= newest) {
+        return Ok(());
+    }
+    let why =
+        format!("the ledger's schema has version {version}; this Rushgate knows versions up to {newest}");
+    Err(Error::misconfigured(why).hint("run the newer Rushgate that wrote it"))
+}
+
+fn number(conn: &Connection, sql: &str) -> Result<i32> {
+    conn.query_row(sql, [], |row| row.get(0)).map_err(fault::error)
+}
+
+/// Two processes that make the file together get "busy" at once here: SQLite asks no busy handler while it changes
+/// the journal's mode.
+fn set_wal(conn: &Connection) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match mode {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let why = format!("the ledger's journal stays in mode `{mode}`; WAL is needed");
+                return Err(Error::misconfigured(why).hint("put the file on a local disk"));
+            }
+            Err(busy)
+                if busy.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && start.elapsed() < WAIT_MAX =>
+            {
+                std::thread::sleep(nap(10));
+            }
+            Err(error) => return Err(fault::error(error)),
+        }
+    }
+}
+
+/// What holds for one connection and is not kept in the file.
+fn settle(conn: &Connection) -> Result<()> {
+    let set = |name: &str, value: i64| conn.pragma_update(None, name, value).map_err(fault::error);
+    set("synchronous", 2)?; // FULL: a commit is on the disk before it is answered.
+    set("foreign_keys", 1)?;
+    set("recursive_triggers", 1)?; // Else INSERT OR REPLACE deletes rows behind the triggers' back.
+    set("temp_store", 2)?; // MEMORY: savepoints then never touch the disk.
+    set("cache_size", -65_536)?; // 64 MiB
+    Ok(())
+}
+
+fn migrate(conn: &mut Connection) -> Result<()> {
+    if number(conn, "PRAGMA user_version")? as usize == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let behavior = rusqlite::TransactionBehavior::Immediate;
+    let transaction = conn.transaction_with_behavior(behavior).map_err(fault::error)?;
+    // Another process may have done it, or gone further, since the check before.
+    let version = number(&transaction, "PRAGMA user_version")?;
+    check_version(version)?;
+    for (done, migration) in MIGRATIONS.iter().enumerate().skip(version as usize) {
+        transaction.execute_batch(migration).map_err(fault::error)?;
+        transaction.pragma_update(None, "user_version", done as i64 + 1).map_err(fault::error)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(fault::error)?;
+    transaction.commit().map_err(fault::commit_error)
+}
+
+thread_local! {
+    static WAITING_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// SQLite's own busy handler sleeps up to 100 ms between two looks, and lets one process starve the others. Short
+/// naps are fair.
+fn wait_for_others(attempt: i32) -> bool {
+    if attempt == 0 {
+        WAITING_SINCE.set(Some(Instant::now()));
+    }
+    let before = Instant::now();
+    if WAITING_SINCE.get().is_some_and(|since| before.duration_since(since) >= WAIT_MAX) {
+        return false;
+    }
+    std::thread::sleep(nap(attempt));
+    WAITED.set(WAITED.get() + before.elapsed());
+    true
+}
+
+/// 20 µs at first and 100 µs from the tenth attempt on, and up to half as much again so that processes do not keep
+/// step.
+fn nap(attempt: i32) -> Duration {
+    let micros = if attempt < 10 { 20 } else { 100 };
+    Duration::from_micros(micros + RandomState::new().hash_one(attempt) % (micros / 2))
+}
+
+/// How long this thread has waited for other processes since the last time it asked.
+pub(super) fn take_waited() -> Duration {
+    WAITED.take()
+}

@@ -1,0 +1,415 @@
+//! What one entry does to the tables. The schema decides what is allowed; this asks, and puts its answer in words.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use rushgate_core::{BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, Sku, UnitNumber};
+use rusqlite::params;
+use rusqlite::types::Type;
+
+use super::fault::{Violation, violation};
+use super::session::Session;
+use super::sql;
+use crate::{LedgerSale, Refusal, Written};
+
+type Sql<T> = rusqlite::Result<T>;
+
+/// Ids that were read before. Rows are never deleted and a limit never changes, so they stay true, except across a
+/// rollback.
+#[derive(Default)]
+pub(super) struct Known {
+    sales: HashMap<SaleId, KnownSale>,
+}
+
+struct KnownSale {
+    id: i64,
+    skus: HashMap<Sku, KnownSku>,
+}
+
+#[derive(Clone, Copy)]
+struct KnownSku {
+    id: i64,
+    per_buyer: u32,
+}
+
+impl Known {
+    const SALES_MAX: usize = 1_000;
+
+    pub(super) fn forget(&mut self) {
+        self.sales.clear();
+    }
+}
+
+/// An [`OrderTask::Reservation`] whose sale is known.
+struct Order<'a> {
+    sale: i64,
+    generation: u32,
+    seq: u64,
+    id: ReservationId,
+    buyer: &'a BuyerId,
+    units: &'a [(Sku, UnitNumber)],
+    intent: OrderIntent,
+}
+
+/// What the entries of one transaction came to; counts only if it commits.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) entries: u64,
+    pub(super) orders: u64,
+    pub(super) refused: u64,
+}
+
+/// Writes the entries of one transaction.
+pub(super) struct Recorder<'c> {
+    session: Session<'c>,
+    known: &'c mut Known,
+    now_us: i64,
+    /// By SKU: every number above is taken. Keeps a run of reassignments from looking at the same numbers again.
+    search_from: HashMap<i64, UnitNumber>,
+    pub(super) tally: Tally,
+}
+
+impl<'c> Recorder<'c> {
+    pub(super) fn new(session: Session<'c>, known: &'c mut Known, now_us: i64) -> Self {
+        Self { session, known, now_us, search_from: HashMap::new(), tally: Tally::default() }
+    }
+
+    /// Makes a sale known; the inner error is the caller's, and leaves the transaction usable.
+    pub(super) fn open_sale(&mut self, sale: &LedgerSale) -> Sql<rushgate_core::Result<()>> {
+        if let Some(id) = self.sale(&sale.sale)? {
+            for told in &sale.skus {
+                match self.sku(&sale.sale, id, &told.sku)? {
+                    Some(sku) if sku.per_buyer != told.per_buyer => {
+                        let why = format!(
+                            "of {} is {}; the ledger has had it as {}",
+                            told.sku, told.per_buyer, sku.per_buyer
+                        );
+                        return Ok(Err(Error::invalid("the limit per buyer", why)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let id = self.insert_sale(sale)?;
+        for told in &sale.skus {
+            self.stock(id, &told.sku, told.units, told.per_buyer)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn insert_sale(&self, sale: &LedgerSale) -> Sql<i64> {
+        let params = params![sale.sale.as_str(), sale.generation, self.now_us];
+        self.session
+            .first(sql::SALE_OPEN, params, |row| row.get(0))?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    fn stock(&self, sale: i64, sku: &Sku, total: u32, per_buyer: u32) -> Sql<i64> {
+        let params = params![sale, sku.as_str(), total, per_buyer];
+        self.session
+            .first(sql::SKU_STOCK, params, |row| row.get(0))?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// Writes a batch. The stock goes first, so that an order for a new unit does not depend on its place.
+    pub(super) fn entries(&mut self, entries: &[OrderTask]) -> Sql<Vec<Written>> {
+        let mut written = vec![Written::Refused(Refusal::UnknownSale); entries.len()];
+        let is_stock = |entry: &OrderTask| matches!(entry, OrderTask::Stock { .. });
+        for stock_turn in [true, false] {
+            for (entry, answer) in entries.iter().zip(&mut written) {
+                if is_stock(entry) == stock_turn {
+                    *answer = self.entry(entry)?;
+                    self.tally.entries += 1;
+                    self.tally.refused += u64::from(matches!(answer, Written::Refused(_)));
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn entry(&mut self, entry: &OrderTask) -> Sql<Written> {
+        let (OrderTask::Reservation { sale: name, .. } | OrderTask::Stock { sale: name, .. }) = entry;
+        let Some(sale) = self.sale(name)? else { return Ok(Written::Refused(Refusal::UnknownSale)) };
+        match entry {
+            OrderTask::Reservation { generation, seq, id, buyer, units, intent, .. } => {
+                let (generation, seq, id, intent) = (*generation, *seq, *id, *intent);
+                self.reservation(name, &Order { sale, generation, seq, id, buyer, units, intent })
+            }
+            OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } => {
+                let sku = self.stock(sale, sku, *total, *per_buyer)?;
+                self.withdraw(sku, withdrawn)
+            }
+        }
+    }
+
+    fn withdraw(&mut self, sku: i64, units: &[UnitNumber]) -> Sql<Written> {
+        let mut owned = Vec::new();
+        if !units.is_empty() {
+            // A list of numbers prints as a JSON array.
+            let units = format!("{units:?}");
+            self.session.each(sql::SKU_OWNED, params![sku, units], |row| {
+                owned.push(row.get(0)?);
+                Ok(true)
+            })?;
+            self.session.run(sql::SKU_WITHDRAW, params![sku, units])?;
+        }
+        Ok(Written::Stocked { owned })
+    }
+
+    fn reservation(&mut self, sale: &SaleId, order: &Order<'_>) -> Sql<Written> {
+        if let Some((id, buyer, state)) = self.find(order)? {
+            return self.stands(order, id, &buyer, state);
+        }
+        if is_live(order.intent) && !self.skus_are_known(sale, order)? {
+            return Ok(Written::Refused(Refusal::NotForSale));
+        }
+        // A savepoint for each order: what one of them breaks is undone without touching the others, and without
+        // doing the others again.
+        self.session.run(sql::SAVEPOINT, [])?;
+        let mut result = self.insert(sale, order, false);
+        if matches!(&result, Err(fault) if violation(fault) == Some(Violation::UnitTaken)) {
+            self.session.run(sql::ROLLBACK_TO, [])?;
+            result = self.insert(sale, order, true);
+        }
+        let written = match result {
+            Ok(written) => written,
+            Err(fault) => {
+                let Some(violation) = violation(&fault) else { return Err(fault) };
+                self.session.run(sql::ROLLBACK_TO, [])?;
+                Written::Refused(self.refuse(order, violation)?)
+            }
+        };
+        self.session.run(sql::RELEASE, [])?;
+        self.tally.orders += u64::from(!matches!(written, Written::Refused(_)));
+        Ok(written)
+    }
+
+    fn skus_are_known(&mut self, sale: &SaleId, order: &Order<'_>) -> Sql<bool> {
+        for (name, _) in order.units {
+            if self.sku(sale, order.sale, name)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn find(&self, order: &Order<'_>) -> Sql<Option<(i64, String, OrderIntent)>> {
+        self.session.first(sql::ORDER_FIND, params![order.sale, order.id.to_bytes()], |row| {
+            Ok((row.get(0)?, row.get(1)?, state_from(2, row.get_ref(2)?.as_str()?)?))
+        })
+    }
+
+    /// An order that is recorded: moves it if it may still move, and says how it stands.
+    fn stands(&mut self, order: &Order<'_>, id: i64, buyer: &str, mut state: OrderIntent) -> Sql<Written> {
+        if buyer != order.buyer.as_str() {
+            return Ok(Written::Refused(Refusal::OtherBuyer));
+        }
+        if state == OrderIntent::Hold && order.intent != OrderIntent::Hold {
+            state = order.intent;
+            self.session.run(sql::ORDER_MOVE, params![id, state_text(state), self.now_us])?;
+        }
+        if !is_live(state) {
+            // Units came back, perhaps above where a search had got to.
+            self.search_from.clear();
+            return Ok(Written::Recorded(state));
+        }
+        let mut units = Vec::with_capacity(order.units.len());
+        self.session.each(sql::ORDER_UNITS, params![id], |row| {
+            units.push((name(0, row.get_ref(0)?.as_str()?)?, row.get(1)?));
+            Ok(true)
+        })?;
+        Ok(recorded(order, state, units))
+    }
+
+    fn insert(&mut self, sale: &SaleId, order: &Order<'_>, reassign: bool) -> Sql<Written> {
+        self.session.run(
+            sql::ORDER_INSERT,
+            params![
+                order.sale,
+                order.id.to_bytes(),
+                order.buyer.as_str(),
+                order.generation,
+                order.seq as i64,
+                state_text(order.intent),
+                self.now_us
+            ],
+        )?;
+        let id = self.session.last_id();
+        let live = is_live(order.intent);
+        let mut units = Vec::with_capacity(order.units.len());
+        let mut slots = Slots::default();
+        for (name, unit) in order.units {
+            // Only an order that has ended gets here with an SKU that is not known. It owns nothing, and its rows would
+            // only say what it had.
+            let Some(sku) = self.sku(sale, order.sale, name)? else { continue };
+            let mut place = Place { order: id, sku, slot: None, unit: *unit };
+            if live {
+                place.slot = Some(slots.next(self, order.buyer, sku)?);
+            }
+            let result = self.insert_unit(order, &place);
+            match result {
+                Err(fault) if reassign && violation(&fault) == Some(Violation::UnitTaken) => {
+                    place.unit = self.free_unit(sku.id)?.ok_or(fault)?;
+                    self.insert_unit(order, &place)?;
+                }
+                result => result?,
+            }
+            units.push((name.clone(), place.unit));
+        }
+        Ok(if live { recorded(order, order.intent, units) } else { Written::Recorded(order.intent) })
+    }
+
+    fn insert_unit(&self, order: &Order<'_>, place: &Place) -> Sql<()> {
+        let live = place.slot.is_some();
+        let buyer = order.buyer.as_str();
+        let KnownSku { id: sku, per_buyer } = place.sku;
+        let params = params![place.order, order.sale, buyer, sku, place.unit, place.slot, per_buyer, live];
+        self.session.run(sql::ORDER_INSERT_UNIT, params).map(drop)
+    }
+
+    /// A free unit, the highest: the store gives out the lowest first, so this one is the least likely to be on its
+    /// way to somebody else.
+    fn free_unit(&mut self, sku: i64) -> Sql<Option<UnitNumber>> {
+        let from = match self.search_from.get(&sku) {
+            Some(from) => *from,
+            None => self.session.first(sql::SKU_TOTAL, params![sku], |row| row.get(0))?.unwrap_or(0),
+        };
+        let mut free = from;
+        self.session.each(sql::SKU_TAKEN_DOWN_FROM, params![sku, from], |row| {
+            let taken = row.get::<_, UnitNumber>(0)? == free;
+            free -= UnitNumber::from(taken);
+            Ok(taken)
+        })?;
+        self.search_from.insert(sku, free);
+        Ok((free > 0).then_some(free))
+    }
+
+    /// Says why, and writes it down if a later delivery could otherwise be answered differently.
+    fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
+        let (refusal, why) = match violation {
+            Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
+            Violation::LimitReached => (Refusal::LimitReached, Some("limit_reached")),
+            Violation::SequenceReused => (Refusal::SequenceReused, None),
+            Violation::NotForSale => (Refusal::NotForSale, None),
+            Violation::Withdrawn => (Refusal::Withdrawn, None),
+            Violation::RefusedBefore => (self.why_refused(order)?, None),
+        };
+        if let Some(why) = why {
+            let params = params![order.sale, order.id.to_bytes(), order.generation, why, self.now_us];
+            self.session.run(sql::ORDER_REFUSE, params)?;
+        }
+        Ok(refusal)
+    }
+
+    fn why_refused(&self, order: &Order<'_>) -> Sql<Refusal> {
+        let params = params![order.sale, order.id.to_bytes(), order.generation];
+        let why = self.session.first(sql::ORDER_WHY_REFUSED, params, |row| row.get::<_, String>(0))?;
+        match why.as_deref() {
+            Some("unit_taken") => Ok(Refusal::UnitTaken),
+            Some("limit_reached") => Ok(Refusal::LimitReached),
+            other => Err(undecodable(0, format!("a refusal for the reason {other:?}"))),
+        }
+    }
+
+    fn sale(&mut self, name: &SaleId) -> Sql<Option<i64>> {
+        if let Some(sale) = self.known.sales.get(name) {
+            return Ok(Some(sale.id));
+        }
+        let id = self.session.first(sql::SALE_FIND, params![name.as_str()], |row| row.get(0))?;
+        if let Some(id) = id {
+            if self.known.sales.len() >= Known::SALES_MAX {
+                self.known.forget();
+            }
+            self.known.sales.insert(name.clone(), KnownSale { id, skus: HashMap::new() });
+        }
+        Ok(id)
+    }
+
+    fn sku(&mut self, sale: &SaleId, sale_id: i64, name: &Sku) -> Sql<Option<KnownSku>> {
+        if let Some(sku) = self.known.sales.get(sale).and_then(|sale| sale.skus.get(name)) {
+            return Ok(Some(*sku));
+        }
+        let read = |row: &rusqlite::Row<'_>| Ok(KnownSku { id: row.get(0)?, per_buyer: row.get(1)? });
+        let found = self.session.first(sql::SKU_FIND, params![sale_id, name.as_str()], read)?;
+        if let (Some(sku), Some(sale)) = (found, self.known.sales.get_mut(sale)) {
+            sale.skus.insert(name.clone(), sku);
+        }
+        Ok(found)
+    }
+}
+
+/// Where a unit goes: a slot only if it is live.
+struct Place {
+    order: i64,
+    sku: KnownSku,
+    slot: Option<u32>,
+    unit: UnitNumber,
+}
+
+/// The buyer's free places at one SKU, lowest first and without an end: the schema refuses one above the limit.
+#[derive(Default)]
+struct Slots {
+    sku: Option<i64>,
+    filled: Vec<u32>,
+    next: u32,
+}
+
+impl Slots {
+    fn next(&mut self, recorder: &Recorder<'_>, buyer: &BuyerId, sku: KnownSku) -> Sql<u32> {
+        if self.sku != Some(sku.id) {
+            *self = Self { sku: Some(sku.id), filled: Vec::new(), next: 1 };
+            // With a limit of one there is nothing to choose.
+            if sku.per_buyer > 1 {
+                recorder.session.each(sql::ORDER_SLOTS, params![sku.id, buyer.as_str()], |row| {
+                    self.filled.push(row.get(0)?);
+                    Ok(true)
+                })?;
+            }
+        }
+        while self.filled.binary_search(&self.next).is_ok() {
+            self.next += 1;
+        }
+        self.next += 1;
+        Ok(self.next - 1)
+    }
+}
+
+/// The answer for a live order: whether its units are those that were asked for.
+fn recorded(order: &Order<'_>, state: OrderIntent, mut units: Vec<(Sku, UnitNumber)>) -> Written {
+    let same = units == order.units
+        || (units.len() == order.units.len() && order.units.iter().all(|unit| units.contains(unit)));
+    if same {
+        return Written::Recorded(state);
+    }
+    let line = |sku: &Sku| order.units.iter().position(|(asked, _)| asked == sku);
+    units.sort_by_cached_key(|(sku, unit)| (line(sku), *unit));
+    Written::Reassigned { state, units }
+}
+
+fn is_live(state: OrderIntent) -> bool {
+    matches!(state, OrderIntent::Hold | OrderIntent::Confirm)
+}
+
+pub(super) fn state_text(state: OrderIntent) -> &'static str {
+    match state {
+        OrderIntent::Hold => "held",
+        OrderIntent::Confirm => "confirmed",
+        OrderIntent::Cancel => "cancelled",
+        OrderIntent::Expire => "expired",
+    }
+}
+
+pub(super) fn state_from(column: usize, text: &str) -> Sql<OrderIntent> {
+    let states = [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Cancel, OrderIntent::Expire];
+    let state = states.into_iter().find(|state| state_text(*state) == text);
+    state.ok_or_else(|| undecodable(column, format!("an order in the state {text:?}")))
+}
+
+/// A stored name as the core's type.
+pub(super) fn name<T: FromStr<Err = Error>>(column: usize, text: &str) -> Sql<T> {
+    text.parse().map_err(|error| undecodable(column, error))
+}
+
+fn undecodable(column: usize, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
+}

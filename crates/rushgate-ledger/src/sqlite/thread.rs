@@ -1,0 +1,205 @@
+//! The two threads behind a ledger: one writes, one reads.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rushgate_core::{Error, LedgerBooks, OrderTask, Result, SaleId};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+
+use super::record::{Known, Recorder, Tally};
+use super::session::{Counters, Session, add};
+use super::{books, fault, open, sql};
+use crate::{LedgerSale, Written};
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// Entries of the calls that share a transaction, at most, so that no commit takes long.
+const GROUP_ENTRIES_MAX: usize = 4_000;
+
+pub(super) enum Job {
+    OpenSale(LedgerSale, Reply<()>),
+    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Read(Read),
+    Close(Reply<()>),
+}
+
+pub(super) enum Read {
+    Books(SaleId, Reply<LedgerBooks>),
+    Ping(Reply<()>),
+}
+
+/// Starts a thread that serves `conn` until it is closed, or until nobody can ask any more.
+pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Result<Sender<Job>> {
+    let (sender, jobs) = channel();
+    let server = Server { conn, counters, known: Known::default() };
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || server.serve(&jobs))
+        .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
+    Ok(sender)
+}
+
+struct Server {
+    conn: Connection,
+    counters: Arc<Counters>,
+    known: Known,
+}
+
+/// Calls that are carried out together.
+#[derive(Default)]
+struct Group {
+    writes: Vec<Write>,
+    reads: Vec<Read>,
+    entries: usize,
+    close: Option<Reply<()>>,
+}
+
+impl Group {
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::OpenSale(sale, reply) => {
+                self.entries += sale.skus.len();
+                self.writes.push(Write::OpenSale { sale, opened: Ok(()), reply });
+            }
+            Job::Write(entries, reply) => {
+                self.entries += entries.len();
+                self.writes.push(Write::Entries { entries, written: Vec::new(), reply });
+            }
+            Job::Read(read) => self.reads.push(read),
+            Job::Close(reply) => self.close = Some(reply),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.entries < GROUP_ENTRIES_MAX && self.close.is_none()
+    }
+}
+
+/// A call that writes, with what it came to. The answer is given once the transaction is committed.
+enum Write {
+    OpenSale { sale: LedgerSale, opened: Result<()>, reply: Reply<()> },
+    Entries { entries: Vec<OrderTask>, written: Vec<Written>, reply: Reply<Vec<Written>> },
+}
+
+impl Write {
+    fn carry_out(&mut self, recorder: &mut Recorder<'_>) -> rusqlite::Result<()> {
+        match self {
+            Self::OpenSale { sale, opened, .. } => *opened = recorder.open_sale(sale)?,
+            Self::Entries { entries, written, .. } => *written = recorder.entries(entries)?,
+        }
+        Ok(())
+    }
+
+    fn answer(self) {
+        // A caller that went away needs no answer.
+        match self {
+            Self::OpenSale { opened, reply, .. } => {
+                drop(reply.send(opened.map_err(|error| error.doing(OPENING))))
+            }
+            Self::Entries { written, reply, .. } => drop(reply.send(Ok(written))),
+        }
+    }
+
+    fn fail(self, error: &Error) {
+        match self {
+            Self::OpenSale { reply, .. } => drop(reply.send(Err(error.duplicate().doing(OPENING)))),
+            Self::Entries { reply, .. } => drop(reply.send(Err(error.duplicate().doing(WRITING)))),
+        }
+    }
+}
+
+const OPENING: &str = "open a sale in the ledger";
+const WRITING: &str = "write orders to the ledger";
+
+fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> Result<Tally> {
+    session.run(sql::BEGIN_WRITE, []).map_err(fault::error)?;
+    let mut recorder = Recorder::new(session, known, now_us());
+    for job in jobs {
+        job.carry_out(&mut recorder).map_err(fault::error)?;
+    }
+    let tally = recorder.tally;
+    session.run(sql::COMMIT, []).map_err(fault::commit_error)?;
+    Ok(tally)
+}
+
+/// The machine's clock, for the record only: nothing is decided by it.
+fn now_us() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
+}
+
+impl Server {
+    fn serve(mut self, jobs: &Receiver<Job>) {
+        // A lone call never waits for company: a group is what is there when the thread is free.
+        while let Ok(job) = jobs.recv() {
+            let mut group = Group::default();
+            group.take(job);
+            while group.has_room() {
+                let Ok(job) = jobs.try_recv() else { break };
+                group.take(job);
+            }
+            self.carry_out(&mut group);
+            if let Some(reply) = group.close {
+                let closed =
+                    self.conn.close().map_err(|(_, fault)| fault::error(fault).doing("close the ledger"));
+                let _ = reply.send(closed);
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, group: &mut Group) {
+        let start = Instant::now();
+        if !group.writes.is_empty() {
+            self.write(std::mem::take(&mut group.writes));
+        }
+        for read in group.reads.drain(..) {
+            self.read(read);
+        }
+        self.counters.worked(start.elapsed(), open::take_waited());
+    }
+
+    fn read(&self, read: Read) {
+        let session = Session::new(&self.conn, &self.counters);
+        // A caller that went away needs no answer.
+        match read {
+            Read::Books(sale, reply) => {
+                let _ = reply.send(
+                    books::books(session, &sale).map_err(|error| error.doing("read the ledger's books")),
+                );
+            }
+            Read::Ping(reply) => {
+                let _ = reply.send(books::ping(session).map_err(|error| error.doing("ping the ledger")));
+            }
+        }
+    }
+
+    fn write(&mut self, mut jobs: Vec<Write>) {
+        let session = Session::new(&self.conn, &self.counters);
+        match transaction(session, &mut self.known, &mut jobs) {
+            Ok(tally) => {
+                // Counted before it is answered, so that who was answered finds it counted.
+                add(&self.counters.transactions, 1);
+                add(&self.counters.entries, tally.entries);
+                add(&self.counters.orders, tally.orders);
+                add(&self.counters.refused, tally.refused);
+                debug!(
+                    calls = jobs.len(),
+                    entries = tally.entries,
+                    orders = tally.orders,
+                    "ledger committed"
+                );
+                jobs.into_iter().for_each(Write::answer);
+            }
+            Err(error) => {
+                session.roll_back();
+                self.known.forget();
+                warn!(?error, calls = jobs.len(), "ledger did not commit");
+                jobs.into_iter().for_each(|job| job.fail(&error));
+            }
+        }
+    }
+}
