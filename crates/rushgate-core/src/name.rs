@@ -126,6 +126,13 @@ names! {
     ContentType = "the content type";
 }
 
+impl TaskId {
+    /// A name that Rushgate made itself, within the limits by construction.
+    pub(crate) fn made_of(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
 impl ContentType {
     /// `application/json`.
     pub fn json() -> Self {

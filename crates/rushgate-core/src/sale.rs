@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
 
 use crate::{
     Answer, BuyerId, HoldTime, Op, Page, QueueName, ReservationId, SaleId, SaleSecret, Sku, Timestamp,
@@ -519,5 +520,22 @@ impl Hold {
     /// How long it may still be confirmed at `now` on the store's clock.
     pub fn time_left(&self, now: Timestamp) -> Duration {
         self.deadline.since(now)
+    }
+}
+
+impl OrderTask {
+    /// The id of its task in the orders' queue: the reservation's, or `stock:SKU` (with a hash in place of a SKU too
+    /// long for that).
+    pub fn task_id(&self) -> crate::TaskId {
+        let id = match self {
+            Self::Reservation { id, .. } => id.to_string(),
+            Self::Stock { sku, .. } if sku.as_str().len() + 6 <= crate::MAX_NAME_BYTES => {
+                format!("stock:{sku}")
+            }
+            Self::Stock { sku, .. } => {
+                format!("stock:#{:016x}", SipHasher24::new().hash(sku.as_str().as_bytes()))
+            }
+        };
+        crate::TaskId::made_of(&id)
     }
 }

@@ -1,1 +1,37 @@
-//! Under construction.
+//! The embedded store of Rushgate: locks, queues and sales in one SQLite file, shared by the processes of one
+//! machine.
+//!
+//! - One thread writes. It carries out the calls that are waiting in one transaction and answers them after the
+//!   commit; a lone call does not wait for company. Two threads read beside it.
+//! - The file is in WAL mode with `synchronous=FULL`: an acknowledged write survives a power cut (class D2). With
+//!   `?durability=process` it is `NORMAL`: the latest writes may be lost in a power cut, but none in the death of a
+//!   process, and the file is never damaged (class D1).
+//! - Waiters are woken at once inside a process, and within about 2 ms by another process's write.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), rushgate_core::Error> {
+//! use rushgate_core::Store;
+//!
+//! let store = rushgate_sqlite::SqliteStore::open("sqlite::memory:")?;
+//! assert!(store.info().server.starts_with("SQLite 3"));
+//! store.close().await
+//! # }
+//! ```
+
+mod clock;
+mod fault;
+mod lock;
+mod open;
+mod queue;
+mod read;
+mod sale;
+mod sql;
+mod step;
+mod store;
+mod stored;
+mod sweep;
+mod wake;
+mod writer;
+
+pub use store::{Options, SqliteStore};

@@ -1,0 +1,2 @@
+-- name: mark
+UPDATE task SET cancelled = 1, replaced = 0 WHERE arrival = ?1;

@@ -1,0 +1,14 @@
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rushgate_core::Timestamp;
+
+/// What tells the store the time. Every process of one machine reads the same one.
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+pub(crate) fn system() -> Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(since.as_micros() as u64)
+    })
+}

@@ -1,0 +1,94 @@
+//! The threads that read, beside the writer.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rushgate_core::{Error, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::clock::Clock;
+use crate::fault::Result;
+
+/// One read transaction: everything read through it is of one moment.
+pub(crate) struct Reader<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) now: Timestamp,
+}
+
+impl Reader<'_> {
+    /// The first row that a statement gives, if any.
+    pub(crate) fn row<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
+    }
+
+    /// Every row that a statement gives.
+    pub(crate) fn rows<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+type ReadJob = Box<dyn FnOnce(&Reader<'_>) + Send>;
+
+/// A few threads that take turns at one list of questions.
+pub(crate) struct Readers {
+    jobs: Mutex<Option<Sender<ReadJob>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Readers {
+    pub(crate) fn start(connections: Vec<Connection>, clock: &Clock) -> std::io::Result<Self> {
+        let (send, receive) = mpsc::channel();
+        let receive = Arc::new(Mutex::new(receive));
+        let mut threads = Vec::new();
+        for conn in connections {
+            let (receive, clock) = (Arc::clone(&receive), Arc::clone(clock));
+            let thread = thread::Builder::new().name("rushgate-reader".into());
+            threads.push(thread.spawn(move || serve(&conn, &receive, &clock))?);
+        }
+        Ok(Self { jobs: Mutex::new(Some(send)), threads: Mutex::new(threads) })
+    }
+
+    pub(crate) fn send(&self, job: ReadJob) {
+        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = jobs.send(job);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub(crate) fn take_threads(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock) {
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { break };
+        let opened = conn.execute_batch("BEGIN");
+        job(&Reader { conn, now: clock() });
+        if opened.is_ok() {
+            let _ = conn.execute_batch("COMMIT");
+        }
+    }
+}
+
+/// The error of a store that was closed.
+pub(crate) fn closed() -> Error {
+    Error::unavailable("the store was closed").hint("open it again with `Rushgate::connect`")
+}

@@ -1,0 +1,884 @@
+//! The verbs of a sale, each one step.
+
+use std::collections::HashMap;
+
+use rushgate_core::{
+    Books, BuyerId, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, HoldTime, Line,
+    NewTask, OnDuplicate, OrderIntent, OrderTask, Payload, Priority, QueueName, ReservationId,
+    ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku,
+    SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRow,
+    Verdict,
+};
+use rusqlite::Row;
+
+use crate::fault::Result;
+use crate::queue;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::step::Step;
+use crate::stored::{micros, parsed, stored, time};
+
+/// How often an order's task may be claimed: an accepted order is not given up lightly.
+const ORDER_ATTEMPTS: u32 = 1_000;
+
+/// A sale and its stock while a group of calls is carried out.
+pub(crate) struct SaleRow {
+    no: i64,
+    spec: SaleSpec,
+    status: SaleStatus,
+    generation: u32,
+    seq: u64,
+    skus: Vec<SkuRow>,
+    index: HashMap<Sku, usize>,
+    changed: bool,
+}
+
+struct SkuRow {
+    sku: Sku,
+    per_buyer: u32,
+    total: u32,
+    next: u32,
+    returned: u32,
+    held: u32,
+    confirmed: u32,
+    withdrawn: u32,
+    changed: bool,
+}
+
+impl SkuRow {
+    fn free(&self) -> u32 {
+        self.total - self.next + self.returned
+    }
+
+    fn state(&self) -> SkuState {
+        SkuState {
+            sku: self.sku.clone(),
+            total: self.total,
+            free: self.free(),
+            held: self.held,
+            confirmed: self.confirmed,
+            withdrawn: self.withdrawn,
+            per_buyer: self.per_buyer,
+        }
+    }
+}
+
+impl SaleRow {
+    /// Writes the sale and its stock back, if a call of the group changed them.
+    pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
+        if self.changed {
+            let params = (self.no, status_code(self.status), self.seq.cast_signed());
+            step.exec(sql!("sale/row", "store_sale"), params)?;
+        }
+        for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
+            let stock =
+                (self.no, no, sku.total, sku.next, sku.returned, sku.held, sku.confirmed, sku.withdrawn);
+            step.exec(sql!("sale/row", "store_sku"), stock)?;
+        }
+        Ok(())
+    }
+
+    fn state(&self, next_give_back: Option<Timestamp>, now: Timestamp) -> SaleState {
+        SaleState {
+            spec: self.spec.clone(),
+            status: self.status,
+            generation: self.generation,
+            seq: self.seq,
+            skus: self.skus.iter().map(SkuRow::state).collect(),
+            next_give_back,
+            now,
+        }
+    }
+}
+
+fn status_code(status: SaleStatus) -> i64 {
+    match status {
+        SaleStatus::Created => 0,
+        SaleStatus::Open => 1,
+        SaleStatus::Ended => 2,
+    }
+}
+
+fn state_code(state: HoldState) -> i64 {
+    HoldState::ALL.iter().position(|it| *it == state).unwrap_or_default() as i64
+}
+
+fn kind_code(kind: EventKind) -> i64 {
+    EventKind::ALL.iter().position(|it| *it == kind).unwrap_or_default() as i64
+}
+
+/// Reads `sql/sale/row.sql`'s `sale`; its SKUs come from a second statement.
+fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
+    let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
+    let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
+    let orders: Option<String> = row.get(7)?;
+    let unreadable = |at, error| {
+        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
+    };
+    Ok(SaleRow {
+        no: row.get(0)?,
+        spec: SaleSpec {
+            id: id.clone(),
+            skus: Vec::new(),
+            hold: HoldTime::new(hold).map_err(|error: Error| unreadable(4, error))?,
+            opens_at: moment(5)?.map(Timestamp::from_micros),
+            closes_at: moment(6)?.map(Timestamp::from_micros),
+            orders: orders.map(QueueName::new).transpose().map_err(|error: Error| unreadable(7, error))?,
+            secret: SaleSecret::from_bytes(row.get(8)?),
+        },
+        status: match row.get::<_, i64>(1)? {
+            0 => SaleStatus::Created,
+            1 => SaleStatus::Open,
+            _ => SaleStatus::Ended,
+        },
+        generation: row.get(2)?,
+        seq: row.get::<_, i64>(3)?.cast_unsigned(),
+        skus: Vec::new(),
+        index: HashMap::new(),
+        changed: false,
+    })
+}
+
+fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
+    let sku: Sku = parsed(row, 1)?;
+    let spec = SkuSpec { sku: sku.clone(), units: row.get(2)?, per_buyer: row.get(3)? };
+    let stock = SkuRow {
+        sku,
+        per_buyer: spec.per_buyer,
+        total: row.get(4)?,
+        next: row.get(5)?,
+        returned: row.get(6)?,
+        held: row.get(7)?,
+        confirmed: row.get(8)?,
+        withdrawn: row.get(9)?,
+        changed: false,
+    };
+    Ok((spec, stock))
+}
+
+fn with_skus(mut sale: SaleRow, skus: Vec<(SkuSpec, SkuRow)>) -> SaleRow {
+    for (at, (spec, row)) in skus.into_iter().enumerate() {
+        sale.index.insert(spec.sku.clone(), at);
+        sale.spec.skus.push(spec);
+        sale.skus.push(row);
+    }
+    sale
+}
+
+fn load(step: &mut Step<'_>, id: &SaleId) -> Result<Option<SaleRow>> {
+    let Some(sale) = step.row(sql!("sale/row", "sale"), [id.as_str()], |row| read_sale(row, id))? else {
+        return Ok(None);
+    };
+    let skus = step.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
+    Ok(Some(with_skus(sale, skus)))
+}
+
+fn unknown(id: &SaleId) -> Error {
+    Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
+}
+
+/// A verb's view of one sale: the step, and the sale's row taken out of it.
+struct Sale<'s, 'w> {
+    step: &'s mut Step<'w>,
+    row: SaleRow,
+}
+
+fn on_sale<T>(
+    step: &mut Step<'_>,
+    id: &SaleId,
+    verb: impl FnOnce(&mut Sale<'_, '_>) -> Result<T>,
+) -> Result<T> {
+    let row = match step.sales.remove(id) {
+        Some(row) => row,
+        None => load(step, id)?.ok_or_else(|| unknown(id))?,
+    };
+    let mut sale = Sale { step, row };
+    let answer = verb(&mut sale);
+    let Sale { step, row } = sale;
+    step.sales.insert(id.clone(), row);
+    answer
+}
+
+/// Units as `(index of the SKU, number)`.
+type Units = Vec<(usize, UnitNumber)>;
+
+fn write_units(units: &[(usize, UnitNumber)]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(units.len() * 8);
+    for (sku, unit) in units {
+        let space = if text.is_empty() { "" } else { " " };
+        let _ = write!(text, "{space}{sku}:{unit}");
+    }
+    text
+}
+
+fn read_units(text: &str) -> Option<Units> {
+    text.split_ascii_whitespace()
+        .map(|part| {
+            let (sku, unit) = part.split_once(':')?;
+            Some((sku.parse().ok()?, unit.parse().ok()?))
+        })
+        .collect()
+}
+
+fn named(skus: &[SkuRow], units: &[(usize, UnitNumber)]) -> Vec<(Sku, UnitNumber)> {
+    units.iter().filter_map(|(sku, unit)| Some((skus.get(*sku)?.sku.clone(), *unit))).collect()
+}
+
+/// What was asked for, as it is compared when the key comes again.
+fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
+    use std::fmt::Write;
+    let mut text = String::from(match choice {
+        UnitChoice::Any => "any",
+        UnitChoice::SameNumber => "same",
+    });
+    for line in lines {
+        let _ = write!(text, " {}*{}", line.sku, line.quantity);
+    }
+    text
+}
+
+/// A reservation as it is stored.
+struct HoldRow {
+    id: ReservationId,
+    buyer: BuyerId,
+    state: HoldState,
+    deadline: Timestamp,
+    seq: u64,
+    generation: u32,
+    lines: String,
+    units: Units,
+}
+
+impl HoldRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let unreadable = |at| {
+            let error = Error::corrupt("a reservation's row cannot be read");
+            rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
+        };
+        Ok(Self {
+            id: ReservationId::from_bytes(row.get(0)?),
+            buyer: parsed(row, 1)?,
+            state: *HoldState::ALL.get(row.get::<_, usize>(2)?).ok_or_else(|| unreadable(2))?,
+            deadline: time(row, 3)?,
+            seq: row.get::<_, i64>(4)?.cast_unsigned(),
+            generation: row.get(5)?,
+            lines: row.get(6)?,
+            units: read_units(row.get_ref(7)?.as_str()?).ok_or_else(|| unreadable(7))?,
+        })
+    }
+
+    fn hold(&self, skus: &[SkuRow]) -> Hold {
+        Hold {
+            id: self.id,
+            buyer: self.buyer.clone(),
+            units: named(skus, &self.units),
+            state: self.state,
+            deadline: self.deadline,
+            seq: self.seq,
+            generation: self.generation,
+        }
+    }
+}
+
+impl Sale<'_, '_> {
+    fn find(&mut self, id: ReservationId) -> Result<Option<HoldRow>> {
+        self.step.row(sql!("sale/hold", "one"), (self.row.no, id.to_bytes()), HoldRow::read)
+    }
+
+    fn hold(&self, row: &HoldRow) -> Hold {
+        row.hold(&self.row.skus)
+    }
+
+    fn at(&self, sku: &Sku) -> Result<usize> {
+        Ok(self.row.index.get(sku).copied().ok_or_else(|| {
+            Error::not_found(format_args!("the SKU `{sku}` of the sale `{}`", self.row.spec.id))
+        })?)
+    }
+
+    fn append(
+        &mut self,
+        kind: EventKind,
+        of: Option<ReservationId>,
+        units: &[(usize, UnitNumber)],
+    ) -> Result<u64> {
+        self.row.seq += 1;
+        self.row.changed = true;
+        let seq = self.row.seq;
+        let of = of.map(ReservationId::to_bytes);
+        let params =
+            (self.row.no, seq.cast_signed(), self.step.now_us(), kind_code(kind), of, write_units(units));
+        self.step.exec(sql!("sale/event", "append"), params)?;
+        Ok(seq)
+    }
+
+    fn reserve(&mut self, request: &Reserve) -> Result<Reserved> {
+        let lines = write_lines(&request.lines, request.choice);
+        if let Some(row) = self.find(request.id)? {
+            let hold = self.hold(&row);
+            return Ok(if row.lines == lines { Reserved::Replayed(hold) } else { Reserved::KeyReused });
+        }
+        let wanted = request.lines.iter().map(|line| Ok((self.at(&line.sku)?, line.quantity)));
+        let wanted = wanted.collect::<Result<Vec<_>>>()?;
+        if let Some(shut) = self.shut() {
+            return Ok(shut);
+        }
+        if let Some(short) = self.short(request, &wanted)? {
+            // Holds that ran out may be all that is in the way.
+            if self.expire(SaleSpec::SWEEP_MAX)? == 0 {
+                return Ok(short);
+            }
+            if let Some(short) = self.short(request, &wanted)? {
+                return Ok(short);
+            }
+        }
+        let units = match request.choice {
+            UnitChoice::Any => self.take_any(&wanted)?,
+            UnitChoice::SameNumber => self.take_same(&wanted)?,
+        };
+        self.record(request, lines, units)
+    }
+
+    /// Why the sale does not sell now, if it does not.
+    fn shut(&self) -> Option<Reserved> {
+        let spec = &self.row.spec;
+        let now = self.step.now;
+        match self.row.status {
+            SaleStatus::Ended => Some(Reserved::Ended),
+            SaleStatus::Created => Some(Reserved::NotOpen { opens_at: spec.opens_at }),
+            SaleStatus::Open if spec.opens_at.is_some_and(|opens| now < opens) => {
+                Some(Reserved::NotOpen { opens_at: spec.opens_at })
+            }
+            SaleStatus::Open if spec.closes_at.is_some_and(|closes| now >= closes) => Some(Reserved::Ended),
+            SaleStatus::Open => None,
+        }
+    }
+
+    /// Why the buyer cannot have the lines as things stand, if so: the limit, or the stock.
+    fn short(&mut self, request: &Reserve, wanted: &[(usize, u32)]) -> Result<Option<Reserved>> {
+        for (sku, quantity) in wanted {
+            let params = (self.row.no, request.buyer.as_str(), *sku);
+            let has: u32 = self.step.value(sql!("sale/reserve", "has"), params)?.unwrap_or(0);
+            let limit = self.row.skus[*sku].per_buyer;
+            if has + quantity > limit {
+                let sku = self.row.skus[*sku].sku.clone();
+                return Ok(Some(Reserved::LimitReached { sku, limit, has }));
+            }
+        }
+        let lacking = wanted.iter().find(|(sku, quantity)| self.row.skus[*sku].free() < *quantity);
+        let lacking = match (lacking, request.choice) {
+            (Some((sku, _)), _) => Some(*sku),
+            (None, UnitChoice::SameNumber) if self.common(wanted)?.is_none() => Some(wanted[0].0),
+            (None, _) => None,
+        };
+        lacking.map(|sku| self.nothing_left(sku)).transpose()
+    }
+
+    fn nothing_left(&mut self, sku: usize) -> Result<Reserved> {
+        let row = &self.row.skus[sku];
+        let (held, free, sku) = (row.held, row.free(), row.sku.clone());
+        if held == 0 {
+            return Ok(Reserved::SoldOut { sku, free });
+        }
+        Ok(Reserved::AllHeld { sku, free, next_give_back: self.next_give_back()? })
+    }
+
+    fn next_give_back(&mut self) -> Result<Option<Timestamp>> {
+        let deadline: Option<Option<i64>> =
+            self.step.value(sql!("sale/row", "next_give_back"), [self.row.no])?;
+        Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
+    }
+
+    /// Takes numbers of each line: given-back ones first, lowest first.
+    fn take_any(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
+        let mut units = Vec::new();
+        for (sku, quantity) in wanted {
+            let again = self.row.skus[*sku].returned.min(*quantity);
+            if again > 0 {
+                let params = (self.row.no, *sku, again);
+                let mut numbers: Vec<UnitNumber> =
+                    self.step.rows(sql!("sale/unit", "take_lowest"), params, |row| row.get(0))?;
+                numbers.sort_unstable();
+                units.extend(numbers.into_iter().map(|unit| (*sku, unit)));
+            }
+            let row = &mut self.row.skus[*sku];
+            row.returned -= again;
+            let fresh = quantity - again;
+            units.extend((row.next + 1..=row.next + fresh).map(|unit| (*sku, unit)));
+            row.next += fresh;
+            row.changed = true;
+        }
+        Ok(units)
+    }
+
+    /// The lowest number that is free in every line.
+    ///
+    /// Each line in turn is asked for its lowest free number from the candidate on; the highest answer is the next
+    /// candidate, until all agree.
+    fn common(&mut self, wanted: &[(usize, u32)]) -> Result<Option<UnitNumber>> {
+        let mut candidate = 1;
+        loop {
+            let mut highest = candidate;
+            for (sku, _) in wanted {
+                let Some(free) = self.lowest_free(*sku, candidate)? else { return Ok(None) };
+                highest = highest.max(free);
+            }
+            if highest == candidate {
+                return Ok(Some(candidate));
+            }
+            candidate = highest;
+        }
+    }
+
+    fn lowest_free(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitNumber>> {
+        let row = &self.row.skus[sku];
+        let fresh = (row.next + 1).max(from);
+        let fresh = (fresh <= row.total).then_some(fresh);
+        if row.returned == 0 {
+            return Ok(fresh);
+        }
+        let again: Option<Option<u32>> =
+            self.step.value(sql!("sale/unit", "lowest_from"), (self.row.no, sku, from))?;
+        Ok(again.flatten().into_iter().chain(fresh).min())
+    }
+
+    fn take_same(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
+        let Some(unit) = self.common(wanted)? else {
+            return Err(Error::bug("a common number vanished within a step").into());
+        };
+        for (sku, _) in wanted {
+            self.take_number(*sku, unit)?;
+        }
+        Ok(wanted.iter().map(|(sku, _)| (*sku, unit)).collect())
+    }
+
+    /// Takes one free number. Fresh numbers below it stay free, as if they had been given back.
+    fn take_number(&mut self, sku: usize, unit: UnitNumber) -> Result<()> {
+        self.row.skus[sku].changed = true;
+        let next = self.row.skus[sku].next;
+        if unit <= next {
+            self.step.exec(sql!("sale/unit", "take"), (self.row.no, sku, unit))?;
+            self.row.skus[sku].returned -= 1;
+            return Ok(());
+        }
+        for skipped in next + 1..unit {
+            self.step.exec(sql!("sale/unit", "free"), (self.row.no, sku, skipped))?;
+        }
+        self.row.skus[sku].returned += unit - next - 1;
+        self.row.skus[sku].next = unit;
+        Ok(())
+    }
+
+    /// Writes a reservation down: units, buyer, event, order.
+    fn record(&mut self, request: &Reserve, lines: String, units: Units) -> Result<Reserved> {
+        let id = request.id.to_bytes();
+        for (sku, unit) in &units {
+            self.step.exec(sql!("sale/reserve", "own"), (self.row.no, *sku, *unit, id))?;
+            self.row.skus[*sku].held += 1;
+        }
+        for (sku, quantity) in per_sku(&units) {
+            let params = (self.row.no, request.buyer.as_str(), sku, quantity);
+            self.step.exec(sql!("sale/reserve", "count"), params)?;
+        }
+        let seq = self.append(EventKind::Reserved, Some(request.id), &units)?;
+        let row = HoldRow {
+            id: request.id,
+            buyer: request.buyer.clone(),
+            state: HoldState::Held,
+            deadline: self.step.now + self.row.spec.hold.get(),
+            seq,
+            generation: self.row.generation,
+            lines,
+            units,
+        };
+        let params = (
+            self.row.no,
+            id,
+            row.buyer.as_str(),
+            stored(row.deadline),
+            seq.cast_signed(),
+            row.generation,
+            row.lines.as_str(),
+            write_units(&row.units),
+        );
+        self.step.exec(sql!("sale/reserve", "hold"), params)?;
+        self.order(&row, OrderIntent::Hold)?;
+        Ok(Reserved::Reserved(self.hold(&row)))
+    }
+
+    /// Puts the order into the orders' queue, if the sale has one.
+    fn order(&mut self, row: &HoldRow, intent: OrderIntent) -> Result<()> {
+        if self.row.spec.orders.is_none() {
+            return Ok(());
+        }
+        let order = OrderTask::Reservation {
+            sale: self.row.spec.id.clone(),
+            generation: row.generation,
+            seq: row.seq,
+            id: row.id,
+            buyer: row.buyer.clone(),
+            units: named(&self.row.skus, &row.units),
+            intent,
+        };
+        self.enqueue_order(&order)
+    }
+
+    fn enqueue_order(&mut self, order: &OrderTask) -> Result<()> {
+        let Some(orders) = &self.row.spec.orders else { return Ok(()) };
+        let json = serde_json::to_vec(order).map_err(|error| Error::bug(error.to_string()))?;
+        let task = NewTask {
+            id: order.task_id(),
+            payload: Payload::new(rushgate_core::ContentType::json(), json)?,
+            due: Due::Now,
+            priority: Priority::default(),
+            on_duplicate: OnDuplicate::Replace,
+            max_attempts: ORDER_ATTEMPTS,
+        };
+        queue::enqueue_unbounded(self.step, orders, &task)
+    }
+
+    /// Decides an undecided hold: to its end, or until the ledger has committed.
+    fn decide(&mut self, row: &mut HoldRow, intent: OrderIntent) -> Result<()> {
+        let (waiting, kind, end) = match intent {
+            OrderIntent::Confirm => (HoldState::Confirming, EventKind::Confirming, EventKind::Confirmed),
+            OrderIntent::Cancel => (HoldState::Cancelling, EventKind::Cancelling, EventKind::Cancelled),
+            OrderIntent::Expire => (HoldState::Expiring, EventKind::Expiring, EventKind::Expired),
+            OrderIntent::Hold => return Ok(()),
+        };
+        if self.row.spec.orders.is_none() {
+            return self.end(row, end);
+        }
+        row.state = waiting;
+        self.store_state(row)?;
+        self.append(kind, Some(row.id), &[])?;
+        self.order(row, intent)
+    }
+
+    fn store_state(&mut self, row: &HoldRow) -> Result<()> {
+        let params = (self.row.no, row.id.to_bytes(), state_code(row.state));
+        self.step.exec(sql!("sale/hold", "state"), params).map(drop)
+    }
+
+    /// Ends a reservation: its units are sold, free again, or withdrawn.
+    fn end(&mut self, row: &mut HoldRow, kind: EventKind) -> Result<()> {
+        row.state = match kind {
+            EventKind::Confirmed => HoldState::Confirmed,
+            EventKind::Cancelled => HoldState::Cancelled,
+            EventKind::Expired => HoldState::Expired,
+            _ => HoldState::Rejected,
+        };
+        self.store_state(row)?;
+        for (sku, unit) in &row.units {
+            let stock = &mut self.row.skus[*sku];
+            stock.changed = true;
+            stock.held -= 1;
+            match kind {
+                EventKind::Confirmed => stock.confirmed += 1,
+                EventKind::Quarantined => stock.withdrawn += 1,
+                _ => stock.returned += 1,
+            }
+            if kind == EventKind::Confirmed {
+                continue;
+            }
+            self.step.exec(sql!("sale/unit", "disown"), (self.row.no, *sku, *unit, row.id.to_bytes()))?;
+            let place = if kind == EventKind::Quarantined {
+                sql!("sale/unit", "withdraw")
+            } else {
+                sql!("sale/unit", "free")
+            };
+            self.step.exec(place, (self.row.no, *sku, *unit))?;
+        }
+        if kind != EventKind::Confirmed {
+            for (sku, quantity) in per_sku(&row.units) {
+                let params = (self.row.no, row.buyer.as_str(), sku, -i64::from(quantity));
+                self.step.exec(sql!("sale/reserve", "count"), params)?;
+            }
+        }
+        self.append(kind, Some(row.id), &row.units).map(drop)
+    }
+
+    fn expire(&mut self, n: u32) -> Result<u32> {
+        let params = (self.row.no, self.step.now_us(), n);
+        let due = self.step.rows(sql!("sale/expire", "due"), params, HoldRow::read)?;
+        let ended = due.len() as u32;
+        for mut row in due {
+            self.decide(&mut row, OrderIntent::Expire)?;
+        }
+        Ok(ended)
+    }
+
+    /// Confirms or cancels.
+    fn resolve(&mut self, id: ReservationId, intent: OrderIntent) -> Result<Decision> {
+        let (pending, done) = match intent {
+            OrderIntent::Confirm => (HoldState::Confirming, HoldState::Confirmed),
+            _ => (HoldState::Cancelling, HoldState::Cancelled),
+        };
+        let Some(mut row) = self.find(id)? else { return Ok(Decision::Unknown) };
+        if row.state == HoldState::Held {
+            let late = row.deadline <= self.step.now;
+            self.decide(&mut row, if late { OrderIntent::Expire } else { intent })?;
+        }
+        let hold = self.hold(&row);
+        Ok(match row.state {
+            state if state == pending => Decision::Pending(hold),
+            state if state == done => Decision::Done(hold),
+            _ => Decision::Refused(hold),
+        })
+    }
+
+    fn settle(&mut self, id: ReservationId, verdict: Verdict) -> Result<Settled> {
+        let Some(mut row) = self.find(id)? else { return Ok(Settled::Unknown) };
+        let kind = match (row.state, verdict) {
+            (HoldState::Confirming, Verdict::Confirmed) => EventKind::Confirmed,
+            (HoldState::Cancelling, Verdict::Cancelled) => EventKind::Cancelled,
+            (HoldState::Expiring, Verdict::Expired) => EventKind::Expired,
+            (state, Verdict::Rejected { units_taken: false }) if state.is_held() => EventKind::Rejected,
+            (state, Verdict::Rejected { units_taken: true }) if state.is_held() => EventKind::Quarantined,
+            (state, _) => return Ok(Settled::Unchanged(state)),
+        };
+        self.end(&mut row, kind)?;
+        Ok(Settled::Settled)
+    }
+
+    fn stock(&mut self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
+        let at = self.at(sku)?;
+        match change {
+            StockChange::Add(n) => self.add_stock(at, n)?,
+            StockChange::Withdraw(n) => {
+                let free = self.row.skus[at].free();
+                if free < n {
+                    return Ok(StockChanged::NotEnough { free });
+                }
+                self.withdraw_stock(at, n)?;
+            }
+        }
+        self.order_stock(at)?;
+        Ok(StockChanged::Changed(self.row.skus[at].state()))
+    }
+
+    fn add_stock(&mut self, at: usize, n: u32) -> Result<()> {
+        let row = &mut self.row.skus[at];
+        let first = row.total + 1;
+        if n > SaleSpec::UNITS_MAX - row.total {
+            let most = SaleSpec::UNITS_MAX;
+            let why = format!(
+                "would be {} with the {n} added; it must be at most {most}",
+                u64::from(row.total) + u64::from(n)
+            );
+            return Err(Error::invalid("the stock", why).into());
+        }
+        row.total += n;
+        row.changed = true;
+        let last = row.total;
+        self.append(EventKind::StockAdded, None, &[(at, first), (at, last)]).map(drop)
+    }
+
+    fn withdraw_stock(&mut self, at: usize, n: u32) -> Result<()> {
+        let units = self.take_any(&[(at, n)])?;
+        for (_, unit) in &units {
+            self.step.exec(sql!("sale/unit", "withdraw"), (self.row.no, at, *unit))?;
+        }
+        self.row.skus[at].withdrawn += n;
+        self.append(EventKind::StockWithdrawn, None, &units).map(drop)
+    }
+
+    fn order_stock(&mut self, at: usize) -> Result<()> {
+        if self.row.spec.orders.is_none() {
+            return Ok(());
+        }
+        let withdrawn =
+            self.step.rows(sql!("sale/unit", "withdrawn"), (self.row.no, at), |row| row.get(0))?;
+        let row = &self.row.skus[at];
+        let order = OrderTask::Stock {
+            sale: self.row.spec.id.clone(),
+            sku: row.sku.clone(),
+            total: row.total,
+            withdrawn,
+            per_buyer: row.per_buyer,
+        };
+        self.enqueue_order(&order)
+    }
+}
+
+fn per_sku(units: &[(usize, UnitNumber)]) -> Vec<(usize, u32)> {
+    let mut counts: Vec<(usize, u32)> = Vec::new();
+    for (sku, _) in units {
+        match counts.iter_mut().find(|(of, _)| of == sku) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((*sku, 1)),
+        }
+    }
+    counts
+}
+
+pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
+    let known = match step.sales.get(&spec.id) {
+        Some(row) => Some(row.spec == *spec),
+        None => load(step, &spec.id)?.map(|row| row.spec == *spec),
+    };
+    if let Some(same) = known {
+        return Ok(if same { Created::Created } else { Created::Exists });
+    }
+    let params = (
+        spec.id.as_str(),
+        micros(spec.hold.get()),
+        spec.opens_at.map(stored),
+        spec.closes_at.map(stored),
+        spec.orders.as_ref().map(QueueName::as_str),
+        spec.secret.to_bytes(),
+    );
+    let no: i64 = step.value(sql!("sale/create", "sale"), params)?.unwrap_or_default();
+    for (at, sku) in spec.skus.iter().enumerate() {
+        step.exec(sql!("sale/create", "sku"), (no, at, sku.sku.as_str(), sku.units, sku.per_buyer))?;
+    }
+    Ok(Created::Created)
+}
+
+pub(crate) fn open(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
+    on_sale(step, id, |sale| {
+        if sale.row.status == SaleStatus::Created {
+            sale.row.status = SaleStatus::Open;
+            sale.append(EventKind::Opened, None, &[])?;
+        }
+        Ok(sale.row.status)
+    })
+}
+
+pub(crate) fn end(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
+    on_sale(step, id, |sale| {
+        if sale.row.status != SaleStatus::Ended {
+            sale.row.status = SaleStatus::Ended;
+            sale.append(EventKind::Ended, None, &[])?;
+        }
+        Ok(sale.row.status)
+    })
+}
+
+pub(crate) fn reserve(step: &mut Step<'_>, request: &Reserve) -> Result<Reserved> {
+    on_sale(step, &request.sale, |sale| sale.reserve(request))
+}
+
+pub(crate) fn confirm(step: &mut Step<'_>, id: &SaleId, of: ReservationId) -> Result<Decision> {
+    on_sale(step, id, |sale| sale.resolve(of, OrderIntent::Confirm))
+}
+
+pub(crate) fn cancel_hold(step: &mut Step<'_>, id: &SaleId, of: ReservationId) -> Result<Decision> {
+    on_sale(step, id, |sale| sale.resolve(of, OrderIntent::Cancel))
+}
+
+pub(crate) fn expire(step: &mut Step<'_>, id: &SaleId, n: u32) -> Result<u32> {
+    on_sale(step, id, |sale| sale.expire(n))
+}
+
+pub(crate) fn settle(
+    step: &mut Step<'_>,
+    id: &SaleId,
+    verdicts: &[(ReservationId, Verdict)],
+) -> Result<Vec<Settled>> {
+    on_sale(step, id, |sale| verdicts.iter().map(|(of, verdict)| sale.settle(*of, *verdict)).collect())
+}
+
+pub(crate) fn stock(
+    step: &mut Step<'_>,
+    id: &SaleId,
+    sku: &Sku,
+    change: StockChange,
+) -> Result<StockChanged> {
+    on_sale(step, id, |sale| sale.stock(sku, change))
+}
+
+fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {
+    let sale = reader.row(sql!("sale/row", "sale"), [id.as_str()], |row| read_sale(row, id))?;
+    let sale = sale.ok_or_else(|| unknown(id))?;
+    let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
+    Ok(with_skus(sale, skus))
+}
+
+pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
+    let row = read_whole(reader, id)?;
+    let deadline: Option<Option<i64>> =
+        reader.row(sql!("sale/row", "next_give_back"), [row.no], |row| row.get(0))?;
+    let next = deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned()));
+    Ok(row.state(next, reader.now))
+}
+
+pub(crate) fn sales(reader: &Reader<'_>, after: &str, limit: u32) -> Result<Vec<SaleState>> {
+    let ids = reader.rows(sql!("sale/row", "ids"), (after, limit), |row| parsed::<SaleId>(row, 0))?;
+    ids.iter().map(|id| sale(reader, id)).collect()
+}
+
+pub(crate) fn reservation(reader: &Reader<'_>, id: &SaleId, of: ReservationId) -> Result<Option<Hold>> {
+    let sale = read_whole(reader, id)?;
+    let row = reader.row(sql!("sale/hold", "one"), (sale.no, of.to_bytes()), HoldRow::read)?;
+    Ok(row.map(|row| row.hold(&sale.skus)))
+}
+
+fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
+    let unreadable = |at| {
+        let error = Error::corrupt("an event's row cannot be read");
+        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
+    };
+    let units = read_units(row.get_ref(4)?.as_str()?).ok_or_else(|| unreadable(4))?;
+    Ok(Event {
+        seq: row.get::<_, i64>(0)?.cast_unsigned(),
+        at: time(row, 1)?,
+        kind: *EventKind::ALL.get(row.get::<_, usize>(2)?).ok_or_else(|| unreadable(2))?,
+        reservation: row.get::<_, Option<[u8; 16]>>(3)?.map(ReservationId::from_bytes),
+        units: named(skus, &units),
+    })
+}
+
+pub(crate) fn events(reader: &Reader<'_>, id: &SaleId, after: u64, limit: u32) -> Result<Vec<Event>> {
+    let sale = read_whole(reader, id)?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    reader.rows(sql!("sale/event", "after"), (sale.no, after, limit), |row| read_event(row, &sale.skus))
+}
+
+pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
+    let sale = read_whole(reader, id)?;
+    let reservations = reader.rows(sql!("sale/hold", "all"), [sale.no], |row| {
+        let row = HoldRow::read(row)?;
+        let units = named(&sale.skus, &row.units);
+        Ok(ReservationRow { id: row.id, buyer: row.buyer, state: row.state, seq: row.seq, units })
+    })?;
+    let units = reader.rows(sql!("sale/hold", "owned"), [sale.no], |row| {
+        let at: usize = row.get(0)?;
+        let sku = sale.skus.get(at).map(|sku| sku.sku.clone());
+        let reservation = ReservationId::from_bytes(row.get(2)?);
+        Ok(sku.map(|sku| (sku, row.get(1).unwrap_or_default(), reservation)))
+    })?;
+    let events =
+        reader.rows(sql!("sale/event", "after"), (sale.no, 0, -1), |row| read_event(row, &sale.skus))?;
+    let skus = (0..sale.skus.len()).map(|at| counters(reader, &sale, at)).collect::<Result<_>>()?;
+    Ok(Books {
+        sale: id.clone(),
+        generation: sale.generation,
+        seq: sale.seq,
+        has_ledger: sale.spec.orders.is_some(),
+        skus,
+        reservations,
+        units: units
+            .into_iter()
+            .flatten()
+            .map(|(sku, unit, reservation)| UnitRow { sku, unit, reservation })
+            .collect(),
+        events,
+    })
+}
+
+fn counters(reader: &Reader<'_>, sale: &SaleRow, at: usize) -> Result<SkuCounters> {
+    let row = &sale.skus[at];
+    let numbers = |sql| reader.rows(sql, (sale.no, at), |row| row.get::<_, UnitNumber>(0));
+    let mut free = numbers(sql!("sale/unit", "all_free"))?;
+    free.extend(row.next + 1..=row.total);
+    Ok(SkuCounters {
+        sku: row.sku.clone(),
+        initial: sale.spec.skus[at].units,
+        total: row.total,
+        free,
+        withdrawn: numbers(sql!("sale/unit", "withdrawn"))?,
+        held: row.held,
+        confirmed: row.confirmed,
+        per_buyer: row.per_buyer,
+    })
+}

@@ -1,0 +1,200 @@
+//! One open write transaction, in which a group of calls is carried out.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+
+use rushgate_core::{Notice, Op, QueueName, SaleId, Timestamp, Token};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::fault::{Result, Stop};
+use crate::queue::QueueRow;
+use crate::sale::SaleRow;
+use crate::wake::Listeners;
+
+/// What the calls of one group share: the transaction, its time, the rows that every call would read and write
+/// again, and the news to tell after the commit.
+///
+/// Rows that many calls of a group touch (a queue's counters, a sale's stock) are read once and written once a
+/// group. They are forgotten with the transaction.
+pub(crate) struct Step<'w> {
+    pub(crate) conn: &'w Connection,
+    pub(crate) now: Timestamp,
+    pub(crate) listeners: &'w Listeners,
+    pub(crate) queues: HashMap<QueueName, QueueRow>,
+    pub(crate) sales: HashMap<SaleId, SaleRow>,
+    pub(crate) replays: &'w mut Replays,
+    news: Vec<News>,
+    fresh: Vec<(Op, Remembered)>,
+    statements: u64,
+}
+
+enum News {
+    Token(Token, Notice),
+    Queue(QueueName, usize),
+}
+
+impl<'w> Step<'w> {
+    pub(crate) fn new(
+        conn: &'w Connection,
+        now: Timestamp,
+        listeners: &'w Listeners,
+        replays: &'w mut Replays,
+    ) -> Self {
+        Self {
+            conn,
+            now,
+            listeners,
+            queues: HashMap::new(),
+            sales: HashMap::new(),
+            replays,
+            news: Vec::new(),
+            fresh: Vec::new(),
+            statements: 0,
+        }
+    }
+
+    /// The time of this group as it is stored.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.now.as_micros().cast_signed()
+    }
+
+    /// Carries out a statement and says how many rows it changed.
+    pub(crate) fn exec(&mut self, sql: &'static str, params: impl Params) -> Result<usize> {
+        self.statements += 1;
+        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// The first row that a statement gives, if any.
+    pub(crate) fn row<T>(
+        &mut self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        self.statements += 1;
+        Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
+    }
+
+    /// The first column of the first row, if any.
+    pub(crate) fn value<T: FromSql>(&mut self, sql: &'static str, params: impl Params) -> Result<Option<T>> {
+        self.row(sql, params, |row| row.get(0))
+    }
+
+    /// Every row that a statement gives.
+    pub(crate) fn rows<T>(
+        &mut self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.statements += 1;
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Tells the token's listener, once this has been committed.
+    pub(crate) fn tell_token(&mut self, token: Token, notice: Notice) {
+        self.news.push(News::Token(token, notice));
+    }
+
+    /// Tells listeners of the queue of so many due tasks, once this has been committed.
+    pub(crate) fn tell_queue(&mut self, queue: &QueueName, tasks: usize) {
+        self.news.push(News::Queue(queue.clone(), tasks));
+    }
+
+    /// The answer that `op` got before, or else the answer of `run`, remembered under `op`.
+    pub(crate) fn once<T: Clone + Send + 'static>(
+        &mut self,
+        op: Op,
+        weigh: impl FnOnce(&T) -> usize,
+        run: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let fresh = self.fresh.iter().find(|(other, _)| *other == op).map(|(_, it)| it);
+        if let Some(answer) = fresh.or_else(|| self.replays.get(op)) {
+            let answer = answer.answer.downcast_ref::<T>().cloned();
+            return answer.ok_or_else(|| {
+                Stop::Refused(rushgate_core::Error::invalid(
+                    "the operation's token",
+                    "was used for another call",
+                ))
+            });
+        }
+        let answer = run(self)?;
+        let weight = weigh(&answer);
+        self.fresh.push((op, Remembered { answer: Box::new(answer.clone()), weight }));
+        Ok(answer)
+    }
+
+    /// Writes back the rows that the group kept in memory.
+    pub(crate) fn write_back(&mut self) -> Result<()> {
+        for (_, mut row) in std::mem::take(&mut self.queues) {
+            row.write_back(self)?;
+        }
+        for (_, mut row) in std::mem::take(&mut self.sales) {
+            row.write_back(self)?;
+        }
+        Ok(())
+    }
+
+    /// After the commit: tells the news and remembers the answers.
+    pub(crate) fn committed(self) {
+        for (op, answer) in self.fresh {
+            self.replays.remember(op, answer);
+        }
+        for news in self.news {
+            match news {
+                News::Token(token, notice) => self.listeners.tell_token(token, notice),
+                News::Queue(queue, tasks) => self.listeners.tell_queue(&queue, tasks),
+            }
+        }
+    }
+
+    /// How many statements were carried out so far.
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements
+    }
+}
+
+struct Remembered {
+    answer: Box<dyn Any + Send>,
+    weight: usize,
+}
+
+/// The latest answers by [`Op`].
+///
+/// They are kept in memory, not in the file: an answer can be lost only between this process's writer and its
+/// callers, and they die together.
+#[derive(Default)]
+pub(crate) struct Replays {
+    answers: HashMap<Op, Remembered>,
+    order: VecDeque<Op>,
+    weight: usize,
+}
+
+impl Replays {
+    /// Answers kept at most.
+    const COUNT_MAX: usize = 4_096;
+    /// Answers kept however heavy they are.
+    const COUNT_MIN: usize = 16;
+    /// Bytes of payload kept at most, above the minimum count.
+    const WEIGHT_MAX: usize = 32 << 20;
+
+    fn get(&self, op: Op) -> Option<&Remembered> {
+        self.answers.get(&op)
+    }
+
+    fn remember(&mut self, op: Op, answer: Remembered) {
+        self.weight += answer.weight;
+        self.answers.insert(op, answer);
+        self.order.push_back(op);
+        let too_heavy = |it: &Self| it.weight > Self::WEIGHT_MAX && it.order.len() > Self::COUNT_MIN;
+        while self.order.len() > Self::COUNT_MAX || too_heavy(self) {
+            let Some(oldest) = self.order.pop_front() else { break };
+            if let Some(forgotten) = self.answers.remove(&oldest) {
+                self.weight -= forgotten.weight;
+            }
+        }
+    }
+}

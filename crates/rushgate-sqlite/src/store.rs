@@ -1,0 +1,511 @@
+//! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use rushgate_core::{
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
+    Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
+    Lease, Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
+    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Retried, Retry, Revived, SaleId,
+    SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    check_batch, check_range,
+};
+use tokio::sync::oneshot;
+
+use crate::clock::{self, Clock};
+use crate::fault::{self, Stop, translate};
+use crate::open::{Location, Target};
+use crate::read::{Reader, Readers, closed};
+use crate::step::{Replays, Step};
+use crate::wake::{Listeners, Watcher};
+use crate::writer::{Counters, Writer, WriterHandle};
+use crate::{lock, queue, sale};
+
+/// Threads that read beside the writer.
+const READERS: usize = 2;
+
+/// A store in one SQLite file.
+///
+/// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
+/// [`close`](Store::close) waits for it.
+pub struct SqliteStore {
+    location: Location,
+    clock: Clock,
+    writer: WriterHandle,
+    readers: Option<Readers>,
+    listeners: Arc<Listeners>,
+    counters: Arc<Counters>,
+    reads: AtomicU64,
+}
+
+/// How to open a store, beyond what its URL says.
+#[derive(Default)]
+pub struct Options {
+    clock: Option<Clock>,
+}
+
+impl Options {
+    /// The machine's clock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Another clock than the machine's, for tests that pass the time in. All processes that share a file must read
+    /// the same one.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+}
+
+impl SqliteStore {
+    /// Opens `sqlite:PATH` or `sqlite::memory:`, and makes the file if there is none.
+    ///
+    /// `?durability=process` trades the survival of a power cut for speed; see the crate's first page.
+    ///
+    /// # Errors
+    /// - [`is_invalid`](Error::is_invalid): the URL.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a directory, a file that may not be written, a file of another
+    ///   program, a schema from a newer build.
+    /// - [`is_corrupt`](Error::is_corrupt): a file that is not a database, or damaged.
+    /// - [`is_full`](Error::is_full), [`is_unavailable`](Error::is_unavailable): no room, or locked for five seconds.
+    ///
+    /// None of them changes the file.
+    pub fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with(url, Options::new())
+    }
+
+    /// As [`open`](Self::open), with options.
+    pub fn open_with(url: &str, options: Options) -> Result<Self, Error> {
+        let location = Location::parse(url)?;
+        Self::start(location, options).map_err(|error| error.doing(format_args!("open the store `{url}`")))
+    }
+
+    fn start(location: Location, options: Options) -> Result<Self, Error> {
+        let clock = options.clock.unwrap_or_else(clock::system);
+        let listeners = Arc::new(Listeners::default());
+        let counters = Arc::new(Counters::default());
+        let conn = location.open_writer()?;
+        let readers = Self::start_readers(&location, &clock)?;
+        if let Some(conn) = location.open_reader()? {
+            Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock)).map_err(no_thread)?;
+        }
+        let writer = Writer {
+            conn,
+            path: location.shown(),
+            clock: Arc::clone(&clock),
+            listeners: Arc::clone(&listeners),
+            counters: Arc::clone(&counters),
+            replays: Replays::default(),
+            broken: None,
+            swept: Instant::now(),
+            sweep_from: String::new(),
+        };
+        let writer = writer.start().map_err(no_thread)?;
+        Ok(Self { location, clock, writer, readers, listeners, counters, reads: AtomicU64::new(0) })
+    }
+
+    fn start_readers(location: &Location, clock: &Clock) -> Result<Option<Readers>, Error> {
+        let connections =
+            (0..READERS).map(|_| location.open_reader()).collect::<Result<Option<Vec<_>>, _>>()?;
+        connections.map(|connections| Readers::start(connections, clock).map_err(no_thread)).transpose()
+    }
+
+    /// Sends a verb to the writer, unless the request is outside its limits.
+    fn write<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        checked: Result<(), Error>,
+        verb: impl FnMut(&mut Step<'_>) -> fault::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        if let Err(error) = checked {
+            return Box::pin(std::future::ready(Err(error.doing(doing))));
+        }
+        let answer = self.writer.send(verb);
+        Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
+    }
+
+    /// Sends a question to a reader, or to the writer if the store is in memory.
+    fn read<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        checked: Result<(), Error>,
+        question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let Some(readers) = &self.readers else {
+            return self.write(doing, checked, move |step| {
+                // What the group has changed so far must be there to be read.
+                step.write_back()?;
+                question(&Reader { conn: step.conn, now: step.now })
+            });
+        };
+        if let Err(error) = checked {
+            return Box::pin(std::future::ready(Err(error.doing(doing))));
+        }
+        let (reply, answer) = oneshot::channel();
+        let path = self.location.shown();
+        readers.send(Box::new(move |reader| {
+            let found = question(reader).map_err(|stop| match stop {
+                Stop::Refused(error) => error,
+                Stop::Fault(fault) => translate(fault, &path),
+            });
+            let _ = reply.send(found);
+        }));
+        Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
+    }
+
+    /// Reads a queue, after leases that ran out have been ended.
+    fn read_queue<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        queue: &QueueName,
+        checked: Result<(), Error>,
+        question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        if let Err(error) = checked {
+            return Box::pin(std::future::ready(Err(error.doing(doing))));
+        }
+        let queue = queue.clone();
+        Box::pin(async move {
+            let of = queue.clone();
+            if self.read(doing, Ok(()), move |reader| queue::must_reap(reader, &of)).await? {
+                self.write(doing, Ok(()), move |step| queue::reap(step, &queue)).await?;
+            }
+            self.read(doing, Ok(()), question).await
+        })
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::unavailable("the system did not start a thread").caused_by(error)
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.listeners.close();
+        self.writer.close();
+        if let Some(readers) = &self.readers {
+            readers.close();
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn info(&self) -> StoreInfo {
+        let option = if self.location.durability == Durability::D1 { "?durability=process" } else { "" };
+        StoreInfo {
+            url: format!("sqlite:{}{option}", self.location.shown()),
+            server: format!("SQLite {}", rusqlite::version()),
+            durability: self.location.durability,
+        }
+    }
+
+    fn calls(&self) -> StoreCalls {
+        let mut calls = self.counters.read();
+        let reads = self.reads.load(Ordering::Relaxed);
+        if matches!(self.location.target, Target::File(_)) {
+            calls.calls += reads;
+        }
+        calls
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.listeners.close();
+        self.writer.close();
+        if let Some(readers) = &self.readers {
+            readers.close();
+        }
+        let threads = self.readers.iter().flat_map(Readers::take_threads).chain(self.writer.take_thread());
+        let threads: Vec<_> = threads.collect();
+        let (tell, told) = oneshot::channel::<()>();
+        // Joining blocks, so it has a thread of its own; it ends with the threads that it waits for.
+        let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            let _ = tell.send(());
+        });
+        Box::pin(async move {
+            joiner.map_err(no_thread)?;
+            let _ = told.await;
+            Ok(())
+        })
+    }
+}
+
+impl LockStore for SqliteStore {
+    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
+        self.write("acquire a lock", request.check(), move |step| lock::acquire(step, &request))
+    }
+
+    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
+        let name = name.clone();
+        self.write("release a lock", Ok(()), move |step| lock::release(step, &name, token))
+    }
+
+    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {
+        self.write("extend locks", check_batch(leases.len()), move |step| lock::extend(step, &leases))
+    }
+
+    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
+        let name = name.clone();
+        self.read("ask whether a lock is held", Ok(()), move |reader| lock::held(reader, &name, token))
+    }
+
+    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
+        let name = name.clone();
+        self.write("leave a lock's line", Ok(()), move |step| lock::leave(step, &name, token))
+    }
+
+    fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
+        self.write("release all locks", Ok(()), move |step| lock::release_all(step, client))
+    }
+
+    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
+        let name = name.clone();
+        self.write("release a lock by force", Ok(()), move |step| lock::force_release(step, &name))
+    }
+
+    fn show(&self, name: &LockName) -> Answer<'_, LockState> {
+        let name = name.clone();
+        self.read("show a lock", Ok(()), move |reader| lock::show(reader, &name))
+    }
+
+    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>> {
+        self.read("list locks", page.check(), move |reader| lock::list(reader, &page.after, page.limit))
+    }
+
+    fn notice(&self, token: Token) -> Answer<'_, Notice> {
+        let (listening, told) = self.listeners.listen_token(token);
+        Box::pin(async move {
+            let _listening = listening;
+            told.await.map_err(|_| closed().doing("wait for news of a lock"))
+        })
+    }
+}
+
+/// What an answer that is remembered for replay weighs, beyond its own few words.
+fn weight(tasks: &[Task]) -> usize {
+    tasks.iter().map(|task| 100 + task.payload.bytes().len()).sum()
+}
+
+impl QueueStore for SqliteStore {
+    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
+        let checked = check_batch(tasks.len()).and_then(|()| tasks.iter().try_for_each(NewTask::check));
+        let queue = queue.clone();
+        self.write("enqueue", checked, move |step| {
+            step.once(op, Vec::len, |step| queue::enqueue(step, &queue, &tasks))
+        })
+    }
+
+    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let queue = queue.clone();
+        self.write("look at a queue", check_batch(n as usize), move |step| queue::top(step, &queue, n))
+    }
+
+    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let queue = queue.clone();
+        self.write("pop", check_batch(n as usize), move |step| {
+            step.once(op, |tasks: &Vec<Task>| weight(tasks), |step| queue::pop(step, &queue, n))
+        })
+    }
+
+    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
+        let queue = queue.clone();
+        self.write("claim", claim.check(), move |step| {
+            step.once(op, |it: &Claimed| weight(&it.tasks), |step| queue::claim(step, &queue, &claim))
+        })
+    }
+
+    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+        let queue = queue.clone();
+        self.write("complete", check_batch(tickets.len()), move |step| {
+            step.once(op, Vec::len, |step| queue::complete(step, &queue, &tickets))
+        })
+    }
+
+    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
+        let checked = check_batch(failed.len()).and_then(|()| failed.iter().try_for_each(Retry::check));
+        let queue = queue.clone();
+        self.write("retry", checked, move |step| {
+            step.once(op, Vec::len, |step| queue::retry(step, &queue, &failed))
+        })
+    }
+
+    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+        let queue = queue.clone();
+        self.write("give tasks back", check_batch(tickets.len()), move |step| {
+            step.once(op, Vec::len, |step| queue::give_back(step, &queue, &tickets))
+        })
+    }
+
+    fn extend_tasks(
+        &self,
+        queue: &QueueName,
+        tickets: Vec<Ticket>,
+        lease: Lease,
+    ) -> Answer<'_, Vec<TaskExtended>> {
+        let queue = queue.clone();
+        self.write("extend tasks", check_batch(tickets.len()), move |step| {
+            queue::extend_tasks(step, &queue, &tickets, lease)
+        })
+    }
+
+    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
+        let queue = queue.clone();
+        self.write("dequeue", Ok(()), move |step| {
+            step.once(op, |_| 1, |step| queue::dequeue(step, &queue, &ticket))
+        })
+    }
+
+    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
+        let (queue, id) = (queue.clone(), id.clone());
+        self.write("cancel a task", Ok(()), move |step| {
+            step.once(op, |_| 1, |step| queue::cancel(step, &queue, &id))
+        })
+    }
+
+    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
+        let (of, id) = (queue.clone(), id.clone());
+        self.read_queue("look at a task", queue, Ok(()), move |reader| queue::task(reader, &of, &id))
+    }
+
+    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
+        let of = queue.clone();
+        self.read_queue("list tasks", queue, listing.check(), move |reader| {
+            queue::tasks(reader, &of, &listing)
+        })
+    }
+
+    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
+        let of = queue.clone();
+        self.read_queue("count a queue", queue, Ok(()), move |reader| queue::stats(reader, &of))
+    }
+
+    fn queues(&self) -> Answer<'_, Vec<QueueName>> {
+        self.read("list queues", Ok(()), queue::queues)
+    }
+
+    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()> {
+        let queue = queue.clone();
+        self.write("pause a queue", Ok(()), move |step| queue::pause(step, &queue, paused))
+    }
+
+    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
+        let queue = queue.clone();
+        self.write("limit a queue", Ok(()), move |step| queue::limit(step, &queue, limits))
+    }
+
+    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
+        let (of, after) = (queue.clone(), after.to_owned());
+        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        self.read_queue("list dead letters", queue, checked, move |reader| {
+            queue::dead(reader, &of, &after, limit)
+        })
+    }
+
+    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
+        let queue = queue.clone();
+        self.write("revive dead letters", which.check(), move |step| {
+            step.once(op, |_| 1, |step| queue::revive(step, &queue, &which))
+        })
+    }
+
+    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
+        let queue = queue.clone();
+        self.write("delete dead letters", which.check(), move |step| {
+            step.once(op, |_| 1, |step| queue::bury(step, &queue, &which))
+        })
+    }
+
+    fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
+        let (listening, told) = self.listeners.listen_queue(queue);
+        Box::pin(async move {
+            let _listening = listening;
+            told.await.map_err(|_| closed().doing("wait for a queue"))
+        })
+    }
+}
+
+impl SaleStore for SqliteStore {
+    fn create(&self, spec: SaleSpec) -> Answer<'_, Created> {
+        self.write("create a sale", spec.check(), move |step| sale::create(step, &spec))
+    }
+
+    fn open(&self, id: &SaleId) -> Answer<'_, SaleStatus> {
+        let id = id.clone();
+        self.write("open a sale", Ok(()), move |step| sale::open(step, &id))
+    }
+
+    fn end(&self, id: &SaleId) -> Answer<'_, SaleStatus> {
+        let id = id.clone();
+        self.write("end a sale", Ok(()), move |step| sale::end(step, &id))
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved> {
+        self.write("reserve", request.check(), move |step| sale::reserve(step, &request))
+    }
+
+    fn confirm(&self, id: &SaleId, of: ReservationId) -> Answer<'_, Decision> {
+        let id = id.clone();
+        self.write("confirm a reservation", Ok(()), move |step| sale::confirm(step, &id, of))
+    }
+
+    fn cancel_hold(&self, id: &SaleId, of: ReservationId) -> Answer<'_, Decision> {
+        let id = id.clone();
+        self.write("cancel a reservation", Ok(()), move |step| sale::cancel_hold(step, &id, of))
+    }
+
+    fn expire(&self, id: &SaleId, n: u32) -> Answer<'_, u32> {
+        let id = id.clone();
+        self.write("end holds", check_batch(n as usize), move |step| sale::expire(step, &id, n))
+    }
+
+    fn settle(&self, id: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+        let id = id.clone();
+        self.write("settle reservations", check_batch(verdicts.len()), move |step| {
+            sale::settle(step, &id, &verdicts)
+        })
+    }
+
+    fn stock(&self, op: Op, id: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
+        let (id, sku) = (id.clone(), sku.clone());
+        self.write("change the stock", change.check(), move |step| {
+            step.once(op, |_| 1, |step| sale::stock(step, &id, &sku, change))
+        })
+    }
+
+    fn sale(&self, id: &SaleId) -> Answer<'_, SaleState> {
+        let id = id.clone();
+        self.read("look at a sale", Ok(()), move |reader| sale::sale(reader, &id))
+    }
+
+    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
+        self.read("list sales", page.check(), move |reader| sale::sales(reader, &page.after, page.limit))
+    }
+
+    fn reservation(&self, id: &SaleId, of: ReservationId) -> Answer<'_, Option<Hold>> {
+        let id = id.clone();
+        self.read("look at a reservation", Ok(()), move |reader| sale::reservation(reader, &id, of))
+    }
+
+    fn events(&self, id: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
+        let id = id.clone();
+        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        self.read("read a sale's events", checked, move |reader| sale::events(reader, &id, after, limit))
+    }
+
+    fn books(&self, id: &SaleId) -> Answer<'_, Books> {
+        let id = id.clone();
+        self.read("read a sale's books", Ok(()), move |reader| sale::books(reader, &id))
+    }
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("info", &self.info()).field("now", &(self.clock)()).finish()
+    }
+}

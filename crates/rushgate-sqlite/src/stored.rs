@@ -1,0 +1,39 @@
+//! How core's words are written in SQLite's columns.
+
+use std::time::Duration;
+
+use rushgate_core::Timestamp;
+use rusqlite::Row;
+use rusqlite::types::Type;
+
+/// A time, as microseconds.
+pub(crate) const fn stored(time: Timestamp) -> i64 {
+    // SQLite's integers are signed; nothing this side of the year 294,000 is above their middle.
+    let micros = time.as_micros();
+    if micros > i64::MAX as u64 { i64::MAX } else { micros as i64 }
+}
+
+/// A length of time, as microseconds.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
+    Ok(Timestamp::from_micros(row.get::<_, i64>(at)?.cast_unsigned()))
+}
+
+/// A column whose text must be one of core's names or ids.
+pub(crate) fn parsed<T: std::str::FromStr<Err = rushgate_core::Error>>(
+    row: &Row<'_>,
+    at: usize,
+) -> rusqlite::Result<T> {
+    parse(row.get_ref(at)?.as_str()?, at)
+}
+
+/// Text that must be one of core's names or ids.
+pub(crate) fn parse<T: std::str::FromStr<Err = rushgate_core::Error>>(
+    text: &str,
+    at: usize,
+) -> rusqlite::Result<T> {
+    text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
+}

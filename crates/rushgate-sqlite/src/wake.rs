@@ -1,0 +1,214 @@
+//! Who in this process listens for news, and how news of other processes' writes arrives.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rushgate_core::{ClientId, Notice, QueueName, Token};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::sql::sql;
+
+/// How often another process's writes are looked for, while somebody listens.
+const LOOK_EVERY: Duration = Duration::from_micros(1_500);
+
+/// The listeners of one process. News is sent after the commit that made it.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    inner: Mutex<Inner>,
+    somebody: Condvar,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    tokens: HashMap<Token, oneshot::Sender<Notice>>,
+    queues: HashMap<QueueName, HashMap<u64, oneshot::Sender<()>>>,
+    next: u64,
+}
+
+impl Inner {
+    fn is_empty(&self) -> bool {
+        self.tokens.is_empty() && self.queues.is_empty()
+    }
+}
+
+/// A listener that is forgotten when this is dropped.
+pub(crate) struct Listening<'a> {
+    listeners: &'a Listeners,
+    what: What,
+}
+
+enum What {
+    Token(Token),
+    Queue(QueueName, u64),
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.listeners.lock();
+        match &self.what {
+            What::Token(token) => drop(inner.tokens.remove(token)),
+            What::Queue(queue, number) => {
+                if let Some(of_queue) = inner.queues.get_mut(queue) {
+                    of_queue.remove(number);
+                    if of_queue.is_empty() {
+                        inner.queues.remove(queue);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Listeners {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+        let (tell, told) = oneshot::channel();
+        self.lock().tokens.insert(token, tell);
+        self.somebody.notify_one();
+        (Listening { listeners: self, what: What::Token(token) }, told)
+    }
+
+    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        inner.queues.entry(queue.clone()).or_default().insert(number, tell);
+        drop(inner);
+        self.somebody.notify_one();
+        (Listening { listeners: self, what: What::Queue(queue.clone(), number) }, told)
+    }
+
+    /// Whether the token's owner is listening in this process, so that a grant reaches it for certain.
+    pub(crate) fn hears(&self, token: Token) -> bool {
+        self.lock().tokens.get(&token).is_some_and(|tell| !tell.is_closed())
+    }
+
+    pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
+        if let Some(tell) = self.lock().tokens.remove(&token) {
+            let _ = tell.send(notice);
+        }
+    }
+
+    /// Wakes as many listeners of the queue as there are new tasks.
+    pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: usize) {
+        let mut inner = self.lock();
+        let Some(of_queue) = inner.queues.get_mut(queue) else { return };
+        for _ in 0..tasks {
+            // The one that has waited longest.
+            let Some(first) = of_queue.keys().min().copied() else { break };
+            if let Some(tell) = of_queue.remove(&first) {
+                let _ = tell.send(());
+            }
+        }
+        if of_queue.is_empty() {
+            inner.queues.remove(queue);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut inner = self.lock();
+        inner.tokens.clear();
+        inner.queues.clear();
+        drop(inner);
+        self.somebody.notify_all();
+    }
+
+    /// What is listened for now; waits until there is something. `None` once closed.
+    fn wanted(&self) -> Option<(Vec<Token>, Vec<QueueName>)> {
+        let mut inner = self.lock();
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return None;
+            }
+            if !inner.is_empty() {
+                return Some((
+                    inner.tokens.keys().copied().collect(),
+                    inner.queues.keys().cloned().collect(),
+                ));
+            }
+            inner = self.somebody.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The thread that looks for other processes' writes while somebody listens, and sleeps otherwise.
+///
+/// `PRAGMA data_version` changes when another connection has committed; asking costs a few microseconds and no
+/// disk access.
+pub(crate) struct Watcher {
+    conn: Connection,
+    listeners: Arc<Listeners>,
+    clock: Clock,
+}
+
+impl Watcher {
+    pub(crate) fn start(
+        conn: Connection,
+        listeners: Arc<Listeners>,
+        clock: Clock,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let mut watcher = Self { conn, listeners, clock };
+        thread::Builder::new().name("rushgate-watcher".into()).spawn(move || watcher.run())
+    }
+
+    fn run(&mut self) {
+        // Not a version that SQLite gives, so the first look always looks.
+        let mut seen = -1;
+        while let Some((tokens, queues)) = self.listeners.wanted() {
+            match self.version() {
+                Ok(version) if version == seen => {}
+                Ok(version) => {
+                    seen = version;
+                    if let Err(fault) = self.look(&tokens, &queues) {
+                        tracing::warn!(%fault, "looking for other processes' writes failed; will look again");
+                    }
+                }
+                Err(fault) => {
+                    tracing::warn!(%fault, "looking for other processes' writes failed; will look again")
+                }
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn version(&self) -> rusqlite::Result<i64> {
+        self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+    }
+
+    fn look(&self, tokens: &[Token], queues: &[QueueName]) -> rusqlite::Result<()> {
+        let mut clients: Vec<ClientId> = tokens.iter().map(|token| token.client()).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        for client in clients {
+            let mut notices = self.conn.prepare_cached(sql!("lock/notice", "pending"))?;
+            let rows = notices.query_map([client.as_u64().cast_signed()], |row| {
+                Ok((Token::from_bytes(row.get(0)?), row.get::<_, i64>(1)?))
+            })?;
+            for row in rows {
+                let (token, kind) = row?;
+                let notice = if kind == 1 { Notice::Revoked } else { Notice::Ask };
+                self.listeners.tell_token(token, notice);
+            }
+        }
+        let now = (self.clock)().as_micros().cast_signed();
+        for queue in queues {
+            let mut due = self.conn.prepare_cached(sql!("queue/ready", "due"))?;
+            let n: usize = due.query_row((queue.as_str(), now), |row| row.get(0))?;
+            if n > 0 {
+                self.listeners.tell_queue(queue, n);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! The one thread that writes.
+//!
+//! It takes whatever calls are waiting, carries them out in one transaction, commits, and answers them all. A lone
+//! call finds the writer idle and does not wait for company; calls that arrive during a commit make up the next
+//! group.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rushgate_core::{Error, StoreCalls};
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::fault::{Result, Stop, translate};
+use crate::step::{Replays, Step};
+use crate::sweep;
+use crate::wake::Listeners;
+
+/// Calls per transaction at most.
+const GROUP_MAX: usize = 512;
+/// How often old rows are swept, if anything was written.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// A call on its way to the writer and back.
+trait Job: Send {
+    /// Carries the call out. May run again after a rollback.
+    fn run(&mut self, step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error>;
+    /// Answers the caller: with what `run` found if the group was committed.
+    fn answer(self: Box<Self>, failed: Option<&Error>);
+}
+
+struct Call<F, T> {
+    verb: F,
+    found: Option<std::result::Result<T, Error>>,
+    reply: oneshot::Sender<std::result::Result<T, Error>>,
+}
+
+impl<F, T> Job for Call<F, T>
+where
+    F: FnMut(&mut Step<'_>) -> Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error> {
+        self.found = match (self.verb)(step) {
+            Ok(answer) => Some(Ok(answer)),
+            Err(Stop::Refused(error)) => Some(Err(error)),
+            Err(Stop::Fault(fault)) => return Err(fault),
+        };
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&Error>) {
+        let lost = || Err(Error::bug("a call was answered before it was carried out"));
+        let answer = match failed {
+            Some(error) => Err(error.duplicate()),
+            None => self.found.unwrap_or_else(lost),
+        };
+        // The caller may have gone: the step stands all the same.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// What the writer has done, counted by itself.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) calls: AtomicU64,
+    pub(crate) transactions: AtomicU64,
+    pub(crate) statements: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> StoreCalls {
+        StoreCalls {
+            calls: self.calls.load(Ordering::Relaxed),
+            transactions: self.transactions.load(Ordering::Relaxed),
+            statements: self.statements.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The way to the writer.
+pub(crate) struct WriterHandle {
+    jobs: Mutex<Option<Sender<Box<dyn Job>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl WriterHandle {
+    /// Sends a verb to be carried out; the receiver gets the answer after the commit.
+    pub(crate) fn send<F, T>(&self, verb: F) -> oneshot::Receiver<std::result::Result<T, Error>>
+    where
+        F: FnMut(&mut Step<'_>) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Call { verb, found: None, reply });
+        if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = jobs.send(job);
+        }
+        answer
+    }
+
+    /// No more calls; what was sent is still carried out.
+    pub(crate) fn close(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+pub(crate) struct Writer {
+    pub(crate) conn: Connection,
+    pub(crate) path: String,
+    pub(crate) clock: Clock,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) replays: Replays,
+    /// Set when a commit failed in a way after which nothing more may be promised.
+    pub(crate) broken: Option<Error>,
+    pub(crate) swept: Instant,
+    pub(crate) sweep_from: String,
+}
+
+impl Writer {
+    pub(crate) fn start(mut self) -> std::io::Result<WriterHandle> {
+        let (send, receive) = mpsc::channel();
+        let thread =
+            thread::Builder::new().name("rushgate-writer".into()).spawn(move || self.run(&receive))?;
+        Ok(WriterHandle { jobs: Mutex::new(Some(send)), thread: Mutex::new(Some(thread)) })
+    }
+
+    fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
+        let mut group = Vec::with_capacity(GROUP_MAX);
+        let mut unswept = false;
+        loop {
+            let wait = if unswept { SWEEP_EVERY } else { Duration::from_secs(3_600) };
+            match jobs.recv_timeout(wait) {
+                Ok(job) => group.push(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            group.extend(jobs.try_iter().take(GROUP_MAX - group.len()));
+            if !group.is_empty() {
+                self.carry_out(&mut group);
+                unswept = true;
+            }
+            if unswept && self.swept.elapsed() >= SWEEP_EVERY {
+                self.sweep();
+                unswept = false;
+            }
+        }
+        // Fold the log into the file, so that what is left behind is one file.
+        let _ = self.conn.execute_batch("PRAGMA optimize");
+    }
+
+    /// Carries out a group in one transaction. If one call of it makes SQLite fail, each is carried out alone, so
+    /// that only those that fail by themselves are told so.
+    fn carry_out(&mut self, group: &mut Vec<Box<dyn Job>>) {
+        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+        match self.transaction(group) {
+            Ok(()) => group.drain(..).for_each(|job| job.answer(None)),
+            Err(Failed::Before(_)) if group.len() > 1 => {
+                for job in group.drain(..) {
+                    let mut alone = vec![job];
+                    let failed = self.transaction(&mut alone).err().map(Failed::into_error);
+                    alone.drain(..).for_each(|job| job.answer(failed.as_ref()));
+                }
+            }
+            Err(failed) => {
+                let error = failed.into_error();
+                group.drain(..).for_each(|job| job.answer(Some(&error)));
+            }
+        }
+    }
+
+    fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<(), Failed> {
+        if let Some(error) = &self.broken {
+            return Err(Failed::Known(error.duplicate()));
+        }
+        let path = &self.path;
+        begin(&self.conn).map_err(|fault| Failed::Known(translate(fault, path)))?;
+        let mut step = Step::new(&self.conn, (self.clock)(), &self.listeners, &mut self.replays);
+        let ran = run_all(group, &mut step).map_err(|fault| Failed::Before(translate(fault, path)));
+        // BEGIN and COMMIT are statements too.
+        let statements = step.statements() + 2;
+        let committed = ran.and_then(|()| commit(&self.conn).map_err(|fault| failed_commit(fault, path)));
+        if committed.is_ok() {
+            step.committed();
+            self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        }
+        self.counters.statements.fetch_add(statements, Ordering::Relaxed);
+        committed.inspect_err(|failed| self.recover(failed))
+    }
+
+    /// Leaves no transaction open. After a commit of which nobody knows the outcome, nothing more is written.
+    fn recover(&mut self, failed: &Failed) {
+        self.roll_back();
+        if let Failed::Unknown(error) = failed {
+            tracing::error!(%error, "a commit failed; this process writes no more");
+            let why = "the disk failed during a commit, and nothing was written since";
+            let hint = "look at the system's log, then restart this process";
+            self.broken = Some(Error::unavailable(why).hint(hint));
+        }
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit()
+            && let Err(fault) = self.conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%fault, "a rollback failed");
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.swept = Instant::now();
+        if self.broken.is_none()
+            && let Err(fault) = sweep::sweep(&self.conn, (self.clock)(), &mut self.sweep_from)
+        {
+            self.roll_back();
+            tracing::warn!(%fault, "sweeping old rows failed; will try again");
+        }
+    }
+}
+
+/// How a transaction failed.
+enum Failed {
+    /// Before the commit, by one of the calls: the others may still be carried out.
+    Before(Error),
+    /// Before anything was done.
+    Known(Error),
+    /// In the commit: nobody knows.
+    Unknown(Error),
+}
+
+impl Failed {
+    fn into_error(self) -> Error {
+        let (Self::Before(error) | Self::Known(error) | Self::Unknown(error)) = self;
+        error
+    }
+}
+
+fn run_all(group: &mut [Box<dyn Job>], step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error> {
+    for job in group {
+        job.run(step)?;
+    }
+    match step.write_back() {
+        Ok(()) => Ok(()),
+        Err(Stop::Fault(fault)) => Err(fault),
+        Err(Stop::Refused(error)) => Err(rusqlite::Error::ToSqlConversionFailure(error.to_string().into())),
+    }
+}
+
+fn begin(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+}
+
+fn commit(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached("COMMIT")?.execute([]).map(drop)
+}
+
+fn failed_commit(fault: rusqlite::Error, path: &str) -> Failed {
+    let unknown = fault.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let error = translate(fault, path);
+    // After a failed write or sync the log may or may not hold the commit: a restart will tell.
+    if unknown { Failed::Unknown(error.maybe_happened()) } else { Failed::Before(error) }
+}
