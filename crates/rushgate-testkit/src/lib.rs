@@ -1,1 +1,8 @@
-//! Under construction.
+//! The model, the contract suite and the faults with which Rushgate's backends are proved.
+
+pub mod contract;
+pub mod model;
+pub mod planted;
+
+pub use model::{ManualClock, Model, ModelStore};
+pub use planted::Planted;

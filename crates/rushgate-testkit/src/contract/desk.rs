@@ -1,0 +1,315 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rushgate_core::{
+    Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, ContentType, Due, Enqueued, Grant, Hold, HoldTime,
+    IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
+    ReservationId, Reserve, Reserved, Result, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, SkuState,
+    Store, Task, TaskId, Timestamp, Token, UnitChoice, audit,
+};
+
+use super::Harness;
+
+/// How long a test waits for a signal that must come: generous, because a timing is never a test.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a real clock may move between two calls of a test.
+const SLACK: Duration = Duration::from_millis(900);
+
+/// Milliseconds.
+pub(super) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Seconds.
+pub(super) const fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(super) fn lease(of: Duration) -> Lease {
+    Lease::new(of).expect("a test's lease is in range")
+}
+
+pub(super) fn lock_name(text: &str) -> LockName {
+    LockName::new(text).expect("a test's name is valid")
+}
+
+pub(super) fn task_id(text: &str) -> TaskId {
+    TaskId::new(text).expect("a test's name is valid")
+}
+
+pub(super) fn sku(text: &str) -> Sku {
+    Sku::new(text).expect("a test's name is valid")
+}
+
+pub(super) fn queue_name(text: &str) -> QueueName {
+    QueueName::new(text).expect("a test's name is valid")
+}
+
+pub(super) fn sale_id(text: &str) -> SaleId {
+    SaleId::new(text).expect("a test's name is valid")
+}
+
+pub(super) fn payload(text: &str) -> Payload {
+    Payload::new(ContentType::bytes(), text.as_bytes().to_vec()).expect("a test's payload is small")
+}
+
+/// A task with its id for content.
+pub(super) fn task(id: &str) -> NewTask {
+    NewTask::new(task_id(id), payload(id))
+}
+
+pub(super) fn after(mut task: NewTask, delay: Duration) -> NewTask {
+    task.due = Due::After(delay);
+    task
+}
+
+pub(super) fn with(mut task: NewTask, text: &str, mode: OnDuplicate) -> NewTask {
+    task.payload = payload(text);
+    task.on_duplicate = mode;
+    task
+}
+
+pub(super) fn line(of: &str, quantity: u32) -> Line {
+    Line { sku: sku(of), quantity }
+}
+
+pub(super) fn text(task: &Task) -> String {
+    String::from_utf8_lossy(task.payload.bytes()).into_owned()
+}
+
+pub(super) fn texts(tasks: &[Task]) -> Vec<String> {
+    tasks.iter().map(text).collect()
+}
+
+pub(super) fn revision(of: Enqueued) -> Revision {
+    match of {
+        Enqueued::Added { revision } | Enqueued::Kept { revision } | Enqueued::Replaced { revision } => {
+            revision
+        }
+        Enqueued::Full { .. } => panic!("a full queue gives no revision"),
+    }
+}
+
+#[track_caller]
+pub(super) fn granted(answer: Acquired) -> Grant {
+    match answer {
+        Acquired::Granted(grant) => grant,
+        other => panic!("expected a grant, not {other:?}"),
+    }
+}
+
+/// The place in line.
+#[track_caller]
+pub(super) fn position(answer: &Acquired) -> u64 {
+    match answer {
+        Acquired::Queued(queued) => queued.position,
+        other => panic!("expected a place in line, not {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(super) fn reserved(answer: Reserved) -> Hold {
+    match answer {
+        Reserved::Reserved(hold) => hold,
+        other => panic!("expected a reservation, not {other:?}"),
+    }
+}
+
+pub(super) fn numbers(hold: &Hold) -> Vec<u32> {
+    hold.units.iter().map(|(_, unit)| *unit).collect()
+}
+
+#[track_caller]
+pub(super) fn refused<T: std::fmt::Debug>(answer: Result<T>) {
+    let error = answer.expect_err("the request is outside the limits");
+    assert!(error.is_invalid() && !error.may_have_happened(), "{error:?}");
+}
+
+#[track_caller]
+pub(super) fn unknown<T: std::fmt::Debug>(answer: Result<T>) {
+    let error = answer.expect_err("the thing does not exist");
+    assert!(error.is_not_found() && !error.may_have_happened(), "{error:?}");
+}
+
+/// Whether a length of time is what it should be, less what a real clock may have moved.
+#[track_caller]
+pub(super) fn near(actual: Duration, expected: Duration) {
+    assert!(actual <= expected && actual + SLACK >= expected, "{actual:?} should be about {expected:?}");
+}
+
+/// Waits for a signal that must come.
+pub(super) async fn soon<T>(signal: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, signal).await.expect("the signal comes in time")
+}
+
+/// What a case works with: the store, its clock, and names that are never used twice.
+#[derive(Clone)]
+pub struct Desk {
+    harness: Arc<dyn Harness>,
+    pub(super) store: Arc<dyn Store>,
+    numbers: Arc<AtomicU64>,
+}
+
+impl Desk {
+    /// A desk on a fresh harness.
+    pub fn new(harness: Arc<dyn Harness>) -> Self {
+        Self { store: harness.store(), harness, numbers: Arc::default() }
+    }
+
+    pub(super) fn peer(&self) -> Arc<dyn Store> {
+        self.harness.peer()
+    }
+
+    pub(super) async fn advance(&self, by: Duration) {
+        self.harness.advance(by).await;
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A fresh token of client 1.
+    pub(super) fn token(&self) -> Token {
+        self.token_of(1)
+    }
+
+    pub(super) fn token_of(&self, client: u64) -> Token {
+        Token::new(ClientId::from_u64(client), self.number())
+    }
+
+    pub(super) fn op(&self) -> Op {
+        Op::new(ClientId::from_u64(1), self.number())
+    }
+
+    /// A question for the lock `l` with a lease of ten seconds.
+    pub(super) fn ask(&self, token: Token, wait: Duration) -> Acquire {
+        Acquire {
+            name: lock_name("l"),
+            token,
+            lease: lease(s(10)),
+            wait,
+            barging: false,
+            owner: Owner { host: "h".into(), pid: 1, label: "test".into() },
+        }
+    }
+
+    /// Asks for the lock `l` without waiting.
+    pub(super) async fn try_lock(&self, token: Token) -> Acquired {
+        self.store.acquire(self.ask(token, Duration::ZERO)).await.unwrap()
+    }
+
+    /// Asks for the lock `l`, with a minute in line.
+    pub(super) async fn wait_lock(&self, token: Token) -> Acquired {
+        self.store.acquire(self.ask(token, s(60))).await.unwrap()
+    }
+
+    /// Puts one task into the queue `q`.
+    pub(super) async fn put(&self, task: NewTask) -> Enqueued {
+        self.put_all(vec![task]).await[0]
+    }
+
+    pub(super) async fn put_all(&self, tasks: Vec<NewTask>) -> Vec<Enqueued> {
+        self.store.enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
+    }
+
+    /// Claims from the queue `q` for ten seconds.
+    pub(super) async fn claim(&self, n: u32) -> Claimed {
+        let claim = Claim { n, lease: lease(s(10)), worker: "w".into() };
+        self.store.claim(self.op(), &queue_name("q"), claim).await.unwrap()
+    }
+
+    /// Claims the one task that is due in the queue `q`.
+    pub(super) async fn claim_one(&self) -> Task {
+        let mut tasks = self.claim(1).await.tasks;
+        tasks.pop().expect("one task is due")
+    }
+
+    pub(super) async fn info(&self, id: &str) -> rushgate_core::TaskInfo {
+        self.store.task(&queue_name("q"), &task_id(id)).await.unwrap().expect("the task is there")
+    }
+
+    pub(super) async fn is_gone(&self, id: &str) -> bool {
+        self.store.task(&queue_name("q"), &task_id(id)).await.unwrap().is_none()
+    }
+
+    /// The sale `s` with ten seconds to pay: its SKUs with units and limits.
+    pub(super) fn spec(&self, skus: &[(&str, u32, u32)], orders: bool) -> SaleSpec {
+        let sku = |(name, units, per_buyer): &(&str, u32, u32)| SkuSpec {
+            sku: sku(name),
+            units: *units,
+            per_buyer: *per_buyer,
+        };
+        SaleSpec {
+            id: sale_id("s"),
+            skus: skus.iter().map(sku).collect(),
+            hold: HoldTime::new(s(10)).expect("ten seconds are in range"),
+            opens_at: None,
+            closes_at: None,
+            orders: orders.then(|| queue_name("q")),
+            secret: SaleSecret::from_bytes([7; 16]),
+        }
+    }
+
+    /// Makes and opens the sale `s`.
+    pub(super) async fn sell(&self, skus: &[(&str, u32, u32)]) {
+        self.start(self.spec(skus, false)).await;
+    }
+
+    /// Makes and opens the sale `s`, with a ledger that is told by the queue `q`.
+    pub(super) async fn sell_with_orders(&self, skus: &[(&str, u32, u32)]) {
+        self.start(self.spec(skus, true)).await;
+    }
+
+    pub(super) async fn start(&self, spec: SaleSpec) {
+        let id = spec.id.clone();
+        self.store.create(spec).await.unwrap();
+        self.store.open(&id).await.unwrap();
+    }
+
+    /// A wish of `buyer`, under a key.
+    pub(super) fn wish(&self, buyer: &str, key: &str, lines: Vec<Line>) -> Reserve {
+        let buyer = BuyerId::new(buyer).expect("a test's name is valid");
+        let key = IdempotencyKey::new(key).expect("a test's name is valid");
+        let secret = SaleSecret::from_bytes([7; 16]);
+        Reserve {
+            id: ReservationId::derive(secret, &sale_id("s"), &buyer, &key),
+            sale: sale_id("s"),
+            buyer,
+            lines,
+            choice: UnitChoice::Any,
+        }
+    }
+
+    /// Sends a wish under a new key.
+    pub(super) async fn buy(&self, buyer: &str, lines: Vec<Line>) -> Reserved {
+        let key = format!("key-{}", self.number());
+        self.store.reserve(self.wish(buyer, &key, lines)).await.unwrap()
+    }
+
+    pub(super) async fn sku(&self, of: &str) -> SkuState {
+        let state = self.store.sale(&sale_id("s")).await.unwrap();
+        state.skus.into_iter().find(|state| state.sku.as_str() == of).expect("the sale has the SKU")
+    }
+
+    /// Free, held, confirmed and withdrawn units.
+    pub(super) async fn places(&self, of: &str) -> (u32, u32, u32, u32) {
+        let sku = self.sku(of).await;
+        (sku.free, sku.held, sku.confirmed, sku.withdrawn)
+    }
+
+    pub(super) async fn now(&self) -> Timestamp {
+        self.store.sale(&sale_id("s")).await.unwrap().now
+    }
+
+    /// The books of the sale `s` must pass the audit. (The ledger's part needs a ledger.)
+    pub(super) async fn audited(&self) {
+        let mut books = self.store.books(&sale_id("s")).await.unwrap();
+        books.has_ledger = false;
+        let audit = audit(&books, None);
+        let failed: Vec<_> = audit.checks.iter().filter(|check| !check.ok).collect();
+        assert!(audit.ok, "{failed:#?}");
+    }
+}

@@ -1,0 +1,520 @@
+//! The claims of `LockStore`.
+
+use std::time::Duration;
+
+use rushgate_core::{Acquire, Acquired, Extend, Extended, Lease, Left, Notice, Page, Released, Store, Token};
+
+use super::desk::*;
+
+const L: &str = "l";
+
+async fn release(desk: &Desk, token: Token) -> Released {
+    desk.store.release(&lock_name(L), token).await.unwrap()
+}
+
+fn extend_by(token: Token, by: Duration) -> Extend {
+    Extend { name: lock_name(L), token, lease: lease(by) }
+}
+
+async fn extend(desk: &Desk, token: Token, by: Duration) -> Extended {
+    desk.store.extend(vec![extend_by(token, by)]).await.unwrap()[0]
+}
+
+async fn holder(desk: &Desk) -> Option<Token> {
+    let state = desk.store.show(&lock_name(L)).await.unwrap();
+    state.holders.first().map(|holder| holder.token)
+}
+
+async fn line_of(desk: &Desk) -> Vec<Token> {
+    let state = desk.store.show(&lock_name(L)).await.unwrap();
+    state.waiters.iter().map(|waiter| waiter.token).collect()
+}
+
+/// Four tokens: the first holds the lock, the others wait for it in order.
+async fn line_up(desk: &Desk) -> [Token; 4] {
+    let tokens = [(); 4].map(|()| desk.token());
+    granted(desk.try_lock(tokens[0]).await);
+    for (token, place) in tokens[1..].iter().zip(1..) {
+        assert_eq!(position(&desk.wait_lock(*token).await), place);
+    }
+    tokens
+}
+
+pub(super) async fn a_free_lock_is_granted_at_once(desk: Desk) {
+    let token = desk.token();
+    let grant = granted(desk.try_lock(token).await);
+    near(grant.lease_left, s(10));
+    assert_eq!(holder(&desk).await, Some(token));
+    assert_eq!(line_of(&desk).await, []);
+}
+
+pub(super) async fn a_held_lock_answers_busy_with_the_rest_of_the_lease(desk: Desk) {
+    line_up(&desk).await;
+    desk.advance(s(4)).await;
+    let Acquired::Busy(busy) = desk.try_lock(desk.token()).await else { panic!("the lock is held") };
+    near(busy.retry_after, s(6));
+    assert_eq!(busy.waiters, 3);
+    assert_eq!(line_of(&desk).await.len(), 3, "who does not wait is not in line");
+}
+
+pub(super) async fn asking_again_confirms_and_starts_the_lease_anew(desk: Desk) {
+    let token = desk.token();
+    let first = granted(desk.try_lock(token).await);
+    desk.advance(s(6)).await;
+    let second = granted(desk.try_lock(token).await);
+    assert_eq!(second.fence, first.fence);
+    near(second.lease_left, s(10));
+    desk.advance(s(6)).await;
+    assert_eq!(holder(&desk).await, Some(token));
+}
+
+pub(super) async fn a_waiter_has_one_place_however_often_it_asks(desk: Desk) {
+    let [_, a, b, c] = line_up(&desk).await;
+    for _ in 0..3 {
+        assert_eq!(position(&desk.wait_lock(b).await), 2);
+    }
+    assert_eq!(line_of(&desk).await, [a, b, c]);
+    let Acquired::Queued(queued) = desk.wait_lock(c).await else { panic!("it is in line") };
+    near(queued.check_after, s(10));
+}
+
+pub(super) async fn a_waiter_that_asks_without_waiting_keeps_its_place(desk: Desk) {
+    let [_, a, b, c] = line_up(&desk).await;
+    assert!(matches!(desk.try_lock(a).await, Acquired::Busy(_)));
+    assert_eq!(line_of(&desk).await, [a, b, c]);
+}
+
+pub(super) async fn a_release_hands_over_to_the_first_in_line(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    let mut before = first;
+    for next in [a, b, c] {
+        assert_eq!(release(&desk, before).await, Released::Released);
+        assert_eq!(holder(&desk).await, Some(next));
+        granted(desk.wait_lock(next).await);
+        before = next;
+    }
+    assert_eq!(release(&desk, c).await, Released::Released);
+    assert_eq!(holder(&desk).await, None);
+}
+
+pub(super) async fn a_release_with_a_foreign_token_changes_nothing(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    for foreign in [desk.token(), a, desk.token_of(2)] {
+        assert_eq!(release(&desk, foreign).await, Released::NotHeld);
+    }
+    assert_eq!(holder(&desk).await, Some(first));
+    assert_eq!(line_of(&desk).await, [a, b, c]);
+}
+
+pub(super) async fn a_release_sent_twice_is_answered_twice_and_done_once(desk: Desk) {
+    let [first, a, b, _] = line_up(&desk).await;
+    assert_eq!(release(&desk, first).await, Released::Released);
+    assert_eq!(release(&desk, first).await, Released::Released);
+    assert_eq!(holder(&desk).await, Some(a));
+    assert_eq!(line_of(&desk).await[0], b);
+}
+
+pub(super) async fn a_release_of_a_lock_never_used_is_not_held(desk: Desk) {
+    assert_eq!(release(&desk, desk.token()).await, Released::NotHeld);
+}
+
+pub(super) async fn an_expired_holder_releases_nothing_and_the_line_is_served(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    desk.advance(s(11)).await;
+    assert_eq!(release(&desk, first).await, Released::NotHeld);
+    assert_eq!(holder(&desk).await, Some(a));
+}
+
+pub(super) async fn a_late_release_leaves_the_next_holder_alone(desk: Desk) {
+    let (late, next) = (desk.token(), desk.token());
+    granted(desk.try_lock(late).await);
+    desk.advance(s(11)).await;
+    granted(desk.try_lock(next).await);
+    assert_eq!(release(&desk, late).await, Released::NotHeld);
+    assert_eq!(holder(&desk).await, Some(next));
+}
+
+pub(super) async fn an_extension_starts_the_lease_anew_with_the_same_fence(desk: Desk) {
+    let token = desk.token();
+    let first = granted(desk.try_lock(token).await);
+    desk.advance(s(8)).await;
+    let Extended::Extended(grant) = extend(&desk, token, s(20)).await else { panic!("it holds the lock") };
+    assert_eq!(grant.fence, first.fence);
+    near(grant.lease_left, s(20));
+    desk.advance(s(15)).await;
+    assert_eq!(holder(&desk).await, Some(token));
+}
+
+pub(super) async fn a_lapsed_lease_is_not_extended(desk: Desk) {
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    desk.advance(s(11)).await;
+    assert_eq!(extend(&desk, token, s(10)).await, Extended::NotHeld);
+    assert_eq!(holder(&desk).await, None);
+}
+
+pub(super) async fn a_foreign_token_extends_nothing(desk: Desk) {
+    let [_, a, ..] = line_up(&desk).await;
+    assert_eq!(extend(&desk, a, s(100)).await, Extended::NotHeld);
+    assert_eq!(extend(&desk, desk.token(), s(100)).await, Extended::NotHeld);
+    desk.advance(s(11)).await;
+    assert_eq!(holder(&desk).await, None);
+}
+
+pub(super) async fn extensions_are_answered_one_by_one_in_order(desk: Desk) {
+    let (a, b) = (desk.token(), desk.token());
+    granted(desk.try_lock(a).await);
+    let other = Acquire { name: lock_name("m"), ..desk.ask(b, Duration::ZERO) };
+    granted(desk.store.acquire(other).await.unwrap());
+    let batch = vec![
+        extend_by(b, s(5)),
+        extend_by(a, s(5)),
+        Extend { name: lock_name("m"), token: b, lease: lease(s(5)) },
+        Extend { name: lock_name("never-used"), token: b, lease: lease(s(5)) },
+    ];
+    let answers = desk.store.extend(batch).await.unwrap();
+    let held: Vec<bool> = answers.iter().map(|answer| *answer != Extended::NotHeld).collect();
+    assert_eq!(held, [false, true, true, false]);
+}
+
+pub(super) async fn every_grant_has_a_greater_fence(desk: Desk) {
+    let mut last = 0;
+    let mut grows = |fence: u64| {
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    };
+    let [first, a, b, c] = line_up(&desk).await;
+    grows(granted(desk.try_lock(first).await).fence.as_u64());
+    release(&desk, first).await;
+    grows(granted(desk.wait_lock(a).await).fence.as_u64());
+    desk.advance(s(11)).await;
+    grows(granted(desk.wait_lock(b).await).fence.as_u64());
+    desk.store.force_release(&lock_name(L)).await.unwrap();
+    grows(granted(desk.wait_lock(c).await).fence.as_u64());
+    release(&desk, c).await;
+    for _ in 0..20 {
+        let token = desk.token();
+        grows(granted(desk.try_lock(token).await).fence.as_u64());
+        release(&desk, token).await;
+    }
+    granted(desk.try_lock(desk.token()).await);
+    desk.advance(s(11)).await;
+    let held = desk.token();
+    let fence = granted(desk.try_lock(held).await).fence;
+    assert!(fence.as_u64() > last);
+    assert_eq!(desk.store.held(&lock_name(L), held).await.unwrap().unwrap().fence, fence);
+}
+
+pub(super) async fn an_expired_lock_has_a_new_fence_even_at_the_same_moment(desk: Desk) {
+    // A fence of the clock alone repeats when nothing moves the clock between two grants.
+    let mut fences = Vec::new();
+    for _ in 0..50 {
+        let token = desk.token();
+        fences.push(granted(desk.try_lock(token).await).fence);
+        release(&desk, token).await;
+    }
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+pub(super) async fn an_expired_lock_goes_to_the_first_waiter_whoever_asks(desk: Desk) {
+    let [_, a, b, _] = line_up(&desk).await;
+    desk.advance(s(11)).await;
+    let stranger = desk.token();
+    assert!(matches!(desk.try_lock(stranger).await, Acquired::Busy(_)));
+    assert_eq!(holder(&desk).await, Some(a));
+    assert_eq!(position(&desk.wait_lock(b).await), 1);
+    assert_eq!(position(&desk.wait_lock(stranger).await), 3);
+}
+
+pub(super) async fn a_first_waiter_that_asks_after_the_expiry_gets_its_full_lease(desk: Desk) {
+    let [_, a, ..] = line_up(&desk).await;
+    desk.advance(s(11)).await;
+    near(granted(desk.wait_lock(a).await).lease_left, s(10));
+}
+
+pub(super) async fn a_hand_over_gives_no_more_than_the_claim_window(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    release(&desk, first).await;
+    let grant = desk.store.held(&lock_name(L), a).await.unwrap().expect("it was handed the lock");
+    near(grant.lease_left, Acquire::CLAIM_WINDOW);
+    near(granted(desk.wait_lock(a).await).lease_left, s(10));
+}
+
+pub(super) async fn a_waiter_that_does_not_confirm_costs_one_claim_window(desk: Desk) {
+    let [first, _, b, c] = line_up(&desk).await;
+    release(&desk, first).await;
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    granted(desk.wait_lock(b).await);
+    assert_eq!(release(&desk, b).await, Released::Released);
+    assert_eq!(holder(&desk).await, Some(c), "the silent one is not tried again");
+}
+
+pub(super) async fn a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    release(&desk, first).await;
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    granted(desk.wait_lock(b).await);
+    assert_eq!(position(&desk.wait_lock(a).await), 1);
+    release(&desk, b).await;
+    assert_eq!(holder(&desk).await, Some(a));
+    assert_eq!(line_of(&desk).await, [c]);
+}
+
+pub(super) async fn a_confirmation_by_extension_ends_the_claim_window(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    release(&desk, first).await;
+    assert!(matches!(extend(&desk, a, s(10)).await, Extended::Extended(_)));
+    desk.advance(Acquire::CLAIM_WINDOW + s(1)).await;
+    assert_eq!(holder(&desk).await, Some(a));
+}
+
+pub(super) async fn a_waiter_whose_wait_is_over_is_passed_over(desk: Desk) {
+    let tokens = [(); 3].map(|()| desk.token());
+    granted(desk.try_lock(tokens[0]).await);
+    desk.store.acquire(desk.ask(tokens[1], s(2))).await.unwrap();
+    desk.wait_lock(tokens[2]).await;
+    desk.advance(s(3)).await;
+    assert_eq!(line_of(&desk).await, [tokens[2]]);
+    assert_eq!(position(&desk.wait_lock(tokens[2]).await), 1);
+    release(&desk, tokens[0]).await;
+    assert_eq!(holder(&desk).await, Some(tokens[2]));
+}
+
+pub(super) async fn asking_again_does_not_prolong_the_wait(desk: Desk) {
+    let (held, waits) = (desk.token(), desk.token());
+    granted(desk.try_lock(held).await);
+    desk.store.acquire(desk.ask(waits, s(4))).await.unwrap();
+    desk.advance(s(3)).await;
+    desk.store.acquire(desk.ask(waits, s(4))).await.unwrap();
+    desk.advance(s(2)).await;
+    assert_eq!(line_of(&desk).await, []);
+}
+
+pub(super) async fn nobody_overtakes_the_line_unless_barging(desk: Desk) {
+    let [_, a, ..] = line_up(&desk).await;
+    desk.advance(s(11)).await;
+    let polite = desk.token();
+    assert!(matches!(desk.try_lock(polite).await, Acquired::Busy(_)));
+    release(&desk, a).await;
+    desk.advance(s(11)).await;
+    let rude = desk.token();
+    let barging = Acquire { barging: true, ..desk.ask(rude, Duration::ZERO) };
+    granted(desk.store.acquire(barging).await.unwrap());
+    assert_eq!(holder(&desk).await, Some(rude));
+}
+
+pub(super) async fn barging_does_not_take_a_held_lock(desk: Desk) {
+    let [first, ..] = line_up(&desk).await;
+    let barging = Acquire { barging: true, ..desk.ask(desk.token(), Duration::ZERO) };
+    assert!(matches!(desk.store.acquire(barging).await.unwrap(), Acquired::Busy(_)));
+    assert_eq!(holder(&desk).await, Some(first));
+}
+
+pub(super) async fn leaving_gives_the_place_in_line_up(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    assert_eq!(desk.store.leave(&lock_name(L), a).await.unwrap(), Left::Line);
+    assert_eq!(line_of(&desk).await, [b, c]);
+    assert_eq!(desk.store.leave(&lock_name(L), a).await.unwrap(), Left::Nothing);
+    release(&desk, first).await;
+    assert_eq!(holder(&desk).await, Some(b));
+}
+
+pub(super) async fn leaving_after_the_grant_releases_the_lock(desk: Desk) {
+    let [first, a, b, _] = line_up(&desk).await;
+    release(&desk, first).await;
+    assert_eq!(desk.store.leave(&lock_name(L), a).await.unwrap(), Left::Lock);
+    assert_eq!(holder(&desk).await, Some(b));
+}
+
+pub(super) async fn a_stranger_leaves_nothing(desk: Desk) {
+    let [first, ..] = line_up(&desk).await;
+    assert_eq!(desk.store.leave(&lock_name(L), desk.token()).await.unwrap(), Left::Nothing);
+    assert_eq!(desk.store.leave(&lock_name("m"), desk.token()).await.unwrap(), Left::Nothing);
+    assert_eq!(holder(&desk).await, Some(first));
+}
+
+pub(super) async fn release_all_releases_what_one_client_holds_and_nothing_else(desk: Desk) {
+    let (mine, other) = (desk.token_of(1), desk.token_of(2));
+    for name in ["a", "b", "c"] {
+        let token = if name == "c" { other } else { desk.token_of(1) };
+        let ask = Acquire { name: lock_name(name), ..desk.ask(token, Duration::ZERO) };
+        granted(desk.store.acquire(ask).await.unwrap());
+    }
+    let waits = |token, name| Acquire { name: lock_name(name), ..desk.ask(token, s(60)) };
+    desk.store.acquire(waits(other, "a")).await.unwrap();
+    desk.store.acquire(waits(mine, "c")).await.unwrap();
+    assert_eq!(desk.store.release_all(mine.client()).await.unwrap(), 2);
+    let a = desk.store.show(&lock_name("a")).await.unwrap();
+    assert_eq!(a.holders[0].token, other, "the line is served");
+    let c = desk.store.show(&lock_name("c")).await.unwrap();
+    assert_eq!((c.holders[0].token, c.waiters.len()), (other, 0));
+    assert_eq!(desk.store.release_all(mine.client()).await.unwrap(), 0);
+}
+
+pub(super) async fn release_all_does_not_count_what_has_expired(desk: Desk) {
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    desk.advance(s(11)).await;
+    assert_eq!(desk.store.release_all(token.client()).await.unwrap(), 0);
+}
+
+pub(super) async fn a_forced_release_names_the_loser_and_hands_on(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    let lost = desk.store.force_release(&lock_name(L)).await.unwrap().expect("somebody held it");
+    assert_eq!((lost.token, lost.owner.label.as_str()), (first, "test"));
+    assert_eq!(holder(&desk).await, Some(a));
+    assert_eq!(extend(&desk, first, s(10)).await, Extended::NotHeld);
+    assert_eq!(release(&desk, first).await, Released::NotHeld);
+}
+
+pub(super) async fn a_forced_release_of_a_free_lock_is_nothing(desk: Desk) {
+    assert_eq!(desk.store.force_release(&lock_name(L)).await.unwrap(), None);
+    granted(desk.try_lock(desk.token()).await);
+    desk.advance(s(11)).await;
+    assert_eq!(desk.store.force_release(&lock_name(L)).await.unwrap(), None);
+}
+
+pub(super) async fn held_answers_for_this_token_only(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    let held = |token| desk.store.held(&lock_name(L), token);
+    assert!(held(first).await.unwrap().is_some());
+    assert!(held(a).await.unwrap().is_none());
+    desk.advance(s(11)).await;
+    assert!(desk.store.held(&lock_name(L), first).await.unwrap().is_none());
+}
+
+pub(super) async fn show_tells_who_holds_and_who_waits(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    let state = desk.store.show(&lock_name(L)).await.unwrap();
+    assert_eq!(state.name, lock_name(L));
+    let holder = &state.holders[0];
+    assert_eq!((holder.token, holder.owner.host.as_str(), holder.owner.pid), (first, "h", 1));
+    near(holder.lease_until.since(holder.since), s(10));
+    let waiters: Vec<Token> = state.waiters.iter().map(|waiter| waiter.token).collect();
+    assert_eq!(waiters, [a, b, c]);
+    near(state.waiters[0].wait_until.since(state.waiters[0].since), s(60));
+}
+
+pub(super) async fn list_has_the_used_locks_by_name_in_pages(desk: Desk) {
+    for name in ["b", "a", "c", "released"] {
+        let token = desk.token();
+        let ask = Acquire { name: lock_name(name), ..desk.ask(token, Duration::ZERO) };
+        granted(desk.store.acquire(ask).await.unwrap());
+        if name == "released" {
+            desk.store.release(&lock_name(name), token).await.unwrap();
+        }
+    }
+    let names = |page: Page| async {
+        let states = desk.store.list(page).await.unwrap();
+        states.into_iter().map(|state| String::from(state.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Page::default()).await, ["a", "b", "c"]);
+    assert_eq!(names(Page { after: String::new(), limit: 2 }).await, ["a", "b"]);
+    assert_eq!(names(Page { after: "b".into(), limit: 2 }).await, ["c"]);
+    desk.advance(s(11)).await;
+    assert!(names(Page::default()).await.is_empty());
+}
+
+pub(super) async fn locks_do_not_disturb_each_other(desk: Desk) {
+    let [first, ..] = line_up(&desk).await;
+    let token = desk.token();
+    let other = Acquire { name: lock_name("m"), ..desk.ask(token, Duration::ZERO) };
+    granted(desk.store.acquire(other).await.unwrap());
+    desk.store.release(&lock_name("m"), token).await.unwrap();
+    assert_eq!(holder(&desk).await, Some(first));
+}
+
+pub(super) async fn a_listening_waiter_is_told_of_its_grant(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    let news = desk.store.notice(a);
+    let (notice, _) = tokio::join!(soon(news), release(&desk, first));
+    match notice.unwrap() {
+        Notice::Granted(grant) => near(grant.lease_left, s(10)),
+        Notice::Ask => {}
+        Notice::Revoked => panic!("nothing was taken by force"),
+    }
+    near(granted(desk.wait_lock(a).await).lease_left, s(10));
+}
+
+pub(super) async fn a_holder_that_loses_by_force_is_told(desk: Desk) {
+    let [first, ..] = line_up(&desk).await;
+    let news = desk.store.notice(first);
+    let name = lock_name(L);
+    let (notice, lost) = tokio::join!(soon(news), desk.store.force_release(&name));
+    assert_eq!((notice.unwrap(), lost.unwrap().unwrap().token), (Notice::Revoked, first));
+}
+
+pub(super) async fn a_waiter_is_found_through_another_client(desk: Desk) {
+    let [first, a, ..] = line_up(&desk).await;
+    let peer = desk.peer();
+    assert_eq!(peer.release(&lock_name(L), first).await.unwrap(), Released::Released);
+    granted(desk.wait_lock(a).await);
+}
+
+pub(super) async fn a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_future(desk: Desk) {
+    let dropped = desk.token();
+    drop(desk.store.acquire(desk.ask(dropped, Duration::ZERO)));
+    assert!(matches!(desk.try_lock(desk.token()).await, Acquired::Busy(_)));
+    assert_eq!(holder(&desk).await, Some(dropped));
+}
+
+pub(super) async fn questions_outside_the_limits_are_refused(desk: Desk) {
+    refused(Lease::new(Duration::ZERO));
+    refused(Lease::new(s(86_401)));
+    refused(desk.store.acquire(desk.ask(desk.token(), s(86_401))).await);
+    for label in ["x".repeat(201), "a\nb".to_owned()] {
+        let mut ask = desk.ask(desk.token(), s(1));
+        ask.owner.label = label;
+        refused(desk.store.acquire(ask).await);
+    }
+    refused(desk.store.extend(Vec::new()).await);
+    refused(desk.store.extend(vec![extend_by(desk.token(), s(1)); 1_001]).await);
+    refused(desk.store.list(Page { after: String::new(), limit: 0 }).await);
+    refused(desk.store.list(Page { after: String::new(), limit: 10_001 }).await);
+    assert_eq!(holder(&desk).await, None);
+}
+
+/// What a lock protects: it refuses writes with a smaller fence, and counts the others without a lock of its own.
+#[derive(Default)]
+struct Register {
+    fence: std::sync::atomic::AtomicU64,
+    inside: std::sync::atomic::AtomicU64,
+    writes: std::sync::atomic::AtomicU64,
+}
+
+impl Register {
+    async fn write(&self, fence: u64) {
+        use std::sync::atomic::Ordering::SeqCst;
+        assert_eq!(self.inside.fetch_add(1, SeqCst), 0, "two hold the lock");
+        assert!(self.fence.swap(fence, SeqCst) < fence, "the fence went back");
+        tokio::task::yield_now().await;
+        self.writes.fetch_add(1, SeqCst);
+        self.inside.fetch_sub(1, SeqCst);
+    }
+}
+
+async fn hold_once(desk: Desk, store: std::sync::Arc<dyn Store>, register: std::sync::Arc<Register>) {
+    let token = desk.token();
+    let fence = loop {
+        let news = store.notice(token);
+        match store.acquire(desk.ask(token, s(60))).await.unwrap() {
+            Acquired::Granted(grant) => break grant.fence,
+            // News is a hint: whoever misses it asks again.
+            _ => drop(tokio::time::timeout(ms(500), news).await),
+        }
+    };
+    register.write(fence.as_u64()).await;
+    assert_eq!(store.release(&lock_name(L), token).await.unwrap(), Released::Released);
+}
+
+pub(super) async fn sixty_four_tasks_never_hold_it_together(desk: Desk) {
+    let register = std::sync::Arc::new(Register::default());
+    let stores = [desk.store.clone(), desk.peer()];
+    let tasks: Vec<_> = (0..64)
+        .map(|n| tokio::spawn(hold_once(desk.clone(), stores[n % 2].clone(), register.clone())))
+        .collect();
+    for task in tasks {
+        task.await.expect("nobody saw another inside");
+    }
+    assert_eq!(register.writes.load(std::sync::atomic::Ordering::SeqCst), 64);
+}

@@ -1,0 +1,312 @@
+//! The shared suite: a backend that passes it keeps what the store traits promise.
+//!
+//! A backend gives a [`Harness`] and names it once; every claim becomes a test of its own:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use rushgate_testkit::contract::ModelHarness;
+//!
+//! async fn harness() -> Arc<ModelHarness> {
+//!     Arc::new(ModelHarness::new())
+//! }
+//!
+//! rushgate_testkit::contract_suite!(harness);
+//! # fn main() {}
+//! ```
+//!
+//! The same cases are data in [`cases`], for whoever measures the suite itself.
+
+mod desk;
+mod lock;
+mod queue;
+mod sale;
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate_core::Store;
+
+use crate::{ManualClock, ModelStore, Planted};
+pub use desk::{Desk, PATIENCE};
+
+/// A boxed future, as a harness and a case give it.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One empty store and its clock.
+pub trait Harness: Send + Sync + 'static {
+    /// The store, as one client sees it.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The same data as another client sees them, if the backend can have several.
+    fn peer(&self) -> Arc<dyn Store> {
+        self.store()
+    }
+
+    /// Lets time pass on the store's clock.
+    fn advance(&self, by: Duration) -> Boxed<'_, ()>;
+}
+
+/// One claim of the contract.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The claim, behind the trait that makes it.
+    pub name: &'static str,
+    /// Proves it on an empty store, or panics.
+    pub run: fn(Arc<dyn Harness>) -> Boxed<'static, ()>,
+}
+
+/// A model store on a manual clock.
+pub struct ModelHarness {
+    store: ModelStore,
+    clock: ManualClock,
+}
+
+impl ModelHarness {
+    /// The model as it should be.
+    pub fn new() -> Self {
+        let clock = ManualClock::default();
+        Self { store: ModelStore::on(clock.clone()), clock }
+    }
+
+    /// The model with a bug.
+    pub fn planted(bug: Planted) -> Self {
+        let clock = ManualClock::default();
+        Self { store: ModelStore::planted(bug, clock.clone()), clock }
+    }
+}
+
+impl Default for ModelHarness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Harness for ModelHarness {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    fn advance(&self, by: Duration) -> Boxed<'_, ()> {
+        self.clock.advance(by);
+        Box::pin(ready(()))
+    }
+}
+
+/// Proves one case on a fresh harness, on a runtime of its own.
+pub fn prove<H, F>(name: &str, factory: impl FnOnce() -> F)
+where
+    H: Harness,
+    F: Future<Output = Arc<H>>,
+{
+    let case = cases().into_iter().find(|case| case.name == name).expect("the macro names known cases");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime starts").block_on(async {
+        let harness = factory().await;
+        tokio::time::timeout(4 * PATIENCE, (case.run)(harness)).await.expect("the case ends in time");
+    });
+}
+
+/// Every case of the contract.
+pub fn cases() -> Vec<Case> {
+    crate::contract_suite!(@list cases)
+}
+
+/// Makes a test of every case of the contract, on what the factory gives: an async function or closure without
+/// arguments that gives an `Arc` of a [`Harness`](crate::contract::Harness) with an empty store.
+#[macro_export]
+macro_rules! contract_suite {
+    ($factory:expr) => {
+        $crate::contract_suite!(@list tests $factory);
+    };
+    (@tests [$($factory:expr)?] $($area:ident { $($name:ident)* })*) => {
+        $crate::contract_suite!(@areas [$($factory)?] $($area { $($name)* })*);
+    };
+    (@areas [$factory:expr] $($area:ident $cases:tt)*) => {
+        $($crate::contract_suite!(@area [$factory] $area $cases);)*
+    };
+    (@area [$factory:expr] $area:ident { $($name:ident)* }) => {
+        mod $area {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    $crate::contract::prove(concat!(stringify!($area), "::", stringify!($name)), $factory);
+                }
+            )*
+        }
+    };
+    (@cases [] $($area:ident { $($name:ident)* })*) => {
+        vec![$($(
+            Case {
+                name: concat!(stringify!($area), "::", stringify!($name)),
+                run: |harness| Box::pin($area::$name(Desk::new(harness))),
+            },
+        )*)*]
+    };
+    (@list $what:ident $($factory:expr)?) => {
+        $crate::contract_suite! { @$what [$($factory)?]
+            lock {
+                a_free_lock_is_granted_at_once
+                a_held_lock_answers_busy_with_the_rest_of_the_lease
+                asking_again_confirms_and_starts_the_lease_anew
+                a_waiter_has_one_place_however_often_it_asks
+                a_waiter_that_asks_without_waiting_keeps_its_place
+                a_release_hands_over_to_the_first_in_line
+                a_release_with_a_foreign_token_changes_nothing
+                a_release_sent_twice_is_answered_twice_and_done_once
+                a_release_of_a_lock_never_used_is_not_held
+                an_expired_holder_releases_nothing_and_the_line_is_served
+                a_late_release_leaves_the_next_holder_alone
+                an_extension_starts_the_lease_anew_with_the_same_fence
+                a_lapsed_lease_is_not_extended
+                a_foreign_token_extends_nothing
+                extensions_are_answered_one_by_one_in_order
+                every_grant_has_a_greater_fence
+                an_expired_lock_has_a_new_fence_even_at_the_same_moment
+                an_expired_lock_goes_to_the_first_waiter_whoever_asks
+                a_first_waiter_that_asks_after_the_expiry_gets_its_full_lease
+                a_hand_over_gives_no_more_than_the_claim_window
+                a_waiter_that_does_not_confirm_costs_one_claim_window
+                a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again
+                a_confirmation_by_extension_ends_the_claim_window
+                a_waiter_whose_wait_is_over_is_passed_over
+                asking_again_does_not_prolong_the_wait
+                nobody_overtakes_the_line_unless_barging
+                barging_does_not_take_a_held_lock
+                leaving_gives_the_place_in_line_up
+                leaving_after_the_grant_releases_the_lock
+                a_stranger_leaves_nothing
+                release_all_releases_what_one_client_holds_and_nothing_else
+                release_all_does_not_count_what_has_expired
+                a_forced_release_names_the_loser_and_hands_on
+                a_forced_release_of_a_free_lock_is_nothing
+                held_answers_for_this_token_only
+                show_tells_who_holds_and_who_waits
+                list_has_the_used_locks_by_name_in_pages
+                locks_do_not_disturb_each_other
+                a_listening_waiter_is_told_of_its_grant
+                a_holder_that_loses_by_force_is_told
+                a_waiter_is_found_through_another_client
+                a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_future
+                questions_outside_the_limits_are_refused
+                sixty_four_tasks_never_hold_it_together
+            }
+            queue {
+                a_task_comes_out_as_it_went_in
+                order_is_priority_then_due_time_then_arrival
+                a_batch_is_answered_one_by_one_in_order
+                nothing_is_given_out_before_its_time
+                keep_leaves_a_waiting_record_as_it_is
+                keep_leaves_a_leased_record_as_it_is
+                replace_takes_the_place_of_a_waiting_record
+                a_replacement_keeps_the_place_of_its_arrival
+                a_change_during_the_work_is_never_lost
+                the_last_of_several_changes_during_the_work_runs_once
+                a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too
+                earliest_moves_a_waiting_record_forward_only
+                earliest_runs_after_the_present_run
+                debounce_puts_off_until_the_burst_is_over
+                debounce_runs_after_the_present_run
+                revisions_grow_through_the_whole_queue
+                a_full_queue_says_so_and_takes_nothing
+                a_bound_that_is_lowered_leaves_what_is_in
+                top_looks_and_takes_nothing
+                pop_takes_for_good
+                a_claimed_task_is_nobody_elses
+                claims_of_a_batch_have_growing_numbers
+                a_claim_says_when_more_may_be_due
+                a_lease_that_ran_out_gives_the_task_back
+                a_lease_that_ran_out_is_seen_by_every_question
+                a_task_whose_last_attempt_ran_out_is_dead
+                an_empty_queue_has_nothing_and_a_stranger_is_empty
+                a_paused_queue_gives_nothing_out_and_takes_in
+                a_paused_queue_lets_the_present_work_end
+                a_stale_ticket_changes_nothing
+                a_batch_of_completions_is_answered_one_by_one
+                a_failed_task_waits_for_its_delay
+                the_last_failure_makes_a_dead_letter
+                giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept
+                giving_back_does_not_count_the_attempt
+                an_extension_keeps_the_task
+                a_dequeue_removes_only_what_was_read
+                a_dequeue_leaves_a_task_at_work_alone
+                a_worker_dequeues_its_own_task
+                a_ticket_of_an_earlier_life_is_stale
+                cancelling_removes_a_waiting_task
+                cancelling_a_task_at_work_tells_its_worker
+                a_cancelled_task_does_not_run_again
+                tasks_are_listed_by_id_state_and_page
+                stats_count_by_state_and_know_the_oldest
+                queues_are_listed_by_name
+                queues_do_not_disturb_each_other
+                dead_letters_are_listed_in_pages
+                a_revived_task_has_all_its_attempts
+                a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full
+                dead_letters_can_be_buried
+                an_enqueue_sent_twice_is_carried_out_once
+                a_pop_and_a_claim_sent_twice_give_the_same_tasks
+                endings_sent_twice_are_answered_the_same_way
+                removals_sent_twice_are_answered_the_same_way
+                the_thousand_latest_calls_of_a_client_are_remembered
+                a_listener_hears_of_a_new_task
+                a_listener_hears_of_a_task_given_back
+                a_dropped_listener_does_not_swallow_the_next_ring
+                requests_outside_the_limits_are_refused
+                batches_and_pages_outside_the_limits_are_refused
+                a_large_payload_survives
+                eight_claimers_take_five_hundred_tasks_once_each
+            }
+            sale {
+                a_sale_is_made_once_and_the_same_call_is_answered_the_same
+                a_sale_opens_and_ends_once
+                a_sale_that_is_not_open_sells_nothing
+                a_sale_keeps_its_hours
+                sales_are_listed_by_id_in_pages
+                an_unknown_sale_sku_or_reservation_is_said_to_be_unknown
+                units_are_numbered_and_given_lowest_first
+                a_cart_is_filled_in_the_order_of_its_lines
+                a_cart_is_all_or_nothing
+                nobody_gets_more_than_the_limit
+                the_limit_comes_before_the_stock
+                the_same_key_gives_the_same_reservation
+                a_key_with_other_lines_is_refused
+                held_units_may_come_back_and_sold_ones_do_not
+                the_last_units_are_not_split
+                given_back_numbers_are_sold_again_lowest_first
+                a_short_line_ends_overdue_holds_on_its_way
+                enough_stock_leaves_overdue_holds_alone
+                one_seat_is_found_for_several_segments
+                no_common_seat_is_named_by_the_first_line
+                a_confirmed_hold_is_sold_for_good
+                a_cancelled_hold_gives_its_units_back_once
+                a_hold_past_its_deadline_is_ended_by_whoever_comes
+                expire_ends_overdue_holds_by_deadline
+                a_reservation_and_its_order_come_together
+                a_refused_reservation_makes_no_order
+                with_a_ledger_decisions_wait_for_it
+                the_ledger_settles_each_decision_once
+                a_hold_that_is_not_decided_is_not_settled
+                a_rejected_order_gives_its_units_back
+                units_that_the_ledger_knows_as_sold_are_withdrawn
+                with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settled
+                a_decision_during_the_work_on_the_order_is_carried_out_after_it
+                the_bound_of_the_orders_queue_loses_no_order
+                a_listener_of_the_orders_queue_hears_of_a_reservation
+                added_units_are_numbered_on
+                withdrawn_units_are_free_ones_lowest_first
+                a_stock_change_sent_twice_is_carried_out_once
+                more_stock_than_can_be_numbered_is_refused
+                events_are_numbered_without_gaps_and_paged
+                middle_states_have_events_without_units
+                the_books_show_every_unit_in_its_place
+                wishes_outside_the_limits_are_refused
+                sales_outside_the_limits_are_refused
+                two_hundred_buyers_get_ten_units_between_them
+                one_row_decides_between_confirm_cancel_and_the_deadline
+            }
+        }
+    };
+}

@@ -1,0 +1,855 @@
+//! The claims of `QueueStore`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rushgate_core::{
+    Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, GivenBack, Listing, NewTask,
+    OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
+    TaskExtended, TaskState, Ticket, Timestamp,
+};
+
+use super::desk::*;
+
+fn q() -> QueueName {
+    queue_name("q")
+}
+
+fn prio(mut task: NewTask, level: u8) -> NewTask {
+    task.priority = Priority::new(level).expect("a test's priority is valid");
+    task
+}
+
+fn attempts(mut task: NewTask, max: u32) -> NewTask {
+    task.max_attempts = max;
+    task
+}
+
+fn failed(task: &Task, delay: Duration) -> Retry {
+    Retry { ticket: task.ticket.clone(), delay, error: "boom".into(), give_up: false }
+}
+
+async fn complete(desk: &Desk, task: &Task) -> Completed {
+    desk.store.complete(desk.op(), &q(), vec![task.ticket.clone()]).await.unwrap()[0]
+}
+
+async fn retry(desk: &Desk, how: Retry) -> Retried {
+    desk.store.retry(desk.op(), &q(), vec![how]).await.unwrap()[0]
+}
+
+async fn give_back(desk: &Desk, task: &Task) -> GivenBack {
+    desk.store.give_back(desk.op(), &q(), vec![task.ticket.clone()]).await.unwrap()[0]
+}
+
+async fn extend(desk: &Desk, task: &Task, by: Duration) -> TaskExtended {
+    desk.store.extend_tasks(&q(), vec![task.ticket.clone()], lease(by)).await.unwrap()[0]
+}
+
+async fn dequeue(desk: &Desk, ticket: &Ticket) -> Dequeued {
+    desk.store.dequeue(desk.op(), &q(), ticket.clone()).await.unwrap()
+}
+
+async fn cancel(desk: &Desk, id: &str) -> Cancelled {
+    desk.store.cancel(desk.op(), &q(), &task_id(id)).await.unwrap()
+}
+
+async fn top(desk: &Desk) -> Vec<String> {
+    texts(&desk.store.top(&q(), 1_000).await.unwrap())
+}
+
+async fn pop(desk: &Desk, n: u32) -> Vec<String> {
+    texts(&desk.store.pop(desk.op(), &q(), n).await.unwrap())
+}
+
+async fn lengths(desk: &Desk) -> (u64, u64, u64, u64) {
+    let stats = desk.store.stats(&q()).await.unwrap();
+    (stats.ready, stats.scheduled, stats.leased, stats.dead)
+}
+
+async fn kill(desk: &Desk, id: &str) {
+    desk.put(task(id)).await;
+    let task = desk.claim_one().await;
+    let how = Retry { give_up: true, ..failed(&task, Duration::ZERO) };
+    assert_eq!(retry(desk, how).await, Retried::Dead);
+}
+
+async fn dead(desk: &Desk) -> Vec<String> {
+    let letters = desk.store.dead(&q(), "", 1_000).await.unwrap();
+    letters.into_iter().map(|letter| String::from(letter.id)).collect()
+}
+
+// ── enqueue ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn a_task_comes_out_as_it_went_in(desk: Desk) {
+    let json = Payload::new(ContentType::json(), br#"{"a":1}"#.to_vec()).unwrap();
+    let new = NewTask { payload: json.clone(), ..attempts(prio(task("a"), 2), 7) };
+    let Enqueued::Added { revision } = desk.put(new).await else { panic!("it is new") };
+    let task = desk.claim_one().await;
+    assert_eq!((&task.payload, task.priority.get(), task.attempt, task.max_attempts), (&json, 2, 1, 7));
+    assert_eq!((task.ticket.id.as_str(), task.ticket.revision), ("a", revision));
+    assert!(task.ticket.claim.is_some());
+    assert_eq!(complete(&desk, &task).await, Completed::Done);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn order_is_priority_then_due_time_then_arrival(desk: Desk) {
+    let base = desk.store.top(&q(), 1).await.map(|_| Timestamp::from_micros(1_000_000)).unwrap();
+    let at = |id: &str, level, us| NewTask { due: Due::At(base + ms(us)), ..prio(task(id), level) };
+    desk.put_all(vec![at("late", 5, 9), at("second", 5, 3), at("third", 5, 3)]).await;
+    desk.put_all(vec![at("idle", 9, 0), at("urgent", 0, 50), at("early", 5, 1)]).await;
+    let order = ["urgent", "early", "second", "third", "late", "idle"];
+    assert_eq!(top(&desk).await, order);
+    assert_eq!(texts(&desk.claim(3).await.tasks), order[..3]);
+    assert_eq!(pop(&desk, 10).await, order[3..]);
+}
+
+pub(super) async fn a_batch_is_answered_one_by_one_in_order(desk: Desk) {
+    let answers = desk.put_all(vec![task("a"), task("b"), task("a")]).await;
+    assert!(matches!(answers[0], Enqueued::Added { .. }));
+    assert!(matches!(answers[1], Enqueued::Added { .. }));
+    assert_eq!(answers[2], Enqueued::Kept { revision: revision(answers[0]) });
+}
+
+pub(super) async fn nothing_is_given_out_before_its_time(desk: Desk) {
+    desk.put(after(task("a"), s(30))).await;
+    for passed in [0, 20, 9] {
+        desk.advance(s(passed)).await;
+        assert!(top(&desk).await.is_empty());
+        assert!(pop(&desk, 1).await.is_empty());
+        let claimed = desk.claim(1).await;
+        assert!(claimed.tasks.is_empty());
+        assert!(claimed.next_due.is_some_and(|wait| wait <= s(30)));
+        assert_eq!(desk.info("a").await.state, TaskState::Scheduled);
+    }
+    desk.advance(s(2)).await;
+    assert_eq!(desk.info("a").await.state, TaskState::Ready);
+    assert_eq!(texts(&desk.claim(1).await.tasks), ["a"]);
+}
+
+pub(super) async fn keep_leaves_a_waiting_record_as_it_is(desk: Desk) {
+    let first = revision(desk.put(after(task("a"), s(30))).await);
+    let answer = desk.put(with(task("a"), "new", OnDuplicate::Keep)).await;
+    assert_eq!(answer, Enqueued::Kept { revision: first });
+    let info = desk.info("a").await;
+    assert_eq!((text(&info.task), info.state), ("a".into(), TaskState::Scheduled));
+}
+
+pub(super) async fn keep_leaves_a_leased_record_as_it_is(desk: Desk) {
+    let first = revision(desk.put(task("a")).await);
+    let claimed = desk.claim_one().await;
+    let answer = desk.put(with(task("a"), "new", OnDuplicate::Keep)).await;
+    assert_eq!(answer, Enqueued::Kept { revision: first });
+    assert_eq!(complete(&desk, &claimed).await, Completed::Done);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn replace_takes_the_place_of_a_waiting_record(desk: Desk) {
+    let first = revision(desk.put(attempts(task("a"), 3)).await);
+    retry_once(&desk).await;
+    let new = attempts(with(prio(after(task("a"), s(5)), 1), "new", OnDuplicate::Replace), 9);
+    let Enqueued::Replaced { revision } = desk.put(new).await else { panic!("it was there") };
+    assert!(revision > first);
+    let info = desk.info("a").await;
+    assert_eq!((text(&info.task), info.task.attempt, info.task.max_attempts), ("new".into(), 0, 9));
+    assert_eq!((info.state, info.error, info.task.priority.get()), (TaskState::Scheduled, None, 1));
+}
+
+async fn retry_once(desk: &Desk) {
+    let task = desk.claim_one().await;
+    let answer = retry(desk, failed(&task, Duration::ZERO)).await;
+    assert!(matches!(answer, Retried::Scheduled { .. }));
+}
+
+pub(super) async fn a_replacement_keeps_the_place_of_its_arrival(desk: Desk) {
+    let at = |id: &str| NewTask { due: Due::At(Timestamp::from_micros(5)), ..task(id) };
+    desk.put_all(vec![at("a"), at("b")]).await;
+    desk.put(with(at("a"), "new a", OnDuplicate::Replace)).await;
+    assert_eq!(top(&desk).await, ["new a", "b"]);
+}
+
+pub(super) async fn a_change_during_the_work_is_never_lost(desk: Desk) {
+    let first = revision(desk.put(task("a")).await);
+    let claimed = desk.claim_one().await;
+    let answer = desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+    assert!(matches!(answer, Enqueued::Replaced { revision } if revision > first));
+    let info = desk.info("a").await;
+    assert_eq!((info.state, info.replaced, text(&info.task)), (TaskState::Leased, true, "a".into()));
+    assert_eq!(complete(&desk, &claimed).await, Completed::Requeued);
+    let again = desk.claim_one().await;
+    assert_eq!((text(&again), again.attempt), ("new".into(), 1));
+    assert_eq!(complete(&desk, &again).await, Completed::Done);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn the_last_of_several_changes_during_the_work_runs_once(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    for change in ["one", "two", "three"] {
+        desk.put(with(task("a"), change, OnDuplicate::Replace)).await;
+    }
+    assert_eq!(complete(&desk, &claimed).await, Completed::Requeued);
+    assert_eq!(pop(&desk, 10).await, ["three"]);
+}
+
+pub(super) async fn a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too(desk: Desk) {
+    for how in ["retry", "give up", "give back", "expiry"] {
+        desk.put(task("a")).await;
+        let claimed = desk.claim_one().await;
+        desk.put(with(task("a"), how, OnDuplicate::Replace)).await;
+        let requeued = match how {
+            "retry" => retry(&desk, failed(&claimed, s(50))).await == Retried::Requeued,
+            "give up" => {
+                let give_up = Retry { give_up: true, ..failed(&claimed, s(50)) };
+                retry(&desk, give_up).await == Retried::Requeued
+            }
+            "give back" => give_back(&desk, &claimed).await == GivenBack::Waiting,
+            _ => {
+                desk.advance(s(11)).await;
+                complete(&desk, &claimed).await == Completed::Stale
+            }
+        };
+        assert!(requeued, "{how}");
+        let info = desk.info("a").await;
+        assert_eq!((info.task.attempt, info.replaced), (0, false), "{how}");
+        assert_eq!(pop(&desk, 1).await, [how]);
+    }
+    assert!(dead(&desk).await.is_empty());
+}
+
+pub(super) async fn earliest_moves_a_waiting_record_forward_only(desk: Desk) {
+    let first = revision(desk.put(after(task("a"), s(30))).await);
+    let later = with(after(task("a"), s(60)), "new", OnDuplicate::Earliest);
+    assert_eq!(desk.put(later).await, Enqueued::Kept { revision: first });
+    let sooner = with(after(task("a"), s(5)), "new", OnDuplicate::Earliest);
+    assert!(matches!(desk.put(sooner).await, Enqueued::Replaced { revision } if revision > first));
+    desk.advance(s(6)).await;
+    assert_eq!(pop(&desk, 1).await, ["a"], "the content stays");
+}
+
+pub(super) async fn earliest_runs_after_the_present_run(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    for delay in [30, 5, 60] {
+        desk.put(with(after(task("a"), s(delay)), &format!("in {delay}"), OnDuplicate::Earliest)).await;
+    }
+    assert_eq!(complete(&desk, &claimed).await, Completed::Requeued);
+    assert!(pop(&desk, 1).await.is_empty());
+    desk.advance(s(6)).await;
+    assert_eq!(pop(&desk, 1).await, ["in 30"]);
+}
+
+pub(super) async fn debounce_puts_off_until_the_burst_is_over(desk: Desk) {
+    let mode = OnDuplicate::Debounce { max_wait: s(10) };
+    let burst = |n: u64| with(after(task("a"), s(4)), &n.to_string(), mode);
+    for n in 0..4 {
+        desk.put(burst(n)).await;
+        desk.advance(s(3)).await;
+        // The last one is due after ten seconds from the first, not after thirteen.
+        assert_eq!(top(&desk).await.is_empty(), n < 3, "{n}");
+    }
+    assert_eq!(pop(&desk, 1).await, ["3"]);
+}
+
+pub(super) async fn debounce_runs_after_the_present_run(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    let mode = OnDuplicate::Debounce { max_wait: s(6) };
+    desk.put(with(after(task("a"), s(4)), "one", mode)).await;
+    desk.advance(s(3)).await;
+    desk.put(with(after(task("a"), s(9)), "two", mode)).await;
+    assert_eq!(complete(&desk, &claimed).await, Completed::Requeued);
+    assert!(top(&desk).await.is_empty());
+    desk.advance(s(4)).await;
+    assert_eq!(pop(&desk, 1).await, ["two"]);
+}
+
+pub(super) async fn revisions_grow_through_the_whole_queue(desk: Desk) {
+    let mut last = None;
+    for n in 0..5 {
+        let text = n.to_string();
+        let answers = [
+            desk.put(with(task("a"), &text, OnDuplicate::Replace)).await,
+            desk.put(task(&format!("b{n}"))).await,
+        ];
+        for answer in answers {
+            assert!(Some(revision(answer)) > last, "{answer:?} after {last:?}");
+            last = Some(revision(answer));
+        }
+        desk.store.pop(desk.op(), &q(), 100).await.unwrap();
+    }
+}
+
+pub(super) async fn a_full_queue_says_so_and_takes_nothing(desk: Desk) {
+    desk.store.limit(&q(), QueueLimits { bound: Some(2) }).await.unwrap();
+    let answers = desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    assert_eq!(answers[2], Enqueued::Full { bound: 2 });
+    assert!(desk.is_gone("c").await);
+    let replaced = desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+    assert!(matches!(replaced, Enqueued::Replaced { .. }), "what is in can still be replaced");
+    let claimed = desk.claim_one().await;
+    assert_eq!(desk.put(task("c")).await, Enqueued::Full { bound: 2 }, "leased ones count");
+    complete(&desk, &claimed).await;
+    assert!(matches!(desk.put(task("c")).await, Enqueued::Added { .. }));
+    assert_eq!(desk.store.stats(&q()).await.unwrap().limits.bound, Some(2));
+}
+
+pub(super) async fn a_bound_that_is_lowered_leaves_what_is_in(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b")]).await;
+    desk.store.limit(&q(), QueueLimits { bound: Some(1) }).await.unwrap();
+    assert_eq!(top(&desk).await, ["a", "b"]);
+    assert_eq!(desk.put(task("c")).await, Enqueued::Full { bound: 1 });
+    desk.store.limit(&q(), QueueLimits { bound: None }).await.unwrap();
+    assert!(matches!(desk.put(task("c")).await, Enqueued::Added { .. }));
+}
+
+// ── top, pop, claim ──────────────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn top_looks_and_takes_nothing(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    for _ in 0..2 {
+        let seen = desk.store.top(&q(), 2).await.unwrap();
+        assert_eq!(texts(&seen), ["a", "b"]);
+        assert!(seen.iter().all(|task| task.ticket.claim.is_none() && task.attempt == 0));
+    }
+    assert_eq!(lengths(&desk).await, (3, 0, 0, 0));
+}
+
+pub(super) async fn pop_takes_for_good(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    assert_eq!(pop(&desk, 2).await, ["a", "b"]);
+    assert!(desk.is_gone("a").await);
+    desk.advance(s(100)).await;
+    assert_eq!(pop(&desk, 2).await, ["c"]);
+}
+
+pub(super) async fn a_claimed_task_is_nobody_elses(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b")]).await;
+    let first = desk.claim_one().await;
+    let second = desk.claim_one().await;
+    assert_eq!((text(&first), text(&second)), ("a".into(), "b".into()));
+    assert!(second.ticket.claim > first.ticket.claim);
+    assert!(desk.claim(10).await.tasks.is_empty());
+    assert!(top(&desk).await.is_empty());
+    let info = desk.info("a").await;
+    assert_eq!((info.state, info.worker.as_deref()), (TaskState::Leased, Some("w")));
+    assert_eq!(info.task.ticket, first.ticket, "a leased task's ticket is the claim's");
+}
+
+pub(super) async fn claims_of_a_batch_have_growing_numbers(desk: Desk) {
+    desk.put_all((0..20).map(|n| task(&format!("t{n:02}"))).collect()).await;
+    let mut last = None;
+    for _ in 0..4 {
+        for task in desk.claim(5).await.tasks {
+            assert!(task.ticket.claim > last);
+            last = task.ticket.claim;
+        }
+    }
+}
+
+pub(super) async fn a_claim_says_when_more_may_be_due(desk: Desk) {
+    assert_eq!(desk.claim(1).await.next_due, None);
+    desk.put_all(vec![task("a"), task("b"), after(task("c"), s(5))]).await;
+    assert_eq!(desk.claim(1).await.next_due, Some(Duration::ZERO));
+    near(desk.claim(1).await.next_due.expect("a delay ends"), s(5));
+    desk.advance(s(6)).await;
+    let claimed = desk.claim(1).await;
+    assert_eq!(texts(&claimed.tasks), ["c"]);
+    near(claimed.next_due.expect("a lease ends"), s(4));
+}
+
+pub(super) async fn a_lease_that_ran_out_gives_the_task_back(desk: Desk) {
+    desk.put(task("a")).await;
+    let first = desk.claim_one().await;
+    desk.advance(s(11)).await;
+    let info = desk.info("a").await;
+    assert_eq!((info.state, info.task.attempt, info.lease_until), (TaskState::Ready, 1, None));
+    let second = desk.claim_one().await;
+    assert_eq!(second.attempt, 2);
+    assert!(second.ticket.claim > first.ticket.claim);
+}
+
+pub(super) async fn a_lease_that_ran_out_is_seen_by_every_question(desk: Desk) {
+    desk.put(task("a")).await;
+    desk.claim_one().await;
+    desk.advance(s(11)).await;
+    assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
+    assert_eq!(top(&desk).await, ["a"]);
+    let ready = Listing { state: Some(TaskState::Ready), after: String::new(), limit: 10 };
+    assert_eq!(desk.store.tasks(&q(), ready).await.unwrap().len(), 1);
+    assert_eq!(pop(&desk, 1).await, ["a"]);
+}
+
+pub(super) async fn a_task_whose_last_attempt_ran_out_is_dead(desk: Desk) {
+    desk.put(attempts(task("a"), 2)).await;
+    for _ in 0..2 {
+        desk.claim_one().await;
+        desk.advance(s(11)).await;
+    }
+    assert!(desk.claim(1).await.tasks.is_empty());
+    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    assert_eq!((letters[0].id.as_str(), letters[0].attempts), ("a", 2));
+    assert_eq!(letters[0].error, "lease ran out");
+}
+
+pub(super) async fn an_empty_queue_has_nothing_and_a_stranger_is_empty(desk: Desk) {
+    assert!(top(&desk).await.is_empty() && pop(&desk, 1).await.is_empty());
+    assert!(desk.claim(1).await.tasks.is_empty());
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
+    assert!(desk.store.queues().await.unwrap().is_empty());
+}
+
+pub(super) async fn a_paused_queue_gives_nothing_out_and_takes_in(desk: Desk) {
+    desk.put(task("a")).await;
+    desk.store.pause(&q(), true).await.unwrap();
+    desk.put(task("b")).await;
+    let claimed = desk.claim(1).await;
+    assert!(claimed.tasks.is_empty() && claimed.next_due.is_none());
+    assert!(pop(&desk, 1).await.is_empty());
+    assert_eq!(top(&desk).await, ["a", "b"]);
+    assert!(desk.store.stats(&q()).await.unwrap().paused);
+    desk.store.pause(&q(), false).await.unwrap();
+    assert_eq!(pop(&desk, 9).await, ["a", "b"]);
+}
+
+pub(super) async fn a_paused_queue_lets_the_present_work_end(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    desk.store.pause(&q(), true).await.unwrap();
+    assert_eq!(extend(&desk, &claimed, s(10)).await, TaskExtended::Extended);
+    assert_eq!(complete(&desk, &claimed).await, Completed::Done);
+}
+
+// ── complete, retry, give back, extend ───────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn a_stale_ticket_changes_nothing(desk: Desk) {
+    desk.put(task("a")).await;
+    let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
+    let lost = desk.claim_one().await;
+    desk.advance(s(11)).await;
+    let present = desk.claim_one().await;
+    let mut gone = lost.clone();
+    gone.ticket.id = task_id("never");
+    for stale in [&lost, &seen, &gone] {
+        assert_eq!(complete(&desk, stale).await, Completed::Stale);
+        assert_eq!(retry(&desk, failed(stale, Duration::ZERO)).await, Retried::Stale);
+        assert_eq!(give_back(&desk, stale).await, GivenBack::Stale);
+        assert_eq!(extend(&desk, stale, s(99)).await, TaskExtended::Lost);
+    }
+    assert_eq!(dequeue(&desk, &lost.ticket).await, Dequeued::Stale);
+    assert_eq!(desk.info("a").await.task.ticket, present.ticket);
+    assert_eq!(complete(&desk, &present).await, Completed::Done);
+}
+
+pub(super) async fn a_batch_of_completions_is_answered_one_by_one(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    let tasks = desk.claim(3).await.tasks;
+    desk.put(with(task("b"), "new", OnDuplicate::Replace)).await;
+    complete(&desk, &tasks[2]).await;
+    let tickets = tasks.iter().map(|task| task.ticket.clone()).collect();
+    let answers = desk.store.complete(desk.op(), &q(), tickets).await.unwrap();
+    assert_eq!(answers, [Completed::Done, Completed::Requeued, Completed::Stale]);
+}
+
+pub(super) async fn a_failed_task_waits_for_its_delay(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    let Retried::Scheduled { due } = retry(&desk, failed(&claimed, s(20))).await else {
+        panic!("attempts are left")
+    };
+    let info = desk.info("a").await;
+    assert_eq!(
+        (info.state, info.task.ticket.due, info.error),
+        (TaskState::Scheduled, due, Some("boom".into()))
+    );
+    assert!(desk.claim(1).await.tasks.is_empty());
+    desk.advance(s(21)).await;
+    let again = desk.claim_one().await;
+    assert_eq!((again.attempt, again.ticket.revision), (2, claimed.ticket.revision));
+}
+
+pub(super) async fn the_last_failure_makes_a_dead_letter(desk: Desk) {
+    desk.put(attempts(prio(task("a"), 3), 2)).await;
+    retry_once(&desk).await;
+    let claimed = desk.claim_one().await;
+    assert_eq!(retry(&desk, failed(&claimed, Duration::ZERO)).await, Retried::Dead);
+    assert!(desk.is_gone("a").await);
+    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letter = &letters[0];
+    assert_eq!((letter.attempts, letter.max_attempts, letter.priority.get()), (2, 2, 3));
+    assert_eq!((letter.error.as_str(), letter.payload.bytes()), ("boom", b"a".as_slice()));
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 1));
+}
+
+pub(super) async fn giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept(desk: Desk) {
+    kill(&desk, "a").await;
+    desk.put(with(task("a"), "second life", OnDuplicate::Keep)).await;
+    let task = desk.claim_one().await;
+    let how = Retry { give_up: true, error: "x".repeat(3_000), ..failed(&task, Duration::ZERO) };
+    assert_eq!(retry(&desk, how).await, Retried::Dead);
+    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].payload.bytes(), letters[0].error.len()), (b"second life".as_slice(), 2_000));
+}
+
+pub(super) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
+    desk.put(attempts(task("a"), 1)).await;
+    for _ in 0..3 {
+        let claimed = desk.claim_one().await;
+        assert_eq!(claimed.attempt, 1);
+        assert_eq!(give_back(&desk, &claimed).await, GivenBack::Waiting);
+    }
+    assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
+}
+
+pub(super) async fn an_extension_keeps_the_task(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    for _ in 0..3 {
+        desk.advance(s(8)).await;
+        assert_eq!(extend(&desk, &claimed, s(10)).await, TaskExtended::Extended);
+    }
+    assert!(desk.claim(1).await.tasks.is_empty());
+    desk.advance(s(11)).await;
+    assert_eq!(extend(&desk, &claimed, s(10)).await, TaskExtended::Lost);
+}
+
+// ── dequeue, cancel ──────────────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn a_dequeue_removes_only_what_was_read(desk: Desk) {
+    desk.put(task("a")).await;
+    let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
+    desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+    assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Stale);
+    let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
+    assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Removed);
+    assert!(desk.is_gone("a").await);
+    assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Stale);
+}
+
+pub(super) async fn a_dequeue_leaves_a_task_at_work_alone(desk: Desk) {
+    desk.put(task("a")).await;
+    let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
+    let claimed = desk.claim_one().await;
+    assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Leased);
+    assert_eq!(complete(&desk, &claimed).await, Completed::Done);
+}
+
+pub(super) async fn a_worker_dequeues_its_own_task(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    assert_eq!(dequeue(&desk, &claimed.ticket).await, Dequeued::Removed);
+    assert!(desk.is_gone("a").await);
+    desk.put(task("b")).await;
+    let claimed = desk.claim_one().await;
+    desk.put(with(task("b"), "new", OnDuplicate::Replace)).await;
+    assert_eq!(dequeue(&desk, &claimed.ticket).await, Dequeued::Removed);
+    assert_eq!(pop(&desk, 1).await, ["new"], "the newcomer stays");
+}
+
+pub(super) async fn a_ticket_of_an_earlier_life_is_stale(desk: Desk) {
+    desk.put(task("a")).await;
+    let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
+    pop(&desk, 1).await;
+    desk.put(task("a")).await;
+    assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Stale);
+    assert!(!desk.is_gone("a").await);
+}
+
+pub(super) async fn cancelling_removes_a_waiting_task(desk: Desk) {
+    desk.put_all(vec![task("a"), after(task("b"), s(50))]).await;
+    assert_eq!(cancel(&desk, "a").await, Cancelled::Removed);
+    assert_eq!(cancel(&desk, "b").await, Cancelled::Removed);
+    assert_eq!(cancel(&desk, "a").await, Cancelled::NotFound);
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
+}
+
+pub(super) async fn cancelling_a_task_at_work_tells_its_worker(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+    assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
+    let info = desk.info("a").await;
+    assert!(info.cancelled && !info.replaced);
+    assert_eq!(extend(&desk, &claimed, s(10)).await, TaskExtended::Cancelled);
+    assert_eq!(complete(&desk, &claimed).await, Completed::Done);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
+    for how in ["retry", "give back", "expiry"] {
+        desk.put(attempts(task("a"), 5)).await;
+        let claimed = desk.claim_one().await;
+        assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
+        match how {
+            "retry" => assert_eq!(retry(&desk, failed(&claimed, s(1))).await, Retried::Dead),
+            "give back" => assert_eq!(give_back(&desk, &claimed).await, GivenBack::Stale),
+            _ => desk.advance(s(11)).await,
+        }
+        assert!(desk.is_gone("a").await, "{how}");
+    }
+    assert!(dead(&desk).await.is_empty());
+}
+
+// ── listings, dead letters ───────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn tasks_are_listed_by_id_state_and_page(desk: Desk) {
+    let at = |id: &str| NewTask { due: Due::At(Timestamp::from_micros(7)), ..task(id) };
+    desk.put_all(vec![at("a"), task("c"), task("b"), after(task("d"), s(50))]).await;
+    desk.claim(1).await;
+    let list = |state, after: &str, limit| {
+        let listing = Listing { state, after: after.into(), limit };
+        let store = desk.store.clone();
+        async move {
+            let infos = store.tasks(&q(), listing).await.unwrap();
+            infos.into_iter().map(|info| String::from(info.task.ticket.id)).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(list(None, "", 10).await, ["a", "b", "c", "d"]);
+    assert_eq!(list(None, "b", 1).await, ["c"]);
+    assert_eq!(list(Some(TaskState::Leased), "", 10).await, ["a"]);
+    assert_eq!(list(Some(TaskState::Ready), "", 10).await, ["b", "c"]);
+    assert_eq!(list(Some(TaskState::Scheduled), "", 10).await, ["d"]);
+}
+
+pub(super) async fn stats_count_by_state_and_know_the_oldest(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b"), after(task("c"), s(50))]).await;
+    desk.claim_one().await;
+    desk.advance(s(4)).await;
+    assert_eq!(lengths(&desk).await, (1, 1, 1, 0));
+    let oldest = desk.store.stats(&q()).await.unwrap().oldest_due_us;
+    assert!((4_000_000..6_000_000).contains(&oldest), "{oldest}");
+}
+
+pub(super) async fn queues_are_listed_by_name(desk: Desk) {
+    for name in ["zebra", "ant"] {
+        desk.store.enqueue(desk.op(), &queue_name(name), vec![task("a")]).await.unwrap();
+    }
+    desk.store.pause(&queue_name("paused"), true).await.unwrap();
+    desk.store.limit(&queue_name("limited"), QueueLimits { bound: Some(1) }).await.unwrap();
+    let names = desk.store.queues().await.unwrap();
+    assert_eq!(names, ["ant", "limited", "paused", "zebra"].map(queue_name));
+}
+
+pub(super) async fn queues_do_not_disturb_each_other(desk: Desk) {
+    desk.put(task("a")).await;
+    let other = queue_name("other");
+    desk.store
+        .enqueue(desk.op(), &other, vec![with(task("a"), "other", OnDuplicate::Replace)])
+        .await
+        .unwrap();
+    assert_eq!(pop(&desk, 10).await, ["a"]);
+    assert_eq!(texts(&desk.store.pop(desk.op(), &other, 10).await.unwrap()), ["other"]);
+}
+
+pub(super) async fn dead_letters_are_listed_in_pages(desk: Desk) {
+    for id in ["c", "a", "b"] {
+        kill(&desk, id).await;
+    }
+    assert_eq!(dead(&desk).await, ["a", "b", "c"]);
+    let page = desk.store.dead(&q(), "a", 1).await.unwrap();
+    assert_eq!(page.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["b"]);
+}
+
+pub(super) async fn a_revived_task_has_all_its_attempts(desk: Desk) {
+    kill(&desk, "a").await;
+    kill(&desk, "b").await;
+    let only_a = Selection::Ids(vec![task_id("a"), task_id("unknown")]);
+    let answer = desk.store.revive(desk.op(), &q(), only_a).await.unwrap();
+    assert_eq!((answer.revived, answer.kept), (1, 0));
+    assert_eq!(dead(&desk).await, ["b"]);
+    let task = desk.claim_one().await;
+    assert_eq!((text(&task), task.attempt, task.max_attempts), ("a".into(), 1, NewTask::MAX_ATTEMPTS));
+    assert_eq!(desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap().revived, 1);
+}
+
+pub(super) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full(desk: Desk) {
+    for id in ["a", "b", "c"] {
+        kill(&desk, id).await;
+    }
+    desk.put(task("a")).await;
+    desk.store.limit(&q(), QueueLimits { bound: Some(2) }).await.unwrap();
+    let answer = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!((answer.revived, answer.kept), (1, 2));
+    assert_eq!(dead(&desk).await, ["a", "c"]);
+}
+
+pub(super) async fn dead_letters_can_be_buried(desk: Desk) {
+    for id in ["a", "b", "c"] {
+        kill(&desk, id).await;
+    }
+    let some = Selection::Ids(vec![task_id("b"), task_id("unknown")]);
+    assert_eq!(desk.store.bury(desk.op(), &q(), some).await.unwrap(), 1);
+    assert_eq!(desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap(), 2);
+    assert!(dead(&desk).await.is_empty());
+}
+
+// ── repetition ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn an_enqueue_sent_twice_is_carried_out_once(desk: Desk) {
+    let op = desk.op();
+    let tasks = vec![with(task("a"), "new", OnDuplicate::Replace)];
+    let first = desk.store.enqueue(op, &q(), tasks.clone()).await.unwrap();
+    pop(&desk, 1).await;
+    assert_eq!(desk.store.enqueue(op, &q(), tasks).await.unwrap(), first);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn a_pop_and_a_claim_sent_twice_give_the_same_tasks(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    let op = desk.op();
+    let first = desk.store.pop(op, &q(), 1).await.unwrap();
+    assert_eq!(desk.store.pop(op, &q(), 1).await.unwrap(), first);
+    let (op, claim) = (desk.op(), Claim { n: 1, lease: lease(s(10)), worker: "w".into() });
+    let first = desk.store.claim(op, &q(), claim.clone()).await.unwrap();
+    assert_eq!(desk.store.claim(op, &q(), claim).await.unwrap(), first);
+    assert_eq!(lengths(&desk).await, (1, 0, 1, 0));
+}
+
+pub(super) async fn endings_sent_twice_are_answered_the_same_way(desk: Desk) {
+    desk.put_all(["a", "b", "c", "d"].map(task).to_vec()).await;
+    let tickets: Vec<Ticket> = desk.claim(4).await.tasks.into_iter().map(|task| task.ticket).collect();
+    let one = |n: usize| vec![tickets[n].clone()];
+    let [complete, retry, give_back, dequeue] = [(); 4].map(|()| desk.op());
+    for _ in 0..2 {
+        assert_eq!(desk.store.complete(complete, &q(), one(0)).await.unwrap(), [Completed::Done]);
+        let how = Retry { ticket: tickets[1].clone(), delay: s(1), error: "e".into(), give_up: true };
+        assert_eq!(desk.store.retry(retry, &q(), vec![how]).await.unwrap(), [Retried::Dead]);
+        let answer = desk.store.give_back(give_back, &q(), one(2)).await.unwrap();
+        assert_eq!(answer, [GivenBack::Waiting]);
+        assert_eq!(desk.store.dequeue(dequeue, &q(), tickets[3].clone()).await.unwrap(), Dequeued::Removed);
+    }
+    assert_eq!(lengths(&desk).await, (1, 0, 0, 1));
+}
+
+pub(super) async fn removals_sent_twice_are_answered_the_same_way(desk: Desk) {
+    kill(&desk, "a").await;
+    kill(&desk, "b").await;
+    desk.put(task("c")).await;
+    let [cancel, revive, bury] = [(); 3].map(|()| desk.op());
+    for _ in 0..2 {
+        assert_eq!(desk.store.cancel(cancel, &q(), &task_id("c")).await.unwrap(), Cancelled::Removed);
+        let a = Selection::Ids(vec![task_id("a")]);
+        assert_eq!(desk.store.revive(revive, &q(), a).await.unwrap().revived, 1);
+        assert_eq!(desk.store.bury(bury, &q(), Selection::All).await.unwrap(), 1);
+    }
+}
+
+pub(super) async fn the_thousand_latest_calls_of_a_client_are_remembered(desk: Desk) {
+    let op = |n| Op::new(ClientId::from_u64(9), n);
+    let first = desk.store.enqueue(op(0), &q(), vec![task("first")]).await.unwrap();
+    pop(&desk, 1).await;
+    for n in 1..1_000 {
+        desk.store.cancel(op(n), &q(), &task_id("nothing")).await.unwrap();
+    }
+    assert_eq!(desk.store.enqueue(op(0), &q(), vec![task("first")]).await.unwrap(), first);
+    assert!(desk.is_gone("first").await);
+}
+
+// ── waiting, limits, races ───────────────────────────────────────────────────────────────────────────────────────
+
+pub(super) async fn a_listener_hears_of_a_new_task(desk: Desk) {
+    let queue = q();
+    let heard = desk.store.ready(&queue);
+    let (heard, _) = tokio::join!(soon(heard), desk.put(task("a")));
+    heard.unwrap();
+    assert_eq!(pop(&desk, 1).await, ["a"]);
+}
+
+pub(super) async fn a_listener_hears_of_a_task_given_back(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    let queue = q();
+    // A ring for the enqueue may still be kept; the one that counts comes after it.
+    let stale = tokio::time::timeout(ms(50), desk.store.ready(&queue)).await;
+    drop(stale);
+    let heard = desk.store.ready(&queue);
+    let (heard, _) = tokio::join!(soon(heard), give_back(&desk, &claimed));
+    heard.unwrap();
+}
+
+pub(super) async fn a_dropped_listener_does_not_swallow_the_next_ring(desk: Desk) {
+    let queue = q();
+    drop(desk.store.ready(&queue));
+    let heard = desk.store.ready(&queue);
+    let (heard, _) = tokio::join!(soon(heard), desk.put(task("a")));
+    heard.unwrap();
+}
+
+pub(super) async fn requests_outside_the_limits_are_refused(desk: Desk) {
+    let far = NewTask::DELAY_MAX + s(1);
+    let debounce = OnDuplicate::Debounce { max_wait: far };
+    let wrong = [
+        after(task("a"), far),
+        with(task("a"), "x", debounce),
+        attempts(task("a"), 0),
+        attempts(task("a"), 1_001),
+    ];
+    for wrong in wrong {
+        refused(desk.store.enqueue(desk.op(), &q(), vec![task("good"), wrong]).await);
+    }
+    refused(Payload::new(ContentType::bytes(), vec![0; Payload::MAX_BYTES + 1]));
+    refused(desk.store.enqueue(desk.op(), &q(), Vec::new()).await);
+    refused(desk.store.enqueue(desk.op(), &q(), vec![task("a"); 1_001]).await);
+    for n in [0, 1_001] {
+        refused(desk.store.top(&q(), n).await);
+        refused(desk.store.pop(desk.op(), &q(), n).await);
+        let claim = Claim { n, lease: lease(s(1)), worker: "w".into() };
+        refused(desk.store.claim(desk.op(), &q(), claim).await);
+    }
+    let claim = Claim { n: 1, lease: lease(s(1)), worker: "a\u{7}b".into() };
+    refused(desk.store.claim(desk.op(), &q(), claim).await);
+    assert!(desk.is_gone("good").await, "a batch with a wrong task is refused as a whole");
+}
+
+pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    refused(desk.store.complete(desk.op(), &q(), Vec::new()).await);
+    refused(desk.store.give_back(desk.op(), &q(), Vec::new()).await);
+    refused(desk.store.retry(desk.op(), &q(), Vec::new()).await);
+    refused(desk.store.extend_tasks(&q(), Vec::new(), lease(s(1))).await);
+    refused(desk.store.retry(desk.op(), &q(), vec![failed(&claimed, NewTask::DELAY_MAX + s(1))]).await);
+    for limit in [0, 10_001] {
+        refused(desk.store.tasks(&q(), Listing { state: None, after: String::new(), limit }).await);
+        refused(desk.store.dead(&q(), "", limit).await);
+    }
+    refused(desk.store.bury(desk.op(), &q(), Selection::Ids(Vec::new())).await);
+    refused(desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("a"); 1_001])).await);
+    assert_eq!(desk.info("a").await.state, TaskState::Leased);
+}
+
+pub(super) async fn a_large_payload_survives(desk: Desk) {
+    let bytes: Vec<u8> = (0..Payload::MAX_BYTES).map(|n| n as u8).collect();
+    let payload = Payload::new(ContentType::bytes(), bytes).unwrap();
+    desk.put(NewTask { payload: payload.clone(), ..task("a") }).await;
+    assert_eq!(desk.claim_one().await.payload, payload);
+}
+
+async fn claim_until_empty(desk: Desk, store: std::sync::Arc<dyn Store>) -> Vec<String> {
+    let mut done = Vec::new();
+    loop {
+        let claim = Claim { n: 7, lease: lease(s(600)), worker: "w".into() };
+        let tasks = store.claim(desk.op(), &q(), claim).await.unwrap().tasks;
+        if tasks.is_empty() {
+            return done;
+        }
+        done.extend(texts(&tasks));
+        let tickets = tasks.into_iter().map(|task| task.ticket).collect();
+        let answers = store.complete(desk.op(), &q(), tickets).await.unwrap();
+        assert!(answers.iter().all(|answer| *answer == Completed::Done));
+    }
+}
+
+pub(super) async fn eight_claimers_take_five_hundred_tasks_once_each(desk: Desk) {
+    desk.put_all((0..500).map(|n| task(&format!("t{n}"))).collect()).await;
+    let stores = [desk.store.clone(), desk.peer()];
+    let claimers: Vec<_> =
+        (0..8).map(|n| tokio::spawn(claim_until_empty(desk.clone(), stores[n % 2].clone()))).collect();
+    let mut taken = Vec::new();
+    for claimer in claimers {
+        taken.extend(claimer.await.expect("every completion was the claimer's own"));
+    }
+    assert_eq!(taken.len(), 500);
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 500);
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
+}

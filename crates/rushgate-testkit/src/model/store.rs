@@ -1,0 +1,356 @@
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rushgate_core::{
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
+    Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
+    Lease, Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
+    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Result, Retried, Retry, Revived,
+    SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+};
+use tokio::sync::{Notify, oneshot};
+
+use super::{Clock, ManualClock, Model, Planted};
+
+/// The model with the face of a store, for unit tests that want no file and no server. Clones are one store.
+#[derive(Clone)]
+pub struct ModelStore(Arc<Inner>);
+
+struct Inner {
+    model: Mutex<Model>,
+    clock: Clock,
+    listeners: Mutex<BTreeMap<Token, Vec<Listener>>>,
+    listener_last: AtomicU64,
+    bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
+    calls: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// One call of `notice`: its number, and where its news goes.
+type Listener = (u64, oneshot::Sender<Notice>);
+
+/// Stops listening when the listener is dropped.
+struct Listening {
+    inner: Arc<Inner>,
+    token: Token,
+    number: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut listeners = locked(&self.inner.listeners);
+        if let Some(of_token) = listeners.get_mut(&self.token) {
+            of_token.retain(|(number, _)| *number != self.number);
+            if of_token.is_empty() {
+                listeners.remove(&self.token);
+            }
+        }
+    }
+}
+
+/// A panic in one test step leaves the maps whole, so a poisoned mutex is as good as another.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for ModelStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ModelStore {
+    /// An empty store on the machine's clock.
+    pub fn new() -> Self {
+        Self::with(Model::default(), Clock::Real)
+    }
+
+    /// An empty store on a test's clock.
+    pub fn on(clock: ManualClock) -> Self {
+        Self::with(Model::default(), Clock::Manual(clock))
+    }
+
+    /// An empty store with a bug in it, on a test's clock.
+    pub fn planted(bug: Planted, clock: ManualClock) -> Self {
+        Self::with(Model::planted(bug), Clock::Manual(clock))
+    }
+
+    fn with(model: Model, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            model: Mutex::new(model),
+            clock,
+            listeners: Mutex::default(),
+            listener_last: AtomicU64::new(0),
+            bells: Mutex::default(),
+            calls: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Carries a step out at the call, as the contract asks, and wakes whoever it concerns.
+    fn step<T: Send + 'static>(
+        &self,
+        step: impl FnOnce(&mut Model, Timestamp) -> Result<T>,
+    ) -> Answer<'_, T> {
+        Box::pin(ready(self.step_now(step)))
+    }
+
+    fn step_now<T>(&self, step: impl FnOnce(&mut Model, Timestamp) -> Result<T>) -> Result<T> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        if self.0.closed.load(Ordering::SeqCst) {
+            return Err(Error::unavailable("the store is closed"));
+        }
+        let mut model = locked(&self.0.model);
+        model.locks.listening = locked(&self.0.listeners).keys().copied().collect();
+        let answer = step(&mut model, self.0.clock.now());
+        let news = std::mem::take(&mut model.locks.news);
+        let woken = std::mem::take(&mut model.queues.woken);
+        drop(model);
+        news.into_iter().for_each(|(token, notice)| self.tell(token, notice));
+        woken.iter().for_each(|queue| self.bell(queue).notify_one());
+        answer
+    }
+
+    fn tell(&self, token: Token, notice: Notice) {
+        let listeners = locked(&self.0.listeners).remove(&token).unwrap_or_default();
+        for (_, listener) in listeners {
+            // Nobody listens any more: news is a hint and may be lost.
+            let _ = listener.send(notice);
+        }
+    }
+
+    fn bell(&self, queue: &QueueName) -> Arc<Notify> {
+        locked(&self.0.bells).entry(queue.clone()).or_default().clone()
+    }
+
+    fn listen(&self, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
+        let number = self.0.listener_last.fetch_add(1, Ordering::SeqCst);
+        let (sender, receiver) = oneshot::channel();
+        locked(&self.0.listeners).entry(token).or_default().push((number, sender));
+        (Listening { inner: self.0.clone(), token, number }, receiver)
+    }
+}
+
+impl LockStore for ModelStore {
+    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
+        self.step(|model, now| model.acquire(now, request))
+    }
+
+    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
+        self.step(|model, now| model.release(now, name, token))
+    }
+
+    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {
+        self.step(|model, now| model.extend(now, leases))
+    }
+
+    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
+        self.step(|model, now| model.held(now, name, token))
+    }
+
+    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
+        self.step(|model, now| model.leave(now, name, token))
+    }
+
+    fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
+        self.step(|model, now| model.release_all(now, client))
+    }
+
+    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
+        self.step(|model, now| model.force_release(now, name))
+    }
+
+    fn show(&self, name: &LockName) -> Answer<'_, LockState> {
+        self.step(|model, now| model.show(now, name))
+    }
+
+    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>> {
+        self.step(|model, now| model.list(now, &page))
+    }
+
+    fn notice(&self, token: Token) -> Answer<'_, Notice> {
+        let (listening, news) = self.listen(token);
+        let missed = self.step_now(|model, now| Ok(model.missed_notice(now, token)));
+        Box::pin(async move {
+            let _listening = listening;
+            match missed? {
+                Some(notice) => Ok(notice),
+                None => news.await.map_err(|_| Error::unavailable("the store is closed")),
+            }
+        })
+    }
+}
+
+impl QueueStore for ModelStore {
+    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
+        self.step(|model, now| model.enqueue(now, op, queue, tasks))
+    }
+
+    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        self.step(|model, now| model.top(now, queue, n))
+    }
+
+    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        self.step(|model, now| model.pop(now, op, queue, n))
+    }
+
+    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
+        self.step(|model, now| model.claim(now, op, queue, claim))
+    }
+
+    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+        self.step(|model, now| model.complete(now, op, queue, tickets))
+    }
+
+    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
+        self.step(|model, now| model.retry(now, op, queue, failed))
+    }
+
+    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+        self.step(|model, now| model.give_back(now, op, queue, tickets))
+    }
+
+    fn extend_tasks(
+        &self,
+        queue: &QueueName,
+        tickets: Vec<Ticket>,
+        lease: Lease,
+    ) -> Answer<'_, Vec<TaskExtended>> {
+        self.step(|model, now| model.extend_tasks(now, queue, tickets, lease))
+    }
+
+    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
+        self.step(|model, now| model.dequeue(now, op, queue, ticket))
+    }
+
+    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
+        self.step(|model, now| model.cancel(now, op, queue, id))
+    }
+
+    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
+        self.step(|model, now| model.task(now, queue, id))
+    }
+
+    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
+        self.step(|model, now| model.tasks(now, queue, &listing))
+    }
+
+    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
+        self.step(|model, now| model.stats(now, queue))
+    }
+
+    fn queues(&self) -> Answer<'_, Vec<QueueName>> {
+        self.step(|model, _| model.queues())
+    }
+
+    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()> {
+        self.step(|model, now| model.pause(now, queue, paused))
+    }
+
+    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
+        self.step(|model, now| model.limit(now, queue, limits))
+    }
+
+    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
+        self.step(|model, now| model.dead(now, queue, after, limit))
+    }
+
+    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
+        self.step(|model, now| model.revive(now, op, queue, &which))
+    }
+
+    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
+        self.step(|model, now| model.bury(now, op, queue, &which))
+    }
+
+    fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
+        let bell = self.bell(queue);
+        // A ring before the first poll is kept for it, so listening starts at this call.
+        Box::pin(async move {
+            bell.notified().await;
+            Ok(())
+        })
+    }
+}
+
+impl SaleStore for ModelStore {
+    fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
+        self.step(|model, _| model.create(sale))
+    }
+
+    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        self.step(|model, now| model.open(now, sale))
+    }
+
+    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        self.step(|model, now| model.end(now, sale))
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved> {
+        self.step(|model, now| model.reserve(now, request))
+    }
+
+    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        self.step(|model, now| model.confirm(now, sale, id))
+    }
+
+    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        self.step(|model, now| model.cancel_hold(now, sale, id))
+    }
+
+    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32> {
+        self.step(|model, now| model.expire(now, sale, n))
+    }
+
+    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+        self.step(|model, now| model.settle(now, sale, verdicts))
+    }
+
+    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
+        self.step(|model, now| model.stock(now, op, sale, sku, change))
+    }
+
+    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState> {
+        self.step(|model, now| model.sale(now, sale))
+    }
+
+    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
+        self.step(|model, now| model.sales(now, &page))
+    }
+
+    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>> {
+        self.step(|model, _| model.reservation(sale, id))
+    }
+
+    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
+        self.step(|model, _| model.events(sale, after, limit))
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
+        self.step(|model, _| model.books(sale))
+    }
+}
+
+impl Store for ModelStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo {
+            url: "model:".to_owned(),
+            server: concat!("Rushgate's model ", env!("CARGO_PKG_VERSION")).to_owned(),
+            durability: Durability::D0,
+        }
+    }
+
+    fn calls(&self) -> StoreCalls {
+        let calls = self.0.calls.load(Ordering::SeqCst);
+        StoreCalls { calls, transactions: calls, statements: calls }
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.0.closed.store(true, Ordering::SeqCst);
+        locked(&self.0.listeners).clear();
+        Box::pin(ready(Ok(())))
+    }
+}

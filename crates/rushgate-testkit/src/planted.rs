@@ -1,0 +1,76 @@
+//! Bugs planted in the model on purpose, to measure the tests: a suite that does not catch them proves nothing.
+
+use std::fmt;
+
+macro_rules! planted {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// A bug that the model can be given.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Planted {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Planted {
+            /// Every one.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// What is wrong, in words.
+            pub fn story(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc),*).trim(),)*
+                }
+            }
+        }
+    };
+}
+
+planted! {
+    /// A release does not ask whose lock it is.
+    ReleaseWithoutOwner,
+    /// The fence after an expired holder is the expired holder's.
+    FenceRepeatsAfterExpiry,
+    /// A release hands the lock to the last in line.
+    HandOverToTheLast,
+    /// A waiter that is gone keeps its place and is handed the lock again and again.
+    DeadWaiterBlocks,
+    /// Asking again takes a second place in line.
+    AskingAgainQueuesTwice,
+    /// A lease that has run out is extended all the same.
+    LapsedLeaseIsExtended,
+    /// A replacement that arrives during the work is acknowledged and lost.
+    ReplaceIsLostWhileLeased,
+    /// Tasks are given out before they are due.
+    GivenOutEarly,
+    /// Priorities are ignored.
+    PriorityIsIgnored,
+    /// A completion does not look at the claim of its ticket.
+    StaleTicketCompletes,
+    /// A dequeue does not look at the revision of its ticket.
+    DequeueIgnoresTheRevision,
+    /// A task whose worker died is never given back.
+    ExpiredLeaseIsNotGivenBack,
+    /// A call that is sent twice is carried out twice.
+    RepeatedCallIsCarriedOutAgain,
+    /// A queue takes more tasks than its bound.
+    BoundIsIgnored,
+    /// Stock is read and written apart, so two reservations can get one unit.
+    TakeIsNotAtomic,
+    /// A unit that is given back counts twice.
+    GivenBackTwice,
+    /// The limit per buyer is not checked.
+    LimitIsNotChecked,
+    /// A cart is filled with what there is.
+    PartialCart,
+    /// A reservation that is sent twice takes twice.
+    ReplayTakesASecondUnit,
+    /// Units that are held and may come back are called sold out.
+    AllHeldIsCalledSoldOut,
+    /// A hold is confirmed after its deadline.
+    ExpiredHoldIsConfirmed,
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
