@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{Error, Result};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::fault;
@@ -19,6 +20,10 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_orders.sql")]
 
 /// SQLite's own choice, which the schema leaves alone.
 const PAGE_BYTES: u64 = 4_096;
+
+/// The write-ahead log is emptied into the file at 64 MiB. Orders come in no order of their keys, so a batch touches
+/// many pages, and a page that changed often is copied once.
+const WAL_PAGES: i64 = 16_384;
 
 /// How long a step waits for other processes' writes.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -121,12 +126,16 @@ fn set_wal(conn: &Connection) -> Result<()> {
 
 /// What holds for one connection and is not kept in the file.
 fn settle(conn: &Connection) -> Result<()> {
+    // Without this SQLite (built with STAT4) plans a statement anew whenever its parameters change, in case a better
+    // index would do: a third of the time of every write.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault::error)?;
     let set = |name: &str, value: i64| conn.pragma_update(None, name, value).map_err(fault::error);
     set("synchronous", 2)?; // FULL: a commit is on the disk before it is answered.
     set("foreign_keys", 1)?;
     set("recursive_triggers", 1)?; // Else INSERT OR REPLACE deletes rows behind the triggers' back.
     set("temp_store", 2)?; // MEMORY: savepoints then never touch the disk.
     set("cache_size", -65_536)?; // 64 MiB
+    set("wal_autocheckpoint", WAL_PAGES)?;
     Ok(())
 }
 
