@@ -1,6 +1,7 @@
 //! The model, the contract suite and the faults with which Rushgate's backends are proved.
 
 pub mod contract;
+pub mod history;
 pub mod model;
 pub mod planted;
 

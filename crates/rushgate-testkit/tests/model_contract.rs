@@ -9,3 +9,8 @@ async fn harness() -> Arc<ModelHarness> {
 }
 
 rushgate_testkit::contract_suite!(harness);
+
+#[test]
+fn a_history_is_answered_by_the_model_as_by_itself() {
+    rushgate_testkit::history::check(harness, 0..20, 400);
+}

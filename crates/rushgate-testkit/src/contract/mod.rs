@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::Store;
+use rushgate_core::{Store, Timestamp};
 
 use crate::{ManualClock, ModelStore, Planted};
 pub use desk::{Desk, PATIENCE};
@@ -46,6 +46,11 @@ pub trait Harness: Send + Sync + 'static {
 
     /// Lets time pass on the store's clock.
     fn advance(&self, by: Duration) -> Boxed<'_, ()>;
+
+    /// What the store's clock shows, if it moves only when it is told to. Histories need it.
+    fn now(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// One claim of the contract.
@@ -91,6 +96,10 @@ impl Harness for ModelHarness {
     fn advance(&self, by: Duration) -> Boxed<'_, ()> {
         self.clock.advance(by);
         Box::pin(ready(()))
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        Some(self.clock.now())
     }
 }
 

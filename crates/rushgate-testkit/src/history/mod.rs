@@ -1,0 +1,212 @@
+//! Random histories of all verbs, with lost replies, deaths and expiries, compared step by step with the model.
+//!
+//! A history comes from its seed alone, so a failure is replayed by `RUSHGATE_SEED`.
+
+mod call;
+mod plan;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rushgate_core::{Store, audit};
+
+use crate::contract::Harness;
+use crate::{ManualClock, ModelStore};
+use call::{Answer, Call};
+use plan::{Plan, Step};
+
+/// The environment variable that names the one seed to replay.
+pub const SEED_VARIABLE: &str = "RUSHGATE_SEED";
+
+/// Steps that are told when a history fails.
+const TOLD: usize = 20;
+/// Steps between two looks at the whole state.
+const SURVEY_EVERY: usize = 25;
+
+/// Where a backend and the model part.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    seed: u64,
+    step: usize,
+    why: String,
+    last: Vec<String>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, step {}: {}", self.seed, self.step, self.why)?;
+        writeln!(f, "the last steps:")?;
+        for step in &self.last {
+            writeln!(f, "  {step}")?;
+        }
+        write!(f, "replay with {SEED_VARIABLE}={}", self.seed)
+    }
+}
+
+/// Compares a backend with the model over a history for each seed, and one more from the time of day. The harness
+/// must know its clock ([`Harness::now`]). Panics at the first difference with all that is needed to replay it.
+pub fn check<H, F>(factory: impl Fn() -> F, seeds: Range<u64>, steps: usize)
+where
+    H: Harness,
+    F: Future<Output = Arc<H>>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime starts");
+    for seed in choose(seeds) {
+        let result = runtime.block_on(async { run(factory().await, seed, steps).await });
+        if let Err(mismatch) = result {
+            panic!("{mismatch}");
+        }
+    }
+}
+
+/// The seeds to run: the one that the environment names, or the fixed ones and one more.
+fn choose(seeds: Range<u64>) -> Vec<u64> {
+    if let Ok(text) = std::env::var(SEED_VARIABLE) {
+        return vec![text.parse().expect("the seed to replay is a number")];
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let random = u64::try_from(since.as_micros()).unwrap_or_default();
+    announce(&seeds, random);
+    seeds.chain([random]).collect()
+}
+
+#[allow(clippy::print_stdout, reason = "a test's output is where its seeds are looked for")]
+fn announce(seeds: &Range<u64>, random: u64) {
+    println!("histories from the seeds {seeds:?} and {random}");
+}
+
+/// Runs one history on a backend and on the model.
+pub async fn run(harness: Arc<dyn Harness>, seed: u64, steps: usize) -> Result<(), Mismatch> {
+    let mut history = History::new(harness, seed);
+    for call in history.plan.opening() {
+        history.call(&call).await?;
+    }
+    for step in 1..=steps {
+        history.step = step;
+        history.advance().await?;
+        if step % SURVEY_EVERY == 0 || step == steps {
+            history.survey().await?;
+        }
+    }
+    Ok(())
+}
+
+struct History {
+    harness: Arc<dyn Harness>,
+    store: Arc<dyn Store>,
+    clock: ManualClock,
+    model: ModelStore,
+    plan: Plan,
+    seed: u64,
+    step: usize,
+    last: VecDeque<String>,
+    /// What calls with an `Op` were answered first.
+    answered: Vec<(String, String)>,
+}
+
+impl History {
+    fn new(harness: Arc<dyn Harness>, seed: u64) -> Self {
+        let clock = ManualClock::default();
+        Self {
+            store: harness.store(),
+            model: ModelStore::on(clock.clone()),
+            plan: Plan::new(seed),
+            last: VecDeque::new(),
+            answered: Vec::new(),
+            step: 0,
+            harness,
+            clock,
+            seed,
+        }
+    }
+
+    async fn advance(&mut self) -> Result<(), Mismatch> {
+        match self.plan.next() {
+            Step::Call(call) => self.call(&call).await,
+            Step::Pass(by) => {
+                self.tell(format!("{by:?} pass"));
+                self.harness.advance(by).await;
+                Ok(())
+            }
+            Step::Again(call) => self.again(&call).await,
+            Step::Death => {
+                self.tell("a client dies".to_owned());
+                self.plan.bury_client();
+                Ok(())
+            }
+        }
+    }
+
+    fn tell(&mut self, what: String) {
+        self.last.push_back(format!("{}: {what}", self.step));
+        if self.last.len() > TOLD {
+            self.last.pop_front();
+        }
+    }
+
+    fn mismatch(&self, why: String) -> Mismatch {
+        let last = self.last.iter().cloned().collect();
+        Mismatch { seed: self.seed, step: self.step, why, last }
+    }
+
+    async fn call(&mut self, call: &Call) -> Result<(), Mismatch> {
+        let answer = self.compare(call).await?;
+        if call.is_answered_once() {
+            self.answered.push((format!("{call:?}"), answer.text));
+        }
+        self.plan.learn(call, answer.tickets);
+        Ok(())
+    }
+
+    /// The same call once more: with an `Op` it must be answered as it was the first time.
+    async fn again(&mut self, call: &Call) -> Result<(), Mismatch> {
+        let answer = self.compare(call).await?;
+        let sent = format!("{call:?}");
+        match self.answered.iter().find(|(before, _)| *before == sent) {
+            Some((_, first)) if *first != answer.text => Err(self.mismatch(format!(
+                "the call was sent again and answered otherwise\n  call:  {sent}\n  first: {first}\n  again: {}",
+                answer.text
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a call to the model and the backend at the same moment.
+    async fn compare(&mut self, call: &Call) -> Result<Answer, Mismatch> {
+        let now = self.harness.now().expect("a harness for histories knows its clock");
+        self.clock.set(now);
+        let expected = call.send(&self.model).await;
+        let actual = call.send(&*self.store).await;
+        self.tell(format!("{call:?} -> {}", expected.text));
+        if expected.text != actual.text {
+            return Err(self.mismatch(format!(
+                "the answers differ\n  call:    {call:?}\n  model:   {}\n  backend: {}",
+                expected.text, actual.text
+            )));
+        }
+        Ok(expected)
+    }
+
+    /// Looks at the whole state, which must be the model's, and audits it.
+    async fn survey(&mut self) -> Result<(), Mismatch> {
+        let told = self.last.clone();
+        for call in Plan::survey() {
+            if let Err(mismatch) = self.compare(&call).await {
+                return Err(Mismatch { last: told.into(), ..mismatch });
+            }
+        }
+        self.last = told;
+        let sale = rushgate_core::SaleId::new("s").expect("the name is valid");
+        let books = self.store.books(&sale).await;
+        let mut books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
+        books.has_ledger = false;
+        let audit = audit(&books, None);
+        let failed: Vec<_> = audit.checks.iter().filter(|check| !check.ok).collect();
+        if audit.ok { Ok(()) } else { Err(self.mismatch(format!("the audit fails: {failed:#?}"))) }
+    }
+}
