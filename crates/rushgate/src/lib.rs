@@ -1,1 +1,86 @@
-//! Under construction.
+//! Locks, queues and numbered stock for the minute when a crowd arrives.
+//!
+//! Three things that must agree with each other, on one store:
+//! - a [lock](crate::Rushgate::lock), held by one at a time, with a fair line before it and a fence behind it;
+//! - a [queue](crate::Rushgate::queue), one record per task, worked off by [`Worker`]s that may die at any moment;
+//! - a [sale](crate::Rushgate::sale) of numbered units: N units, any number of buyers, exactly N sold, nobody over the
+//!   limit, and an audit that proves it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Rushgate, RunOutcome, SaleBuilder, Sku};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> rushgate::Result<()> {
+//! let gate = Rushgate::connect("sqlite::memory:").await?;
+//!
+//! // A lock: hold, run, release on every path out.
+//! let outcome = gate.lock("order:42")?.run(|held| async move { held.fence() }).await?;
+//! assert!(matches!(outcome, RunOutcome::Done(_)));
+//!
+//! // A queue: one record per id, whoever puts it in how often.
+//! let mail = gate.queue_of::<String>("mail")?;
+//! mail.enqueue("order:42", "Thank you".to_owned()).delay(Duration::from_secs(60)).send().await?;
+//! assert_eq!(mail.stats().await?.scheduled, 1);
+//!
+//! // A sale: two phones, one for each buyer.
+//! gate.create_sale(SaleBuilder::new("phones").sku("phone", 2, 1)).await?;
+//! let sale = gate.sale("phones")?;
+//! sale.open().await?;
+//! let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
+//! let key = IdempotencyKey::new("click-1")?;
+//! for buyer in ["ann", "bob", "cem"] {
+//!     match sale.reserve(&BuyerId::new(buyer)?, &cart, &key).await? {
+//!         Reserved::Reserved(hold) => drop(sale.confirm(hold.id).await?),
+//!         other => assert!(matches!(other, Reserved::SoldOut { .. })),
+//!     }
+//! }
+//! assert!(sale.audit(None).await?.ok);
+//! gate.close().await
+//! # }
+//! ```
+//!
+//! # Outcomes and errors
+//! A held lock, an empty queue and a sold-out sale are outcomes. An [`Error`] means that the store could not tell;
+//! [`Error::may_have_happened`] says whether the step may have been carried out all the same. Calls carry tokens, so
+//! asking again is safe, and while an outcome is unknown the facade asks again by itself for up to 5 s.
+//!
+//! # Runtime
+//! Everything runs on [Tokio](https://tokio.rs), with its timers enabled. Dropping a guard never blocks and needs no
+//! runtime.
+
+mod client;
+mod clock;
+mod connect;
+mod patience;
+
+pub mod lock;
+pub mod queue;
+pub mod sale;
+pub mod worker;
+
+pub use client::Rushgate;
+pub use lock::fence;
+
+pub use lock::{
+    Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
+    RunOutcome,
+};
+pub use queue::{Enqueue, Queue};
+pub use sale::{GateStats, OrderReport, OrderWorker, Sale, SaleBuilder, SweepReport, Sweeper};
+pub use worker::{Backoff, IntoOutcome, Job, Outcome, Worker, WorkerReport};
+
+pub use rushgate_ledger::{Ledger, connect as connect_ledger};
+pub use tokio_util::sync::CancellationToken;
+
+#[doc(no_inline)]
+pub use rushgate_core::{
+    Audit, Books, BuyerId, Cancelled, Check, ClientId, Completed, ContentType, Created, DeadLetter, Decision,
+    Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence, GivenBack, Hold, HoldState,
+    HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op,
+    OrderIntent, OrderTask, Owner, Page, Payload, Priority, QueueLimits, QueueName, QueueStats,
+    ReservationId, Reserved, Result, Retried, Retry, Revision, Revived, SaleId, SaleSpec, SaleState,
+    SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange, StockChanged, Store, StoreCalls, StoreInfo,
+    Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token, UnitChoice, UnitNumber,
+    WaiterState,
+};

@@ -1,0 +1,241 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+
+use rushgate_core::{
+    Answer, ClientId, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleState, Store, StoreCalls,
+    StoreInfo, Token,
+};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::lock::{LostReason, Renewals};
+use crate::patience::{PATIENCE, ask};
+use crate::sale::Sales;
+
+/// A client of one store: the way to its locks, queues and sales.
+///
+/// Cheap to clone; clones are the same client and share one renewal task, one set of tokens and the gates of the
+/// sales. Make one per process and store, inside a Tokio runtime.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// assert_eq!(gate.info().durability, rushgate::Durability::D0);
+/// gate.close().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Rushgate {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    client: ClientId,
+    numbers: AtomicU64,
+    owner: Owner,
+    closing: CancellationToken,
+    background: Background,
+    renewals: Arc<Renewals>,
+    sales: Sales,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+impl Rushgate {
+    /// A client of a store that is open already, such as the model of `rushgate-testkit` in a unit test.
+    pub fn with_store(store: Arc<dyn Store>) -> Self {
+        let closing = CancellationToken::new();
+        Self {
+            shared: Arc::new(Shared {
+                renewals: Arc::new(Renewals::new(Arc::clone(&store), closing.clone())),
+                store,
+                client: ClientId::from_u64(rand::random()),
+                numbers: AtomicU64::new(1),
+                owner: this_process(),
+                closing,
+                background: Background::new(),
+                sales: Sales::default(),
+            }),
+        }
+    }
+
+    /// What the store is and what an acknowledged write survives.
+    pub fn info(&self) -> StoreInfo {
+        self.store().info()
+    }
+
+    /// What this client has asked of the store since it was opened.
+    pub fn calls(&self) -> StoreCalls {
+        self.store().calls()
+    }
+
+    /// This client's random number: the first half of each of its tokens.
+    pub fn client_id(&self) -> ClientId {
+        self.shared.client
+    }
+
+    /// Locks that are held or waited for, by name.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a limit outside 1 to 10,000; otherwise the store could not tell.
+    /// Nothing was changed.
+    pub async fn locks(&self, page: Page) -> Result<Vec<LockState>> {
+        self.ask(|| self.store().list(page.clone())).await
+    }
+
+    /// The names of the queues, in order.
+    pub async fn queues(&self) -> Result<Vec<QueueName>> {
+        self.ask(|| self.store().queues()).await
+    }
+
+    /// Sales by id.
+    pub async fn sales(&self, page: Page) -> Result<Vec<SaleState>> {
+        self.ask(|| self.store().sales(page.clone())).await
+    }
+
+    /// Releases every lock that this client holds and leaves every line. Says how many locks the store released.
+    ///
+    /// The guards are told first, as [`LostReason::ReleasedAll`]: their work should have ended before.
+    ///
+    /// # Errors
+    /// The store could not tell; the locks then end with their leases at the latest.
+    pub async fn release_all(&self) -> Result<u64> {
+        self.shared.renewals.lose_all(LostReason::ReleasedAll);
+        self.ask(|| self.store().release_all(self.client_id())).await
+    }
+
+    /// Takes a lock from whoever holds it and hands it to the first in line. Gives the holder who lost it.
+    ///
+    /// The holder's guard is told at once if the news reaches it, and at its next renewal otherwise. Until then its
+    /// work may go on: only a checked [fence](crate::fence) keeps its writes out.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a bad name. Otherwise the store could not tell, and the step may
+    /// have happened if the error says so.
+    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<crate::Holder>> {
+        let name = LockName::new(name)?;
+        self.store().force_release(&name).await
+    }
+
+    /// Ends this client: stops renewals, waits until the releases of dropped guards have been carried out, and lets
+    /// go of the store.
+    ///
+    /// Guards that are still held are told ([`LostReason::Closed`]) and end with their leases. Later calls of every
+    /// clone fail with [`is_unavailable`](crate::Error::is_unavailable).
+    pub async fn close(&self) -> Result<()> {
+        self.shared.closing.cancel();
+        self.shared.renewals.lose_all(LostReason::Closed);
+        self.shared.background.drain().await;
+        self.store().close().await
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.shared.store
+    }
+
+    pub(crate) fn store_arc(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.shared.store)
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        Token::new(self.shared.client, self.number())
+    }
+
+    pub(crate) fn op(&self) -> Op {
+        Op::new(self.shared.client, self.number())
+    }
+
+    fn number(&self) -> u64 {
+        self.shared.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn owner(&self, label: &str) -> Owner {
+        Owner { label: label.to_owned(), ..self.shared.owner.clone() }
+    }
+
+    /// `host:pid`, for people who look.
+    pub(crate) fn who(&self) -> String {
+        format!("{}:{}", self.shared.owner.host, self.shared.owner.pid)
+    }
+
+    pub(crate) fn renewals(&self) -> &Arc<Renewals> {
+        &self.shared.renewals
+    }
+
+    pub(crate) fn shared_sales(&self) -> &Sales {
+        &self.shared.sales
+    }
+
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.shared.closing
+    }
+
+    /// Asks, and asks again with the same token while the outcome is unknown, for [`PATIENCE`].
+    pub(crate) async fn ask<'a, T>(&self, call: impl FnMut() -> Answer<'a, T>) -> Result<T> {
+        ask(Instant::now() + PATIENCE, self.closing(), call).await
+    }
+
+    /// Sends what `work` sends first, now, and carries on with it in the background. Never blocks, never panics,
+    /// needs no runtime for the sending.
+    pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.background.carry_on(Box::pin(work));
+    }
+}
+
+impl fmt::Debug for Rushgate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rushgate")
+            .field("store", &self.info().url)
+            .field("client", &self.shared.client)
+            .finish_non_exhaustive()
+    }
+}
+
+fn this_process() -> Owner {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = host.chars().filter(|c| !c.is_control()).take(60).collect();
+    Owner { host, pid: std::process::id(), label: String::new() }
+}
+
+/// What dropped values still owe the store.
+struct Background {
+    tasks: TaskTracker,
+    runtime: Option<Handle>,
+}
+
+impl Background {
+    fn new() -> Self {
+        Self { tasks: TaskTracker::new(), runtime: Handle::try_current().ok() }
+    }
+
+    /// A store's step is sent when its method is called, so polling once from within a `drop` sends it; the rest,
+    /// which is to read the answer and ask again if there is none, needs a runtime and goes on if there is one.
+    fn carry_on(&self, mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
+        let _context = runtime.as_ref().map(Handle::enter);
+        let first = catch_unwind(AssertUnwindSafe(|| {
+            work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        }));
+        if let (Ok(true), Some(runtime)) = (first, &runtime) {
+            self.tasks.spawn_on(work, runtime);
+        }
+    }
+
+    async fn drain(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

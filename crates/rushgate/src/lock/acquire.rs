@@ -1,0 +1,307 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use rand::RngExt;
+use rushgate_core::{
+    Acquire, Acquired, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, check_range,
+};
+use tokio::time::{Instant, sleep};
+
+use super::guard::{Grasp, LockGuard};
+use super::{Lock, renewal};
+use crate::Rushgate;
+use crate::clock::{Boot, margin};
+use crate::patience::{PATIENCE, ask};
+
+/// What became of asking for a lock.
+#[derive(Debug)]
+#[must_use = "a guard that is dropped gives the lock up"]
+pub enum LockOutcome {
+    /// It is held, until the guard is released or dropped.
+    Held(LockGuard),
+    /// Somebody else has it, and the wait is over. No place in line is left behind.
+    Busy(Busy),
+}
+
+impl LockOutcome {
+    /// The guard, if the lock is held.
+    pub fn held(self) -> Option<LockGuard> {
+        match self {
+            Self::Held(guard) => Some(guard),
+            Self::Busy(_) => None,
+        }
+    }
+}
+
+/// Why a lock was not obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// When the present grant would end if it is not extended.
+    pub retry_after: Duration,
+    /// How many live waiters were in line ahead, as far as is known.
+    pub waiters: u64,
+    /// The place in line that was given up; 1 was next. `None` if none was taken.
+    pub position: Option<u64>,
+}
+
+/// The longest time in line without asking the store how it stands: what a lost push may cost at most.
+const CHECK_MAX: Duration = Duration::from_secs(10);
+/// The shortest.
+const CHECK_MIN: Duration = Duration::from_millis(5);
+/// Waiters that are not next spread their questions over so long.
+const CHECK_SPREAD: Duration = Duration::from_millis(250);
+
+impl Lock {
+    /// Asks for the lock and waits in line for it, up to [`wait`](Lock::wait).
+    ///
+    /// Waiting is a place in line in the store, first come first served: no polling. While the store cannot be
+    /// reached the same question is asked again, until the wait is over (5 s at least).
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves no place in line and no lock behind: what was sent is undone by its token in the
+    /// background. If the store cannot be reached then, both end by themselves, the place with the wait and the
+    /// lock with its lease.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a lease, wait or label outside its range. Otherwise the store could
+    /// not tell; what may have happened is undone as above.
+    pub async fn acquire(&self) -> Result<LockOutcome> {
+        self.obtain(self.wait).await
+    }
+
+    /// Asks for the lock without waiting in line.
+    ///
+    /// Cancel safety and errors are those of [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<LockOutcome> {
+        self.obtain(Duration::ZERO).await
+    }
+
+    pub(super) async fn obtain(&self, wait: Duration) -> Result<LockOutcome> {
+        let lease = self.granted_lease()?;
+        check_range("the wait in ms", wait.as_millis() as u64, 0, Acquire::WAIT_MAX.as_millis() as u64)?;
+        let waiting = Waiting {
+            lock: self,
+            lease,
+            place: Place::new(&self.gate, &self.name, wait + lease.get()),
+            give_up_at: Instant::now() + wait,
+            waits: !wait.is_zero(),
+        };
+        waiting.run().await
+    }
+}
+
+/// One question for a lock, from the first send to the answer.
+struct Waiting<'a> {
+    lock: &'a Lock,
+    lease: Lease,
+    place: Place,
+    give_up_at: Instant,
+    waits: bool,
+}
+
+impl Waiting<'_> {
+    async fn run(mut self) -> Result<LockOutcome> {
+        let mut busy = Busy { retry_after: Duration::ZERO, waiters: 0, position: None };
+        loop {
+            if self.waits && self.left().is_zero() {
+                self.place.leave().await;
+                return Ok(LockOutcome::Busy(busy));
+            }
+            // Listen first: a grant between the question and the listening would go unheard.
+            let mut news = News::listen(&self.lock.gate, self.place.token);
+            let (sent, answer) = self.ask().await?;
+            let queued = match answer {
+                Acquired::Granted(grant) => return Ok(self.held(grant, sent, news)),
+                Acquired::Busy(core) => {
+                    self.not_in_line().await;
+                    let (retry_after, waiters) = (core.retry_after, core.waiters);
+                    return Ok(LockOutcome::Busy(Busy { retry_after, waiters, ..busy }));
+                }
+                Acquired::Queued(queued) => queued,
+            };
+            busy = Busy {
+                retry_after: queued.check_after,
+                waiters: queued.position.saturating_sub(1),
+                position: Some(queued.position),
+            };
+            let wake_after = check_after(queued).min(self.left());
+            if let Some(grant) = news.within(wake_after).await
+                && self.is_fresh(grant, sent)
+            {
+                let news = News::listen(&self.lock.gate, self.place.token);
+                return Ok(self.held(grant, sent, news));
+            }
+        }
+    }
+
+    /// Asks with the same token until the store answers, and says when the question that was answered was sent.
+    async fn ask(&self) -> Result<(Boot, Acquired)> {
+        let lock = self.lock;
+        let owner = lock.gate.owner(&lock.label);
+        let mut sent = Boot::now();
+        let patient_until = self.give_up_at.max(Instant::now() + PATIENCE);
+        let answer = ask(patient_until, lock.gate.closing(), || {
+            sent = Boot::now();
+            lock.gate.store().acquire(Acquire {
+                name: lock.name.clone(),
+                token: self.place.token,
+                lease: self.lease,
+                wait: self.left(),
+                barging: lock.barging,
+                owner: owner.clone(),
+            })
+        });
+        let answer = answer.await?;
+        Ok((sent, answer))
+    }
+
+    /// The answer was "busy". An earlier question, whose answer was lost, may have taken a place all the same.
+    async fn not_in_line(&mut self) {
+        if self.waits { self.place.leave().await } else { self.place.forget() }
+    }
+
+    fn left(&self) -> Duration {
+        self.give_up_at.saturating_duration_since(Instant::now())
+    }
+
+    /// True if a pushed grant may be used without asking. The push may have been under way for any time, but the
+    /// grant is younger than the last question; so it is if that question was sent recently.
+    fn is_fresh(&self, grant: Grant, asked: Boot) -> bool {
+        let lease = self.lease.get();
+        Boot::now() + lease / 2 <= asked + grant.lease_left
+    }
+
+    fn held(self, grant: Grant, sent: Boot, news: News) -> LockOutcome {
+        let lock = self.lock;
+        let (name, token) = self.place.become_held();
+        let held = Grasp {
+            name,
+            token,
+            fence: grant.fence,
+            lease: self.lease,
+            until: (sent + grant.lease_left.min(self.lease.get())).minus(margin(self.lease.get())),
+            renew: lock.renew,
+            max_until: lock.max_hold.map(|max_hold| sent + max_hold),
+        };
+        renewal::hold(&lock.gate, held, news)
+    }
+}
+
+fn check_after(queued: Queued) -> Duration {
+    let base = queued.check_after.clamp(CHECK_MIN, CHECK_MAX);
+    if queued.position <= 1 {
+        return base;
+    }
+    base + rand::rng().random_range(Duration::ZERO..CHECK_SPREAD)
+}
+
+/// A place in line, or a lock that may have been granted meanwhile: whoever drops it leaves.
+struct Place {
+    gate: Rushgate,
+    name: LockName,
+    token: Token,
+    /// After so long the store forgets the place and the lock by itself.
+    lives: Duration,
+    left: bool,
+}
+
+impl Place {
+    fn new(gate: &Rushgate, name: &LockName, lives: Duration) -> Self {
+        Self { gate: gate.clone(), name: name.clone(), token: gate.token(), lives, left: false }
+    }
+
+    fn forget(&mut self) {
+        self.left = true;
+    }
+
+    fn become_held(mut self) -> (LockName, Token) {
+        self.forget();
+        (self.name.clone(), self.token)
+    }
+
+    /// Leaves now. If the store cannot be reached, the drop goes on trying.
+    async fn leave(&mut self) {
+        let answer = self.gate.store().leave(&self.name, self.token).await;
+        self.left = answer.is_ok();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
+        let (name, token, lives) = (self.name.clone(), self.token, self.lives);
+        self.gate.in_background(async move {
+            let until = Instant::now() + lives;
+            let left = ask(until, &closing, || store.leave(&name, token)).await;
+            if let Err(error) = left {
+                tracing::warn!(%name, %error, "could not leave the line; the place ends with its wait");
+            }
+        });
+    }
+}
+
+/// News of one token, listened for from the moment of its making.
+pub(super) struct News {
+    store: Arc<dyn Store>,
+    token: Token,
+    next: Pin<Box<dyn Future<Output = Result<Notice>> + Send>>,
+}
+
+impl News {
+    fn listen(gate: &Rushgate, token: Token) -> Self {
+        let store = gate.store_arc();
+        let mut news = Self { next: Self::next(&store, token), store, token };
+        news.start();
+        news
+    }
+
+    fn next(store: &Arc<dyn Store>, token: Token) -> Pin<Box<dyn Future<Output = Result<Notice>> + Send>> {
+        let store = Arc::clone(store);
+        Box::pin(async move { store.notice(token).await })
+    }
+
+    /// Listening starts when the store's method is called, which is at the first poll. An answer to that poll is an
+    /// old one or an error: the state is asked for right after, so it says nothing new.
+    fn start(&mut self) {
+        let polled = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if polled.is_ready() {
+            self.next = Box::pin(std::future::pending());
+        }
+    }
+
+    /// A grant that was pushed within that time. Ends early, with `None`, on any other news.
+    async fn within(&mut self, time: Duration) -> Option<Grant> {
+        tokio::select! {
+            notice = &mut self.next => match notice {
+                Ok(Notice::Granted(grant)) => Some(grant),
+                Ok(Notice::Ask | Notice::Revoked) => None,
+                Err(error) => self.deaf(error, time).await,
+            },
+            () = sleep(time) => None,
+        }
+    }
+
+    /// Without news, the time to ask again is all there is.
+    async fn deaf(&mut self, error: Error, time: Duration) -> Option<Grant> {
+        tracing::debug!(%error, token = %self.token, "no news of a place in line");
+        sleep(time).await;
+        None
+    }
+
+    /// Waits until the lock is taken away by force. Pending for ever if the store cannot tell.
+    pub(super) async fn revoked(mut self) {
+        loop {
+            match self.next.await {
+                Ok(Notice::Revoked) => return,
+                Ok(Notice::Granted(_) | Notice::Ask) => self.next = Self::next(&self.store, self.token),
+                Err(_) => self.next = Box::pin(std::future::pending()),
+            }
+        }
+    }
+}

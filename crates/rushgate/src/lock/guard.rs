@@ -1,0 +1,320 @@
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rushgate_core::{Extend, Extended, Fence, Lease, LockName, Released, Result, Token};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Rushgate;
+use crate::clock::Boot;
+use crate::patience::ask;
+
+/// A lock in hand. The value is the ownership: it may move between tasks and threads, and whoever drops it gives the
+/// lock up.
+///
+/// The lease is renewed in the background. When that fails for too long, or somebody takes the lock away, the guard
+/// is *lost*: [`lost`](Self::lost) tells before the store can grant the lock to anybody else. Work that cannot be
+/// stopped that fast hands its [`fence`](Self::fence) to what it writes to (see [`crate::fence`]).
+///
+/// Dropping never blocks: the release is sent, and its answer read in the background.
+#[must_use = "a guard that is dropped gives the lock up"]
+pub struct LockGuard {
+    gate: Rushgate,
+    held: Held,
+    owed: bool,
+    /// Listens for a release by force.
+    watch: Option<AbortHandle>,
+}
+
+/// What may be known of a held lock by those who do not own it: its fence, and whether it is lost. Cheap to clone.
+#[derive(Clone)]
+pub struct Held(Arc<State>);
+
+struct State {
+    name: LockName,
+    token: Token,
+    fence: Fence,
+    /// The moment on the [`Boot`] clock, in microseconds, from which nothing is sure any more.
+    until_us: AtomicU64,
+    lost: CancellationToken,
+    reason: OnceLock<LostReason>,
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LostReason {
+    /// The lease ran out before the store acknowledged a renewal, or was not to be renewed.
+    Expired,
+    /// The store said that the lock is another's, or nobody's.
+    NotHeld,
+    /// Somebody took it by [`force_release`](Rushgate::force_release).
+    Revoked,
+    /// It was held for as long as [`max_hold`](super::Lock::max_hold) allows.
+    MaxHold,
+    /// This client released all its locks.
+    ReleasedAll,
+    /// This client was closed.
+    Closed,
+    /// The guard was released or dropped.
+    Released,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the lease ran out",
+            Self::NotHeld => "the store says that it is not held any more",
+            Self::Revoked => "it was taken away by force",
+            Self::MaxHold => "it was held for as long as is allowed",
+            Self::ReleasedAll => "all locks of this client were released",
+            Self::Closed => "the client was closed",
+            Self::Released => "it was given up",
+        })
+    }
+}
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseOutcome {
+    /// It was held until now, and is no more.
+    Released,
+    /// It was lost before: somebody else may have held it since.
+    AlreadyLost,
+}
+
+/// What became of an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExtendOutcome {
+    /// The new lease runs from now, and later renewals use it too.
+    Extended,
+    /// It was lost before. Nothing was changed.
+    AlreadyLost,
+}
+
+/// What a fresh grant consists of.
+pub(super) struct Grasp {
+    pub name: LockName,
+    pub token: Token,
+    pub fence: Fence,
+    pub lease: Lease,
+    pub until: Boot,
+    pub renew: bool,
+    pub max_until: Option<Boot>,
+}
+
+impl Held {
+    pub(super) fn new(grasp: &Grasp) -> Self {
+        Self(Arc::new(State {
+            name: grasp.name.clone(),
+            token: grasp.token,
+            fence: grasp.fence,
+            until_us: AtomicU64::new(grasp.until.as_micros()),
+            lost: CancellationToken::new(),
+            reason: OnceLock::new(),
+        }))
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &LockName {
+        &self.0.name
+    }
+
+    /// The token of this acquisition.
+    pub fn token(&self) -> Token {
+        self.0.token
+    }
+
+    /// The number that grew with this grant: whatever the lock protects should refuse a smaller one.
+    pub fn fence(&self) -> Fence {
+        self.0.fence
+    }
+
+    /// True once the lock may be another's. Asks nobody: it is the local clock, which counts suspend, and the news
+    /// heard so far.
+    pub fn is_lost(&self) -> bool {
+        self.0.lost.is_cancelled() || Boot::now() >= self.until()
+    }
+
+    /// Waits until the lock is lost, and says why.
+    ///
+    /// This happens before the store can grant the lock to anybody else, unless it is taken away by force, or the
+    /// process itself was stopped. Cancel safe.
+    pub async fn lost(&self) -> LostReason {
+        self.0.lost.cancelled().await;
+        self.reason().unwrap_or(LostReason::Expired)
+    }
+
+    /// A token that is cancelled when the lock is lost, to be handed to other tasks. Cancelling it does nothing to
+    /// the lock.
+    pub fn lost_token(&self) -> CancellationToken {
+        self.0.lost.child_token()
+    }
+
+    /// Why it was lost, if it was.
+    pub fn reason(&self) -> Option<LostReason> {
+        self.0.reason.get().copied().or_else(|| self.is_lost().then_some(LostReason::Expired))
+    }
+
+    pub(super) fn until(&self) -> Boot {
+        Boot::from_micros(self.0.until_us.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_until(&self, until: Boot) {
+        self.0.until_us.store(until.as_micros(), Ordering::Release);
+    }
+
+    pub(super) fn lose(&self, reason: LostReason) {
+        if self.0.reason.set(reason).is_err() {
+            return;
+        }
+        if reason != LostReason::Released {
+            tracing::warn!(lock = %self.0.name, fence = %self.0.fence, %reason, "lock lost");
+        }
+        self.0.lost.cancel();
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", &self.0.name)
+            .field("fence", &self.0.fence)
+            .field("lost", &self.reason())
+            .finish()
+    }
+}
+
+impl LockGuard {
+    pub(super) fn new(gate: Rushgate, held: Held, watch: Option<AbortHandle>) -> Self {
+        Self { gate, held, owed: true, watch }
+    }
+
+    /// A view of the lock that may be handed to the work it protects.
+    pub fn held(&self) -> Held {
+        self.held.clone()
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &LockName {
+        self.held.name()
+    }
+
+    /// The token of this acquisition.
+    pub fn token(&self) -> Token {
+        self.held.token()
+    }
+
+    /// The number that grew with this grant: whatever the lock protects should refuse a smaller one.
+    pub fn fence(&self) -> Fence {
+        self.held.fence()
+    }
+
+    /// True once the lock may be another's; asks nobody. See [`Held::is_lost`].
+    pub fn is_lost(&self) -> bool {
+        self.held.is_lost()
+    }
+
+    /// Waits until the lock is lost, and says why. Cancel safe. See [`Held::lost`].
+    pub async fn lost(&self) -> LostReason {
+        self.held.lost().await
+    }
+
+    /// Asks the store whether this guard, and not just anybody, holds the lock.
+    ///
+    /// # Errors
+    /// The store could not tell. Nothing was changed.
+    pub async fn is_held(&self) -> Result<bool> {
+        let held = self.gate.ask(|| self.gate.store().held(self.name(), self.token())).await?;
+        if held.is_none() {
+            self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+        }
+        Ok(held.is_some())
+    }
+
+    /// Starts the lease anew, from now, with another length (10 ms to 24 h), which later renewals use too. Never
+    /// beyond [`max_hold`](super::Lock::max_hold).
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not tell;
+    /// the lease then ends at the old or at the new time, and the guard goes by the earlier.
+    pub async fn extend(&self, lease: Duration) -> Result<ExtendOutcome> {
+        let Some(lease) = self.gate.renewals().change(self.token(), Lease::new(lease)?) else {
+            return Ok(ExtendOutcome::AlreadyLost);
+        };
+        let wish = Extend { name: self.name().clone(), token: self.token(), lease };
+        let mut sent = Boot::now();
+        let answers = self.gate.ask(|| {
+            sent = Boot::now();
+            self.gate.store().extend(vec![wish.clone()])
+        });
+        match answers.await?.first() {
+            Some(Extended::Extended(_)) => {
+                self.gate.renewals().extended(self.token(), lease, sent);
+                Ok(ExtendOutcome::Extended)
+            }
+            Some(Extended::NotHeld) | None => {
+                self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+                Ok(ExtendOutcome::AlreadyLost)
+            }
+        }
+    }
+
+    /// Gives the lock up, hands it to the first in line, and says whether it was still held.
+    ///
+    /// # Cancel safety
+    /// The release goes on in the background if the future is dropped.
+    ///
+    /// # Errors
+    /// The store could not tell. The release goes on in the background; at the latest the lock ends with its lease.
+    pub async fn release(mut self) -> Result<ReleaseOutcome> {
+        self.let_go();
+        let answer = self.gate.store().release(self.name(), self.token()).await?;
+        self.owed = false;
+        Ok(match answer {
+            Released::Released => ReleaseOutcome::Released,
+            Released::NotHeld => ReleaseOutcome::AlreadyLost,
+        })
+    }
+
+    /// Ends renewal and listening; this comes before the release is sent, so that no renewal follows it.
+    fn let_go(&mut self) {
+        self.gate.renewals().remove(self.token());
+        self.held.lose(LostReason::Released);
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+        }
+    }
+
+    fn needs_release(&self) -> bool {
+        let gone = [LostReason::NotHeld, LostReason::Revoked, LostReason::ReleasedAll];
+        self.owed && !self.held.0.reason.get().is_some_and(|reason| gone.contains(reason))
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        self.let_go();
+        if !self.needs_release() {
+            return;
+        }
+        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
+        let held = self.held.clone();
+        self.gate.in_background(async move {
+            // Some time beyond the end of the lease, after which there is nothing left to release.
+            let until = Instant::now() + Boot::now().until(held.until()) + Duration::from_secs(2);
+            let released = ask(until, &closing, || store.release(held.name(), held.token())).await;
+            if let Err(error) = released {
+                tracing::warn!(lock = %held.name(), %error, "could not release; the lock ends with its lease");
+            }
+        });
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockGuard").field(&self.held).finish()
+    }
+}

@@ -1,0 +1,146 @@
+//! Locks: at most one holder per name, and a fair line before it.
+
+mod acquire;
+pub mod fence;
+mod guard;
+mod renewal;
+mod run;
+
+use std::time::Duration;
+
+use rushgate_core::{Holder, Lease, LockName, LockState, Result, WaiterState};
+
+pub use acquire::{Busy, LockOutcome};
+pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome};
+pub use run::{BusyPolicy, RunOutcome};
+
+pub(crate) use renewal::Renewals;
+
+use crate::Rushgate;
+
+/// One lock by name, and how this caller wants it: made by [`Rushgate::lock`], asked for by
+/// [`acquire`](Self::acquire) or [`run`](Self::run).
+///
+/// Holding nothing itself, it may be kept, cloned and used any number of times.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// use std::time::Duration;
+/// use rushgate::LockOutcome;
+///
+/// let lock = gate.lock("order:42")?.lease(Duration::from_secs(15)).wait(Duration::from_secs(3));
+/// match lock.acquire().await? {
+///     LockOutcome::Held(guard) => {
+///         assert!(!guard.is_lost());
+///         guard.release().await?;
+///     }
+///     LockOutcome::Busy(busy) => println!("try again in {:?}", busy.retry_after),
+/// }
+/// # gate.close().await
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct Lock {
+    gate: Rushgate,
+    name: LockName,
+    lease: Duration,
+    wait: Duration,
+    label: String,
+    barging: bool,
+    renew: bool,
+    max_hold: Option<Duration>,
+    on_busy: Option<BusyPolicy>,
+}
+
+impl Rushgate {
+    /// The lock of that name. Asks the store nothing yet.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) unless the name has 1 to 200 bytes without white space, control
+    /// characters and braces.
+    pub fn lock(&self, name: impl AsRef<str>) -> Result<Lock> {
+        Ok(Lock {
+            gate: self.clone(),
+            name: LockName::new(name)?,
+            lease: Lock::LEASE,
+            wait: Lock::WAIT,
+            label: String::new(),
+            barging: false,
+            renew: true,
+            max_hold: None,
+            on_busy: None,
+        })
+    }
+}
+
+impl Lock {
+    /// The lease unless said otherwise: 15 s. It is what a holder that dies costs the others.
+    pub const LEASE: Duration = Duration::from_secs(15);
+    /// The wait unless said otherwise: 30 s.
+    pub const WAIT: Duration = Duration::from_secs(30);
+
+    /// For how long each grant and each renewal holds: 10 ms to 24 h, checked when the lock is asked for.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long to stay in line at most: zero to 24 h, checked when the lock is asked for.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// What the holder is doing, for people who look; at most 200 bytes.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Takes the lock if it is free although others are in line: more throughput, no fairness.
+    pub fn barging(mut self) -> Self {
+        self.barging = true;
+        self
+    }
+
+    /// The longest time from the grant on for which the lock is held, renewals included. Unlimited unless said
+    /// otherwise.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Whether the lease is renewed in the background while the guard lives. True unless said otherwise.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Those who hold it now, whoever they are: none or one.
+    pub async fn holders(&self) -> Result<Vec<Holder>> {
+        Ok(self.state().await?.holders)
+    }
+
+    /// Those who wait for it now, first in line first.
+    pub async fn waiters(&self) -> Result<Vec<WaiterState>> {
+        Ok(self.state().await?.waiters)
+    }
+
+    /// Holder and line in one snapshot.
+    pub async fn state(&self) -> Result<LockState> {
+        self.gate.ask(|| self.gate.store().show(&self.name)).await
+    }
+
+    /// The lease to ask for: never longer than the whole hold may be.
+    fn granted_lease(&self) -> Result<Lease> {
+        Lease::new(self.max_hold.map_or(self.lease, |max_hold| self.lease.min(max_hold)))
+    }
+}

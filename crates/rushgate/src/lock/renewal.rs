@@ -1,0 +1,303 @@
+//! The renewals of one client: one task, which renews all leases and says in time which are lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rand::RngExt;
+use rushgate_core::{Claim, Extend, Extended, Lease, Store, Token};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::acquire::{LockOutcome, News};
+use super::guard::{Grasp, Held, LockGuard, LostReason};
+use crate::Rushgate;
+use crate::clock::{Boot, margin};
+
+/// Sleeps are cut to this, because the runtime's timers stop while the machine is suspended and leases do not.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Every lock that this client holds, and the task that keeps them.
+pub(crate) struct Renewals {
+    store: Arc<dyn Store>,
+    closing: CancellationToken,
+    state: Mutex<Keep>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Keep {
+    entries: HashMap<Token, Entry>,
+    /// A task runs; it is asleep until `wakes_at` at the latest.
+    runs: bool,
+    wakes_at: Option<Boot>,
+}
+
+struct Entry {
+    held: Held,
+    lease: Lease,
+    renew_at: Option<Boot>,
+    max_until: Option<Boot>,
+    /// How often the caller changed the lease.
+    change: u64,
+}
+
+/// Makes a guard of a grant, and sees to its renewal and to news of a release by force.
+pub(super) fn hold(gate: &Rushgate, grasp: Grasp, news: News) -> LockOutcome {
+    let held = Held::new(&grasp);
+    let renewals = Arc::clone(gate.renewals());
+    renewals.insert(held.clone(), &grasp);
+    let token = grasp.token;
+    let watch = tokio::spawn(async move {
+        news.revoked().await;
+        renewals.lose(token, LostReason::Revoked);
+    });
+    LockOutcome::Held(LockGuard::new(gate.clone(), held, Some(watch.abort_handle())))
+}
+
+impl Renewals {
+    pub(crate) fn new(store: Arc<dyn Store>, closing: CancellationToken) -> Self {
+        Self { store, closing, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    fn keep(&self) -> MutexGuard<'_, Keep> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp) {
+        let token = grasp.token;
+        let mut entry =
+            Entry { held, lease: grasp.lease, renew_at: None, max_until: grasp.max_until, change: 0 };
+        if grasp.renew {
+            entry.plan(Boot::now());
+        }
+        let next = entry.next(Boot::now());
+        let mut keep = self.keep();
+        keep.entries.insert(token, entry);
+        if !keep.runs {
+            keep.runs = true;
+            keep.wakes_at = None;
+            tokio::spawn(Keeper { renewals: Arc::clone(self), over: false }.run());
+        } else if keep.wakes_at.is_some_and(|wakes_at| next < wakes_at) {
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn remove(&self, token: Token) {
+        self.keep().entries.remove(&token);
+    }
+
+    pub(super) fn lose(&self, token: Token, reason: LostReason) {
+        let entry = self.keep().entries.remove(&token);
+        if let Some(entry) = entry {
+            entry.held.lose(reason);
+        }
+    }
+
+    pub(crate) fn lose_all(&self, reason: LostReason) {
+        let entries = std::mem::take(&mut self.keep().entries);
+        for entry in entries.into_values() {
+            entry.held.lose(reason);
+        }
+    }
+
+    /// Makes `lease` the lock's lease, from the extension on that is about to be sent. Gives what may be asked for,
+    /// or `None` if the lock is lost or has been held for long enough.
+    pub(super) fn change(&self, token: Token, lease: Lease) -> Option<Lease> {
+        let mut keep = self.keep();
+        let entry = keep.entries.get_mut(&token)?;
+        let now = Boot::now();
+        let lease = entry.capped(lease, now)?;
+        entry.lease = lease;
+        entry.change += 1;
+        // A shorter lease may take hold at once, so it is believed at once.
+        entry.held.set_until(entry.held.until().min(believed(now, lease)));
+        self.changed.notify_one();
+        Some(lease)
+    }
+
+    pub(super) fn extended(&self, token: Token, lease: Lease, sent: Boot) {
+        if let Some(entry) = self.keep().entries.get_mut(&token) {
+            entry.acknowledged(lease, sent);
+        }
+        self.changed.notify_one();
+    }
+
+    /// What is lost is told now; what is due is given back to be sent; and when to come again.
+    fn due(&self, now: Boot) -> (Vec<Wish>, Boot) {
+        let mut keep = self.keep();
+        let mut batch = Vec::new();
+        let mut lost = Vec::new();
+        let mut next = now + SLEEP_MAX;
+        for (token, entry) in &mut keep.entries {
+            if entry.held.until() <= now {
+                lost.push(*token);
+            } else if entry.is_due(now) && batch.len() < Claim::BATCH_MAX {
+                batch.extend(entry.wish(*token, now));
+            }
+            next = next.min(entry.next(now));
+        }
+        for token in lost {
+            if let Some(entry) = keep.entries.remove(&token) {
+                entry.held.lose(entry.reason_at(now));
+            }
+        }
+        keep.wakes_at = Some(next);
+        (batch, next)
+    }
+
+    fn answered(&self, batch: &[Wish], sent: Boot, answers: &[Extended]) {
+        let mut keep = self.keep();
+        for (wish, answer) in batch.iter().zip(answers) {
+            let token = wish.extend.token;
+            let Some(entry) = keep.entries.get_mut(&token) else { continue };
+            match answer {
+                Extended::Extended(_) if entry.change == wish.change => {
+                    entry.acknowledged(wish.extend.lease, sent);
+                }
+                // The lease was changed after this was sent: what holds now is not known from this answer.
+                Extended::Extended(_) => {}
+                Extended::NotHeld => {
+                    entry.held.lose(LostReason::NotHeld);
+                    keep.entries.remove(&token);
+                }
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    fn failed(&self, batch: &[Wish]) {
+        let (mut keep, now) = (self.keep(), Boot::now());
+        for wish in batch {
+            if let Some(entry) = keep.entries.get_mut(&wish.extend.token) {
+                entry.failed(now);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// True, once, if there is nothing left to keep.
+    fn is_over(&self) -> bool {
+        let mut keep = self.keep();
+        let over = keep.entries.is_empty() || self.closing.is_cancelled();
+        if over {
+            keep.runs = false;
+        }
+        over
+    }
+}
+
+/// The end of a lease, as far as may be believed here.
+fn believed(sent: Boot, lease: Lease) -> Boot {
+    (sent + lease.get()).minus(margin(lease.get()))
+}
+
+impl Entry {
+    /// Asks for a renewal, and plans to ask again if no answer comes.
+    fn wish(&mut self, token: Token, now: Boot) -> Option<Wish> {
+        let lease = self.capped(self.lease, now)?;
+        self.renew_at = Some(now + lease.get() / 4);
+        let extend = Extend { name: self.held.name().clone(), token, lease };
+        Some(Wish { extend, change: self.change })
+    }
+
+    /// The next renewal: at a third of the lease, or a little earlier, so that clients part.
+    fn plan(&mut self, sent: Boot) {
+        let third = self.lease.get() / 3;
+        self.renew_at = Some(sent + third.mul_f64(rand::rng().random_range(0.8..1.0)));
+    }
+
+    fn acknowledged(&mut self, lease: Lease, sent: Boot) {
+        // An old answer never takes back what a newer one gave.
+        self.held.set_until(self.held.until().max(believed(sent, lease)));
+        if self.renew_at.is_some() {
+            self.plan(sent);
+        }
+    }
+
+    /// A failed renewal is tried again until the lease runs out. It never gives the lock up.
+    fn failed(&mut self, now: Boot) {
+        let pause = (self.lease.get() / 20).clamp(Duration::from_millis(2), Duration::from_secs(1));
+        self.renew_at = Some(now + pause.mul_f64(rand::rng().random_range(0.5..1.0)));
+    }
+
+    fn capped(&self, lease: Lease, now: Boot) -> Option<Lease> {
+        let longest = self.max_until.map_or(Duration::MAX, |until| now.until(until));
+        Lease::new(lease.get().min(longest)).ok()
+    }
+
+    /// Those that would be due soon travel along.
+    fn is_due(&self, now: Boot) -> bool {
+        let soon = now + self.lease.get() / 20;
+        self.renew_at.is_some_and(|at| at <= soon) && !self.is_at_max(now)
+    }
+
+    /// True if the lease reaches as far as the lock may be held, so that renewing it leads nowhere.
+    fn is_at_max(&self, now: Boot) -> bool {
+        let least = margin(self.lease.get()) * 2;
+        self.max_until.is_some_and(|max| self.held.until() + least >= max || now + Lease::MIN > max)
+    }
+
+    fn reason_at(&self, now: Boot) -> LostReason {
+        if self.is_at_max(now) { LostReason::MaxHold } else { LostReason::Expired }
+    }
+
+    /// The next moment at which there is something to do for it.
+    fn next(&self, now: Boot) -> Boot {
+        let until = self.held.until();
+        match self.renew_at {
+            Some(at) if !self.is_at_max(at.max(now)) => at.min(until),
+            _ => until,
+        }
+    }
+}
+
+/// One renewal, as it was asked for.
+struct Wish {
+    extend: Extend,
+    change: u64,
+}
+
+/// The task. However it ends, the next lock that is taken starts another.
+struct Keeper {
+    renewals: Arc<Renewals>,
+    over: bool,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.over {
+            self.renewals.keep().runs = false;
+        }
+    }
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        while !self.renewals.is_over() {
+            let now = Boot::now();
+            let (batch, next) = self.renewals.due(now);
+            if !batch.is_empty() {
+                // On its own, so that a slow answer holds up neither the other leases nor the news of a loss.
+                tokio::spawn(renew(Arc::clone(&self.renewals), batch, now));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(now.until(next)) => {}
+                () = self.renewals.changed.notified() => {}
+                () = self.renewals.closing.cancelled() => {}
+            }
+        }
+        self.over = true;
+    }
+}
+
+async fn renew(renewals: Arc<Renewals>, batch: Vec<Wish>, sent: Boot) {
+    let extends = batch.iter().map(|wish| wish.extend.clone()).collect();
+    match renewals.store.extend(extends).await {
+        Ok(answers) => renewals.answered(&batch, sent, &answers),
+        Err(error) => {
+            tracing::debug!(%error, "a renewal failed; trying again");
+            renewals.failed(&batch);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use std::future::Future;
+use std::time::Duration;
+
+use rushgate_core::{Enqueued, NewTask, QueueName, Result};
+
+use super::{Busy, Held, Lock, LockOutcome, LostReason};
+
+/// What [`Lock::run`] does when somebody else has the lock: the caller's choice of three.
+#[derive(Clone, Debug)]
+pub enum BusyPolicy {
+    /// Wait in line for so long at most.
+    Wait(Duration),
+    /// Give up at once.
+    Fail,
+    /// Put this task into a queue, for a worker to do later.
+    Defer {
+        /// Which queue.
+        queue: QueueName,
+        /// What to do later.
+        task: NewTask,
+    },
+}
+
+/// What became of [`Lock::run`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum RunOutcome<T> {
+    /// The work ran to its end while the lock was held.
+    Done(T),
+    /// Somebody else has the lock. The work was not started.
+    Busy(Busy),
+    /// Somebody else has the lock. The work was not started; the task was handed to the queue, which answered so.
+    Deferred(Enqueued),
+    /// The lock was lost during the work, and the work was stopped where it waited.
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+impl Lock {
+    /// What [`run`](Self::run) does if the lock is busy: unless said otherwise, it waits for [`wait`](Self::wait).
+    pub fn on_busy(mut self, policy: BusyPolicy) -> Self {
+        self.on_busy = Some(policy);
+        self
+    }
+
+    /// Holds the lock, runs the work, and releases on every path out: its end, its panic, a loss, a dropped future.
+    ///
+    /// When the lock is lost the future of the work is dropped: it goes no further than the await at which it stood.
+    /// Tasks that it spawned are its own to stop; [`Held::lost_token`] tells them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use rushgate::RunOutcome;
+    ///
+    /// let outcome = gate.lock("report")?.run(|held| async move { held.fence().as_u64() > 0 }).await?;
+    /// assert_eq!(outcome, RunOutcome::Done(true));
+    /// assert!(gate.lock("report")?.holders().await?.is_empty());
+    /// # gate.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The lock could not be asked for, or the task not be deferred; the work was not started. A release that fails
+    /// after the work is no error: it goes on in the background.
+    pub async fn run<T, F, Fut>(&self, work: F) -> Result<RunOutcome<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let guard = match self.obtain(self.patience()).await? {
+            LockOutcome::Held(guard) => guard,
+            LockOutcome::Busy(busy) => return self.give_way(busy).await,
+        };
+        let held = guard.held();
+        let value = tokio::select! {
+            biased;
+            reason = guard.lost() => return Ok(RunOutcome::Lost { reason }),
+            value = work(held) => value,
+        };
+        if let Err(error) = guard.release().await {
+            tracing::warn!(lock = %self.name, %error, "the work is done; its lock is being released");
+        }
+        Ok(RunOutcome::Done(value))
+    }
+
+    fn patience(&self) -> Duration {
+        match &self.on_busy {
+            None => self.wait,
+            Some(BusyPolicy::Wait(wait)) => *wait,
+            Some(BusyPolicy::Fail | BusyPolicy::Defer { .. }) => Duration::ZERO,
+        }
+    }
+
+    async fn give_way<T>(&self, busy: Busy) -> Result<RunOutcome<T>> {
+        let Some(BusyPolicy::Defer { queue, task }) = &self.on_busy else {
+            return Ok(RunOutcome::Busy(busy));
+        };
+        let enqueued = self.gate.enqueue(queue, vec![task.clone()]).await?;
+        enqueued
+            .into_iter()
+            .next()
+            .map(RunOutcome::Deferred)
+            .ok_or_else(|| rushgate_core::Error::bug("the store answered an enqueue of one task with none"))
+    }
+}

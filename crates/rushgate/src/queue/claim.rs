@@ -1,0 +1,131 @@
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rushgate_core::{Claim, Claimed, Error, Lease, Op, QueueName, Result, Store, Task};
+use tokio::time::{Instant, sleep};
+
+use super::Queue;
+use crate::Rushgate;
+use crate::patience::{PATIENCE, Pauses, ask};
+
+/// The longest sleep of a blocking claim without asking: what a lost push may cost at most.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+/// The shortest: the store's clock and this one do not tick together.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+
+impl<T> Queue<T> {
+    /// Takes up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each. None if
+    /// nothing is due.
+    ///
+    /// # Cancel safety
+    /// What a dropped claim took is given back in the background, without an attempt counted.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a number outside its range. Otherwise the store could not tell; what
+    /// may have been taken is given back.
+    pub async fn claim(&self, n: u32, lease: Duration) -> Result<Vec<Task>> {
+        Ok(self.claim_now(n, lease, self.gate.who()).await?.tasks)
+    }
+
+    /// As [`claim`](Self::claim), but waits up to `wait` for a first task to be due.
+    ///
+    /// It sleeps until a task is put in or given back, or until the next one falls due: no polling. Cancel safety
+    /// and errors are those of `claim`.
+    pub async fn claim_wait(&self, n: u32, lease: Duration, wait: Duration) -> Result<Vec<Task>> {
+        let until = Instant::now() + wait;
+        let worker = self.gate.who();
+        loop {
+            // Listen first: a task that is put in between the claim and the listening would go unheard.
+            let mut ready = Ready::listen(&self.gate, &self.name);
+            let claimed = self.claim_now(n, lease, worker.clone()).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            if !claimed.tasks.is_empty() || left.is_zero() {
+                return Ok(claimed.tasks);
+            }
+            let next_due = claimed.next_due.unwrap_or(SLEEP_MAX);
+            ready.within(next_due.clamp(SLEEP_MIN, SLEEP_MAX).min(left)).await;
+        }
+    }
+
+    /// One claim, and when to come again.
+    pub(crate) async fn claim_now(&self, n: u32, lease: Duration, worker: String) -> Result<Claimed> {
+        let claim = Claim { n, lease: Lease::new(lease)?, worker };
+        let mut owed = Owed { gate: &self.gate, queue: &self.name, op: self.gate.op(), claim: Some(claim) };
+        let answer = owed.ask().await;
+        if answer.as_ref().map_or_else(|error| !error.may_have_happened(), |_| true) {
+            owed.claim = None;
+        }
+        answer
+    }
+}
+
+/// A claim whose tasks nobody has got yet: whoever drops it gives them back.
+struct Owed<'a> {
+    gate: &'a Rushgate,
+    queue: &'a QueueName,
+    op: Op,
+    claim: Option<Claim>,
+}
+
+impl Owed<'_> {
+    async fn ask(&self) -> Result<Claimed> {
+        let Some(claim) = &self.claim else { return Err(Error::bug("a claim was asked twice")) };
+        self.gate.ask(|| self.gate.store().claim(self.op, self.queue, claim.clone())).await
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take() else { return };
+        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
+        let (queue, claimed_by, give_back) = (self.queue.clone(), self.op, self.gate.op());
+        let until = Instant::now() + claim.lease.get().min(PATIENCE * 6);
+        self.gate.in_background(async move {
+            // The same call again says what it took, and takes nothing more.
+            let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
+            let tickets: Vec<_> = match claimed {
+                Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket).collect(),
+                Err(error) => return tracing::warn!(%queue, %error, "a dropped claim waits for its lease"),
+            };
+            if tickets.is_empty() {
+                return;
+            }
+            let back = ask(until, &closing, || store.give_back(give_back, &queue, tickets.clone())).await;
+            if let Err(error) = back {
+                tracing::warn!(%queue, %error, "a dropped claim waits for its lease");
+            }
+        });
+    }
+}
+
+/// Listening for something to be given out, from the moment of its making.
+pub(crate) struct Ready(Pin<Box<dyn Future<Output = Result<()>> + Send>>);
+
+impl Ready {
+    pub(crate) fn listen(gate: &Rushgate, queue: &QueueName) -> Self {
+        let (store, queue): (Arc<dyn Store>, _) = (gate.store_arc(), queue.clone());
+        let mut next: Pin<Box<dyn Future<Output = Result<()>> + Send>> =
+            Box::pin(async move { store.ready(&queue).await });
+        // Listening starts when the store's method is called, which is at the first poll.
+        let polled = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(answer) = polled {
+            next = Box::pin(std::future::ready(answer));
+        }
+        Self(next)
+    }
+
+    /// Returns at the news, or after that time.
+    pub(crate) async fn within(&mut self, time: Duration) {
+        let news = poll_fn(|context| self.0.as_mut().poll(context));
+        tokio::select! {
+            answer = news => if let Err(error) = answer {
+                tracing::debug!(%error, "no news of the queue");
+                sleep(time.min(Pauses::new().draw())).await;
+            },
+            () = sleep(time) => {}
+        }
+    }
+}

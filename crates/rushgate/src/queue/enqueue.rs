@@ -1,0 +1,67 @@
+use std::time::Duration;
+
+use rushgate_core::{Due, Enqueued, Error, NewTask, OnDuplicate, Priority, Result, Timestamp};
+
+use super::Queue;
+
+/// One task on its way into a queue: made by [`Queue::enqueue`], sent by [`send`](Self::send).
+#[must_use = "nothing is put in before `send`"]
+pub struct Enqueue<'a, T> {
+    queue: &'a Queue<T>,
+    task: Result<NewTask>,
+}
+
+impl<'a, T> Enqueue<'a, T> {
+    pub(super) fn new(queue: &'a Queue<T>, task: Result<NewTask>) -> Self {
+        Self { queue, task }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut NewTask)) -> Self {
+        if let Ok(task) = &mut self.task {
+            change(task);
+        }
+        self
+    }
+
+    /// Not given out before so long from now, on the store's clock; at most 400 days.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.with(|task| task.due = Due::After(delay))
+    }
+
+    /// Not given out before that moment on the store's clock.
+    pub fn at(self, due: Timestamp) -> Self {
+        self.with(|task| task.due = Due::At(due))
+    }
+
+    /// How urgent: 0 goes first, 9 last, 5 unless said otherwise.
+    pub fn priority(mut self, level: u8) -> Self {
+        match Priority::new(level) {
+            Ok(priority) => self.with(|task| task.priority = priority),
+            Err(error) => {
+                self.task = self.task.and(Err(error));
+                self
+            }
+        }
+    }
+
+    /// What becomes of it if the id is in already: the earlier is kept unless said otherwise.
+    pub fn on_duplicate(self, on_duplicate: OnDuplicate) -> Self {
+        self.with(|task| task.on_duplicate = on_duplicate)
+    }
+
+    /// How often it may be claimed before it is a dead letter: 1 to 1,000, 20 unless said otherwise.
+    pub fn max_attempts(self, max_attempts: u32) -> Self {
+        self.with(|task| task.max_attempts = max_attempts)
+    }
+
+    /// Puts it in.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for whatever is outside its range: nothing was put in. Otherwise the store
+    /// could not tell; enqueueing the same id again is safe.
+    pub async fn send(self) -> Result<Enqueued> {
+        let answers = self.queue.enqueue_all(vec![self.task?]).await?;
+        let first = answers.into_iter().next();
+        first.ok_or_else(|| Error::bug("the store answered an enqueue of one task with none"))
+    }
+}

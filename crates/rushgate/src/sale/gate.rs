@@ -1,0 +1,309 @@
+//! The gate of one sale: what this process may answer without the store.
+//!
+//! Nothing in here is stock. It remembers that the store said "nothing is free", for as long as it takes to ask
+//! again, and whose requests must be asked all the same.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rushgate_core::{
+    EventKind, Line, MAX_LINES, MAX_UNITS_PER_LINE, ReservationId, Reserved, Result, SaleId, SaleSecret,
+    SaleSpec, SaleState, Sku, SkuState, Store, Timestamp,
+};
+use tokio::sync::Mutex;
+
+use super::known::{Asking, Known};
+use crate::clock::coarse_us;
+
+/// A closed gate lets one request through each 50 ms.
+const PROBE_EVERY_US: u64 = 50_000;
+/// Events per page while learning.
+const PAGE: u32 = 10_000;
+
+const OPEN: u8 = 0;
+const SOLD_OUT: u8 = 1;
+const ALL_HELD: u8 = 2;
+
+const SELLING: u8 = 0;
+const NOT_OPEN: u8 = 1;
+const ENDED: u8 = 2;
+
+/// "No such moment."
+const NEVER: u64 = u64::MAX;
+
+/// What the gate of one sale has done in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateStats {
+    /// Requests answered from memory.
+    pub from_memory: u64,
+    /// Requests that a closed gate let through to look again.
+    pub probes: u64,
+    /// Requests that the store was asked for, probes included.
+    pub at_store: u64,
+    /// Requests let through a closed gate because they may be replays.
+    pub replays: u64,
+    /// How often the gate learned anew how the sale stands.
+    pub learned: u64,
+}
+
+pub(super) struct Gate {
+    secret: SaleSecret,
+    shelves: HashMap<Sku, AtomicU8>,
+    window: AtomicU8,
+    /// When it opens, on the store's clock: for the answer.
+    opens_at: AtomicU64,
+    /// When it opens at the earliest, on the coarse clock.
+    opens_here_us: AtomicU64,
+    /// The next end of a hold, on the store's clock: for the answer.
+    give_back_at: AtomicU64,
+    next_probe_us: AtomicU64,
+    known: Known,
+    /// Events up to this number are learned; held by whoever is learning.
+    cursor: Mutex<u64>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    from_memory: AtomicU64,
+    probes: AtomicU64,
+    at_store: AtomicU64,
+    replays: AtomicU64,
+    learned: AtomicU64,
+}
+
+/// Where a request is answered.
+pub(super) enum Asked {
+    Memory(Reserved),
+    Store {
+        /// Whether to look how the sale stands on the way.
+        probes: bool,
+    },
+}
+
+impl Gate {
+    pub fn new(spec: &SaleSpec) -> Self {
+        Self {
+            secret: spec.secret,
+            shelves: spec.skus.iter().map(|sku| (sku.sku.clone(), AtomicU8::new(OPEN))).collect(),
+            window: AtomicU8::new(SELLING),
+            opens_at: AtomicU64::new(NEVER),
+            opens_here_us: AtomicU64::new(NEVER),
+            give_back_at: AtomicU64::new(NEVER),
+            next_probe_us: AtomicU64::new(0),
+            known: Known::new(),
+            cursor: Mutex::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn secret(&self) -> SaleSecret {
+        self.secret
+    }
+
+    pub fn stats(&self) -> GateStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        GateStats {
+            from_memory: read(&self.counters.from_memory),
+            probes: read(&self.counters.probes),
+            at_store: read(&self.counters.at_store),
+            replays: read(&self.counters.replays),
+            learned: read(&self.counters.learned),
+        }
+    }
+
+    /// Decides where the request is answered. Takes no lock that anybody holds for long, and allocates nothing.
+    pub fn ask(&self, id: ReservationId, lines: &[Line]) -> Asked {
+        let Some(shut) = self.shut(lines) else { return self.at_store(false) };
+        if self.known.contains(id) {
+            add(&self.counters.replays);
+            return self.at_store(false);
+        }
+        if self.may_probe(&shut) {
+            add(&self.counters.probes);
+            return self.at_store(true);
+        }
+        add(&self.counters.from_memory);
+        Asked::Memory(self.answer(shut))
+    }
+
+    fn at_store(&self, probes: bool) -> Asked {
+        add(&self.counters.at_store);
+        Asked::Store { probes }
+    }
+
+    /// Why the cart cannot be had now, if that is known. A cart that the store would refuse goes to the store.
+    fn shut<'a>(&self, lines: &'a [Line]) -> Option<Shut<'a>> {
+        let window = self.window();
+        let mut shelves = lines.iter().map(|line| (line, self.shelves.get(&line.sku)));
+        if window == SELLING {
+            let (line, state) = shelves.find_map(|(line, shelf)| match shelf?.load(Ordering::Acquire) {
+                OPEN => None,
+                state => Some((line, state)),
+            })?;
+            let shut = if state == SOLD_OUT { Shut::SoldOut(&line.sku) } else { Shut::AllHeld(&line.sku) };
+            return self.is_in_order(lines).then_some(shut);
+        }
+        let shut = if window == ENDED { Shut::Ended } else { Shut::NotOpen };
+        self.is_in_order(lines).then_some(shut)
+    }
+
+    fn window(&self) -> u8 {
+        let window = self.window.load(Ordering::Acquire);
+        if window == NOT_OPEN && coarse_us() >= self.opens_here_us.load(Ordering::Acquire) {
+            self.window.store(SELLING, Ordering::Release);
+            return SELLING;
+        }
+        window
+    }
+
+    fn is_in_order(&self, lines: &[Line]) -> bool {
+        let each = |(at, line): (usize, &Line)| {
+            (1..=MAX_UNITS_PER_LINE).contains(&line.quantity)
+                && self.shelves.contains_key(&line.sku)
+                && lines[..at].iter().all(|other| other.sku != line.sku)
+        };
+        (1..=MAX_LINES).contains(&lines.len()) && lines.iter().enumerate().all(each)
+    }
+
+    fn may_probe(&self, shut: &Shut<'_>) -> bool {
+        if matches!(shut, Shut::Ended) {
+            return false;
+        }
+        let (now, next) = (coarse_us(), self.next_probe_us.load(Ordering::Relaxed));
+        let taken = |next| {
+            self.next_probe_us.compare_exchange(
+                next,
+                now + PROBE_EVERY_US,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+        };
+        now >= next && taken(next).is_ok()
+    }
+
+    fn answer(&self, shut: Shut<'_>) -> Reserved {
+        let moment = |at: &AtomicU64| match at.load(Ordering::Acquire) {
+            NEVER => None,
+            at => Some(Timestamp::from_micros(at)),
+        };
+        match shut {
+            Shut::SoldOut(sku) => Reserved::SoldOut { sku: sku.clone(), free: 0 },
+            Shut::AllHeld(sku) => {
+                Reserved::AllHeld { sku: sku.clone(), free: 0, next_give_back: moment(&self.give_back_at) }
+            }
+            Shut::NotOpen => Reserved::NotOpen { opens_at: moment(&self.opens_at) },
+            Shut::Ended => Reserved::Ended,
+        }
+    }
+
+    /// To be held while the store is asked for the reservation.
+    pub fn asking(&self, id: ReservationId) -> Asking<'_> {
+        self.known.asking(id)
+    }
+
+    /// The next request is let through.
+    pub fn nudge(&self) {
+        self.next_probe_us.store(0, Ordering::Release);
+    }
+
+    /// True if the store says otherwise than the gate would.
+    pub fn contradicts(&self, answer: &Reserved) -> bool {
+        let window = self.window.load(Ordering::Acquire);
+        match answer {
+            Reserved::SoldOut { sku, free: 0 } => window != SELLING || !self.is(sku, SOLD_OUT),
+            Reserved::AllHeld { sku, free: 0, .. } => window != SELLING || !self.is(sku, ALL_HELD),
+            Reserved::NotOpen { .. } => window != NOT_OPEN,
+            Reserved::Ended => window != ENDED,
+            Reserved::Reserved(_) => window != SELLING,
+            _ => false,
+        }
+    }
+
+    fn is(&self, sku: &Sku, state: u8) -> bool {
+        self.shelves.get(sku).is_some_and(|shelf| shelf.load(Ordering::Acquire) == state)
+    }
+
+    /// Learns how the sale stands: whose replays to let through, what is free, and when to look again. One learns at
+    /// a time; others go on with what is known.
+    ///
+    /// The gate closes only after every reservation made before the answer is known, so that none of their replays is
+    /// turned away.
+    pub async fn learn(&self, store: &dyn Store, sale: &SaleId, answer: &Reserved) -> Result<()> {
+        let Ok(mut cursor) = self.cursor.try_lock() else { return Ok(()) };
+        let before_us = coarse_us();
+        let state = store.sale(sale).await?;
+        while *cursor < state.seq {
+            let events = store.events(sale, *cursor, PAGE).await?;
+            let Some(last) = events.last() else { break };
+            *cursor = last.seq;
+            let made = events.iter().filter(|event| event.kind == EventKind::Reserved);
+            made.filter_map(|event| event.reservation).for_each(|id| self.known.add(id));
+        }
+        self.set_window(answer, &state, before_us);
+        for sku in &state.skus {
+            if let Some(shelf) = self.shelves.get(&sku.sku) {
+                shelf.store(shelf_state(sku), Ordering::Release);
+            }
+        }
+        self.plan_probe(&state);
+        add(&self.counters.learned);
+        Ok(())
+    }
+
+    fn set_window(&self, answer: &Reserved, state: &SaleState, before_us: u64) {
+        let window = match answer {
+            Reserved::Ended => ENDED,
+            Reserved::NotOpen { opens_at } => {
+                // Early by no more than the answer took, and then the store says "not yet" once more.
+                let here = opens_at.filter(|at| *at > state.now);
+                let here = here.map_or(NEVER, |at| before_us + micros(at.since(state.now)));
+                self.opens_at.store(opens_at.map_or(NEVER, Timestamp::as_micros), Ordering::Release);
+                self.opens_here_us.store(here, Ordering::Release);
+                NOT_OPEN
+            }
+            // A replay and a bad key are answered before the window is looked at.
+            Reserved::Replayed(_) | Reserved::KeyReused => return,
+            _ => SELLING,
+        };
+        self.window.store(window, Ordering::Release);
+    }
+
+    fn plan_probe(&self, state: &SaleState) {
+        let now = coarse_us();
+        let mut next = now + PROBE_EVERY_US;
+        if let Some(at) = state.next_give_back {
+            let left = micros(at.since(state.now));
+            if left > 0 {
+                next = next.min(now + left);
+            }
+        }
+        let give_back_at = state.next_give_back.map_or(NEVER, Timestamp::as_micros);
+        self.give_back_at.store(give_back_at, Ordering::Release);
+        self.next_probe_us.store(next, Ordering::Release);
+    }
+}
+
+enum Shut<'a> {
+    SoldOut(&'a Sku),
+    AllHeld(&'a Sku),
+    NotOpen,
+    Ended,
+}
+
+fn shelf_state(sku: &SkuState) -> u8 {
+    match (sku.free, sku.held) {
+        (0, 0) => SOLD_OUT,
+        (0, _) => ALL_HELD,
+        _ => OPEN,
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX / 2)
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,305 @@
+//! Sales: numbered units, reserved by buyers, each sold exactly once.
+
+mod builder;
+mod gate;
+mod known;
+mod orders;
+mod sweeper;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rushgate_core::{
+    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, Line, ReservationId, Reserve,
+    Reserved, Result, SaleId, SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
+};
+use rushgate_ledger::Ledger;
+use tokio::sync::{Notify, OnceCell};
+use tokio::time::{Instant, sleep};
+
+pub use builder::SaleBuilder;
+pub use gate::GateStats;
+pub use orders::{OrderReport, OrderWorker};
+pub use sweeper::{SweepReport, Sweeper};
+
+use crate::Rushgate;
+use gate::Gate;
+
+/// One sale by id. Cheap to clone; all handles of one client share the gate.
+///
+/// # The gate
+/// Once a SKU has nothing free, this process answers for it from memory, and lets one request through to the store
+/// each 50 ms, or as soon as a hold is due to end, so that given-back units are found again. It never holds stock.
+/// Requests that may be replays are always let through: those whose reservation this process made or has learned of
+/// from the event log. A reservation that another process made less than 50 ms ago may not be known yet.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// use std::time::Duration;
+/// use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, SaleBuilder, Sku};
+///
+/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).hold(Duration::from_secs(120))).await?;
+/// let sale = gate.sale("phones")?;
+/// sale.open().await?;
+///
+/// let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
+/// let (ann, key) = (BuyerId::new("ann")?, IdempotencyKey::new("click-1")?);
+/// let Reserved::Reserved(hold) = sale.reserve(&ann, &cart, &key).await? else { panic!("one is left") };
+/// assert_eq!(hold.units, [(Sku::new("phone")?, 1)]);
+/// sale.confirm(hold.id).await?;
+///
+/// let late = sale.reserve(&BuyerId::new("bob")?, &cart, &key).await?;
+/// assert!(matches!(late, Reserved::SoldOut { .. }));
+/// assert!(sale.audit(None).await?.ok);
+/// # gate.close().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sale {
+    gate: Rushgate,
+    shared: Arc<Shared>,
+}
+
+/// What the handles of one sale share within a client.
+struct Shared {
+    id: SaleId,
+    gate: OnceCell<Gate>,
+    /// A reservation was made or moved here.
+    moved: Notify,
+}
+
+/// The sales that a client has touched.
+#[derive(Default)]
+pub(crate) struct Sales(Mutex<HashMap<SaleId, Arc<Shared>>>);
+
+impl Rushgate {
+    /// The sale of that id. Asks the store nothing yet.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) unless the id has 1 to 200 bytes without white space, control
+    /// characters and braces.
+    pub fn sale(&self, id: impl AsRef<str>) -> Result<Sale> {
+        Ok(self.sale_by_id(&SaleId::new(id)?))
+    }
+
+    fn sale_by_id(&self, id: &SaleId) -> Sale {
+        let mut sales = self.shared_sales().0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = sales.entry(id.clone()).or_insert_with(|| {
+            Arc::new(Shared { id: id.clone(), gate: OnceCell::new(), moved: Notify::new() })
+        });
+        Sale { gate: self.clone(), shared: Arc::clone(shared) }
+    }
+
+    /// Makes a sale, not yet open.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for what is outside its range: nothing was made. Otherwise the store
+    /// could not tell, and the sale may exist if the error says so.
+    pub async fn create_sale(&self, sale: SaleBuilder) -> Result<Created> {
+        let spec = sale.build()?;
+        self.ask(|| self.store().create(spec.clone())).await
+    }
+}
+
+impl Sale {
+    /// The id.
+    pub fn id(&self) -> &SaleId {
+        &self.shared.id
+    }
+
+    /// Opens it, from its `opens_at` if it has one. Gives the status that it has then.
+    pub async fn open(&self) -> Result<SaleStatus> {
+        let status = self.gate.ask(|| self.gate.store().open(self.id())).await;
+        self.nudge();
+        status
+    }
+
+    /// Ends it for good. Holds can still be confirmed, cancelled and expire. Gives the status that it has then.
+    pub async fn end(&self) -> Result<SaleStatus> {
+        let status = self.gate.ask(|| self.gate.store().end(self.id())).await;
+        self.nudge();
+        status
+    }
+
+    /// The sale as it stands.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale.
+    pub async fn state(&self) -> Result<SaleState> {
+        self.gate.ask(|| self.gate.store().sale(self.id())).await
+    }
+
+    /// Asks for units: all lines or none. Any numbers will do.
+    ///
+    /// The idempotency key is the buyer's own name for this attempt: sent again, it gives the same reservation. While
+    /// the outcome is unknown the same question is asked again for up to 5 s.
+    ///
+    /// # Cancel safety
+    /// A dropped request may have reserved; the same key says so, and otherwise the hold runs out.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for lines outside their range and
+    /// [`is_not_found`](crate::Error::is_not_found) for an unknown sale or SKU: nothing was taken. Otherwise the
+    /// store could not tell; ask again with the same key.
+    pub async fn reserve(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Reserved> {
+        self.reserve_units(buyer, lines, UnitChoice::Any, key).await
+    }
+
+    /// As [`reserve`](Self::reserve), saying which numbers will do: with
+    /// [`SameNumber`](UnitChoice::SameNumber) one seat over several segments of a journey.
+    pub async fn reserve_units(
+        &self,
+        buyer: &BuyerId,
+        lines: &[Line],
+        choice: UnitChoice,
+        key: &IdempotencyKey,
+    ) -> Result<Reserved> {
+        let gate = match self.shared.gate.get() {
+            Some(gate) => gate,
+            None => self.load().await?,
+        };
+        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
+        let probes = match gate.ask(id, lines) {
+            gate::Asked::Memory(answer) => return Ok(answer),
+            gate::Asked::Store { probes } => probes,
+        };
+        let request =
+            Reserve { sale: self.id().clone(), id, buyer: buyer.clone(), lines: lines.to_vec(), choice };
+        self.reserve_at_store(gate, request, probes).await
+    }
+
+    async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
+        let asking = gate.asking(request.id);
+        let answer = self.gate.ask(|| self.gate.store().reserve(request.clone())).await?;
+        asking.answered(&answer);
+        if matches!(answer, Reserved::Reserved(_)) {
+            self.shared.moved.notify_waiters();
+        }
+        if probes || gate.contradicts(&answer) {
+            // What this buyer is told does not hang on it.
+            if let Err(error) = gate.learn(self.gate.store(), self.id(), &answer).await {
+                tracing::debug!(sale = %self.id(), %error, "the gate could not learn; it stays as it is");
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn load(&self) -> Result<&Gate> {
+        self.shared.gate.get_or_try_init(|| async { Ok(Gate::new(&self.state().await?.spec)) }).await
+    }
+
+    /// Confirms a hold: it is paid for. [`Decision::Pending`] if a ledger has still to commit;
+    /// [`wait_final`](Self::wait_final) waits for it.
+    pub async fn confirm(&self, id: ReservationId) -> Result<Decision> {
+        let decision = self.gate.ask(|| self.gate.store().confirm(self.id(), id)).await;
+        self.shared.moved.notify_waiters();
+        decision
+    }
+
+    /// Cancels a hold: the buyer does not want it. [`Decision::Pending`] if a ledger has still to commit.
+    pub async fn cancel(&self, id: ReservationId) -> Result<Decision> {
+        let decision = self.gate.ask(|| self.gate.store().cancel_hold(self.id(), id)).await;
+        self.nudge();
+        decision
+    }
+
+    /// One reservation as it stands.
+    pub async fn reservation(&self, id: ReservationId) -> Result<Option<Hold>> {
+        self.gate.ask(|| self.gate.store().reservation(self.id(), id)).await
+    }
+
+    /// Waits until nothing moves the reservation any more, at most for `wait`, and gives it as it stands then; `None`
+    /// if there is none. Cancel safe.
+    pub async fn wait_final(&self, id: ReservationId, wait: Duration) -> Result<Option<Hold>> {
+        /// What is settled by another process is not told here, so ask from time to time.
+        const ASK_MAX: Duration = Duration::from_millis(500);
+        let until = Instant::now() + wait;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let moved = self.shared.moved.notified();
+            let hold = self.reservation(id).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || hold.as_ref().is_none_or(|hold| hold.state.is_final()) {
+                return Ok(hold);
+            }
+            tokio::select! {
+                () = moved => {}
+                () = sleep(pause.min(left)) => pause = (pause * 2).min(ASK_MAX),
+            }
+        }
+    }
+
+    /// Adds units, numbered on from the last: 1 to 10,000,000.
+    pub async fn add_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
+        self.change_stock(sku, StockChange::Add(units)).await
+    }
+
+    /// Withdraws free units for good, all or nothing: 1 to 10,000,000.
+    pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
+        self.change_stock(sku, StockChange::Withdraw(units)).await
+    }
+
+    async fn change_stock(&self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
+        let op = self.gate.op();
+        let changed = self.gate.ask(|| self.gate.store().stock(op, self.id(), sku, change)).await;
+        self.nudge();
+        changed
+    }
+
+    /// Ends up to `n` holds (1 to 1,000) whose deadline has passed, and says how many. A [`Sweeper`] does it in time.
+    pub async fn expire(&self, n: u32) -> Result<u32> {
+        let ended = self.gate.ask(|| self.gate.store().expire(self.id(), n)).await;
+        if matches!(ended, Ok(1..)) {
+            self.nudge();
+        }
+        ended
+    }
+
+    /// Events with a number greater than `after`, in order, at most `limit` (1 to 10,000).
+    pub async fn events(&self, after: u64, limit: u32) -> Result<Vec<Event>> {
+        self.gate.ask(|| self.gate.store().events(self.id(), after, limit)).await
+    }
+
+    /// Everything that the store knows of the sale, in one snapshot.
+    pub async fn books(&self) -> Result<Books> {
+        self.gate.ask(|| self.gate.store().books(self.id())).await
+    }
+
+    /// Adds up the sale again from what store, event log and ledger wrote down, and says whether every promise was
+    /// kept. A sale that has a ledger fails the audit without one.
+    pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
+        let ledger = match ledger {
+            Some(ledger) => Some(ledger.books(self.id()).await?),
+            None => None,
+        };
+        // The store is read last: the ledger may lag behind it, never lead.
+        Ok(rushgate_core::audit(&self.books().await?, ledger.as_ref()))
+    }
+
+    /// What the gate of this process has done so far.
+    pub fn gate_stats(&self) -> GateStats {
+        self.shared.gate.get().map(Gate::stats).unwrap_or_default()
+    }
+
+    fn client(&self) -> &Rushgate {
+        &self.gate
+    }
+
+    /// Something moved here: who waits for a reservation looks again, and the next buyer asks the store.
+    fn nudge(&self) {
+        self.shared.moved.notify_waiters();
+        if let Some(gate) = self.shared.gate.get() {
+            gate.nudge();
+        }
+    }
+}
+
+impl fmt::Debug for Sale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sale").field("id", self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,314 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rushgate_core::{Error, OrderTask, ReservationId, Result, SaleId, Settled, SkuSpec, Verdict};
+use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::Sale;
+use crate::patience::{Pauses, worth_asking_again};
+use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
+
+/// A refusal that may pass, such as a stock that is on its way, is delivered again after so long.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
+/// the store what was committed.
+///
+/// Each of the three steps (write, settle, complete) changes nothing when it is repeated, so a crash between any two
+/// is harmless: the tasks come again. While the ledger or the store cannot be reached the batch waits; no attempt is
+/// used up and nothing is lost. A task that the ledger cannot take ends as a dead letter, alone.
+#[must_use = "an order worker does nothing until it runs"]
+pub struct OrderWorker {
+    sale: Sale,
+    ledger: Arc<dyn Ledger>,
+    batch: u32,
+    writers: u32,
+    lease: Duration,
+    grace: Duration,
+}
+
+/// What an order worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderReport {
+    /// How the tasks ended.
+    pub tasks: WorkerReport,
+    /// Batches that the ledger committed.
+    pub batches: u64,
+    /// Entries that the ledger committed, repetitions included.
+    pub written: u64,
+    /// Reservations that the store moved to confirmed, cancelled or expired on the ledger's word.
+    pub settled: u64,
+    /// Entries refused for good: their reservations were rejected.
+    pub rejected: u64,
+    /// Answers that show that the store lost writes which it had acknowledged.
+    pub lost_writes: u64,
+    /// Attempts that failed because the ledger or the store could not be reached, and were repeated.
+    pub outages: u64,
+}
+
+impl fmt::Debug for OrderWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrderWorker").field("sale", self.sale.id()).finish_non_exhaustive()
+    }
+}
+
+impl OrderWorker {
+    /// A worker for the orders' queue of that sale, which other sales may share: one writer, batches of up to 500.
+    pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
+        let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
+        Self { sale, ledger, batch: 500, writers: 1, lease, grace }
+    }
+
+    /// How many orders one transaction of the ledger takes at most: 1 to 1,000.
+    pub fn batch(mut self, batch: u32) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// How many batches are under way at a time. One is best for SQLite.
+    pub fn writers(mut self, writers: u32) -> Self {
+        self.writers = writers;
+        self
+    }
+
+    /// For how long the tasks of a batch are held unless extended: 10 ms to 24 h.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long the batch at hand may go on after the shutdown.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See [`Worker::run`].
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue, and
+    /// [`is_not_found`](Error::is_not_found) if there is no such sale; otherwise lasting errors only.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
+        let state = self.sale.state().await?;
+        let Some(queue) = state.spec.orders else {
+            return Err(Error::invalid("the sale", "has no orders' queue, so there is nothing to carry")
+                .hint("name one with SaleBuilder::orders when the sale is made"));
+        };
+        let gate = self.sale.client().clone();
+        let clerk =
+            Arc::new(Clerk { gate: gate.clone(), ledger: self.ledger, counters: Counters::default() });
+        let worker = Worker::new(gate.queue_of::<OrderTask>(queue)?)
+            .concurrency(self.writers)
+            .lease(self.lease)
+            .grace(self.grace);
+        let at_work = Arc::clone(&clerk);
+        let handler = move |jobs| {
+            let clerk = Arc::clone(&at_work);
+            async move { clerk.carry(jobs).await }
+        };
+        let tasks = worker.run_batches(self.batch, handler, shutdown).await?;
+        Ok(clerk.counters.report(tasks))
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    batches: AtomicU64,
+    written: AtomicU64,
+    settled: AtomicU64,
+    rejected: AtomicU64,
+    lost_writes: AtomicU64,
+    outages: AtomicU64,
+}
+
+impl Counters {
+    fn report(&self, tasks: WorkerReport) -> OrderReport {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        OrderReport {
+            tasks,
+            batches: read(&self.batches),
+            written: read(&self.written),
+            settled: read(&self.settled),
+            rejected: read(&self.rejected),
+            lost_writes: read(&self.lost_writes),
+            outages: read(&self.outages),
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Ordering::Relaxed);
+}
+
+/// Who does the work.
+struct Clerk {
+    gate: Rushgate,
+    ledger: Arc<dyn Ledger>,
+    counters: Counters,
+}
+
+/// What is to be told to the store, by sale.
+type Verdicts = BTreeMap<SaleId, Vec<(ReservationId, Verdict)>>;
+
+impl Clerk {
+    async fn carry(&self, jobs: Vec<Job<OrderTask>>) -> Vec<Outcome> {
+        let entries: Vec<_> = jobs.into_iter().map(|job| job.payload).collect();
+        let mut written = self.write(&entries).await;
+        self.introduce_sales(&entries, &mut written).await;
+        let (outcomes, verdicts) = self.judge(&entries, written);
+        match self.settle(verdicts).await {
+            Ok(()) => outcomes,
+            Err(error) => outcomes.into_iter().map(|_| Outcome::retry(&error)).collect(),
+        }
+    }
+
+    /// Has the ledger commit the entries. A batch that it cannot take as a whole is taken one by one, so that a bad
+    /// entry harms itself only.
+    async fn write(&self, entries: &[OrderTask]) -> Vec<Result<Written>> {
+        match self.write_batch(entries).await {
+            Ok(written) => written.into_iter().map(Ok).collect(),
+            Err(error) if entries.len() == 1 => vec![Err(error)],
+            Err(error) => {
+                tracing::warn!(%error, n = entries.len(), "the ledger refuses a batch; writing one by one");
+                let mut written = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    let one = self.write_batch(std::slice::from_ref(entry)).await;
+                    written.push(one.and_then(first));
+                }
+                written
+            }
+        }
+    }
+
+    /// One transaction. Waits for the end of an outage: the tasks stay leased meanwhile, and no attempt is used up.
+    async fn write_batch(&self, entries: &[OrderTask]) -> Result<Vec<Written>> {
+        let written = self.through_outages("ledger", || self.ledger.write(entries.to_vec())).await?;
+        if written.len() != entries.len() {
+            return Err(Error::bug("the ledger answered another number of entries than it was given"));
+        }
+        add(&self.counters.batches, 1);
+        add(&self.counters.written, entries.len());
+        Ok(written)
+    }
+
+    async fn through_outages<'a, T>(
+        &self,
+        whose: &str,
+        call: impl Fn() -> rushgate_core::Answer<'a, T>,
+    ) -> Result<T> {
+        let mut pauses = Pauses::new();
+        loop {
+            let answer = call().await;
+            let error = match answer {
+                Err(error) if passes(&error) && !self.gate.closing().is_cancelled() => error,
+                answer => return answer,
+            };
+            add(&self.counters.outages, 1);
+            tracing::warn!(%error, "orders wait for the {whose}");
+            sleep(pauses.draw()).await;
+        }
+    }
+
+    /// A ledger that does not know a sale is told of it, and the entries are written again.
+    async fn introduce_sales(&self, entries: &[OrderTask], written: &mut [Result<Written>]) {
+        let mut strangers: BTreeMap<&SaleId, Vec<usize>> = BTreeMap::new();
+        for (at, (entry, written)) in entries.iter().zip(&*written).enumerate() {
+            if matches!(written, Ok(Written::Refused(Refusal::UnknownSale))) {
+                strangers.entry(sale_of(entry)).or_default().push(at);
+            }
+        }
+        for (sale, places) in strangers {
+            if let Err(error) = self.introduce(sale).await {
+                tracing::warn!(%sale, %error, "the ledger could not be told of the sale");
+                continue;
+            }
+            let again: Vec<_> = places.iter().map(|at| entries[*at].clone()).collect();
+            for (at, answer) in places.into_iter().zip(self.write(&again).await) {
+                written[at] = answer;
+            }
+        }
+    }
+
+    async fn introduce(&self, sale: &SaleId) -> Result<()> {
+        let state = self.through_outages("store", || self.gate.store().sale(sale)).await?;
+        let sku = |sku: rushgate_core::SkuState| SkuSpec {
+            sku: sku.sku,
+            units: sku.total,
+            per_buyer: sku.per_buyer,
+        };
+        let known = LedgerSale {
+            sale: sale.clone(),
+            generation: state.generation,
+            skus: state.skus.into_iter().map(sku).collect(),
+        };
+        self.through_outages("ledger", || self.ledger.open_sale(known.clone())).await
+    }
+
+    /// What becomes of each task, and what is to be told to the store before.
+    fn judge(&self, entries: &[OrderTask], written: Vec<Result<Written>>) -> (Vec<Outcome>, Verdicts) {
+        let mut verdicts = Verdicts::new();
+        let outcome = |(entry, written): (&OrderTask, Result<Written>)| {
+            let written = match written {
+                Ok(written) => written,
+                Err(error) if error.is_invalid() => return Outcome::give_up(error),
+                Err(error) => return Outcome::retry(error),
+            };
+            if written.shows_lost_writes() {
+                add(&self.counters.lost_writes, 1);
+                tracing::error!(?entry, ?written, "store and ledger have parted: rebuild the sale");
+            }
+            if let OrderTask::Reservation { sale, id, intent, .. } = entry
+                && let Some(verdict) = written.verdict(*intent)
+            {
+                verdicts.entry(sale.clone()).or_default().push((*id, verdict));
+            }
+            match written {
+                Written::Refused(refusal) if !refusal.is_final() => {
+                    Outcome::retry_after(AGAIN_AFTER, format_args!("the ledger refuses: {refusal:?}"))
+                }
+                _ => Outcome::Done,
+            }
+        };
+        let outcomes = entries.iter().zip(written).map(outcome).collect();
+        (outcomes, verdicts)
+    }
+
+    async fn settle(&self, verdicts: Verdicts) -> Result<()> {
+        for (sale, verdicts) in verdicts {
+            let tell = || self.gate.store().settle(&sale, verdicts.clone());
+            let settled = self.through_outages("store", tell).await?;
+            for ((id, verdict), settled) in verdicts.iter().zip(settled) {
+                match (settled, verdict) {
+                    (Settled::Settled, Verdict::Rejected { .. }) => add(&self.counters.rejected, 1),
+                    (Settled::Settled, _) => add(&self.counters.settled, 1),
+                    (Settled::Unchanged(_), _) => {}
+                    (Settled::Unknown, _) => {
+                        tracing::error!(%sale, %id, "the ledger has an order that the store does not know");
+                    }
+                }
+            }
+            self.gate.sale_by_id(&sale).nudge();
+        }
+        Ok(())
+    }
+}
+
+fn first(written: Vec<Written>) -> Result<Written> {
+    written.into_iter().next().ok_or_else(|| Error::bug("the ledger answered one entry with none"))
+}
+
+fn sale_of(entry: &OrderTask) -> &SaleId {
+    match entry {
+        OrderTask::Reservation { sale, .. } | OrderTask::Stock { sale, .. } => sale,
+    }
+}
+
+/// True for what an operator or time will mend; the entries are not to blame.
+fn passes(error: &Error) -> bool {
+    worth_asking_again(error) || error.is_full() || error.is_misconfigured() || error.is_corrupt()
+}

@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use rushgate_core::Result;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::Sale;
+use crate::patience::{Pauses, worth_asking_again};
+
+/// Holds ended per call.
+const BATCH: u32 = 500;
+/// Clocks tick differently, and machines sleep: look at least so often.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+const SLEEP_MIN: Duration = Duration::from_millis(2);
+
+/// Ends the holds of one sale when their time is over, and so gives their units back.
+///
+/// It sleeps until the next deadline: nothing can run out before that, nor, while nothing is held, within one hold
+/// time. Any number of processes may sweep the same sale. Without a sweeper, requests for sold-out SKUs do the same
+/// work on their way, a little later.
+#[derive(Debug)]
+#[must_use = "a sweeper does nothing until it runs"]
+pub struct Sweeper {
+    sale: Sale,
+}
+
+/// What a sweeper did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Holds ended.
+    pub expired: u64,
+    /// How often it woke up to look.
+    pub rounds: u64,
+    /// Calls that failed because the store could not be reached, and were repeated.
+    pub outages: u64,
+}
+
+impl Sweeper {
+    /// A sweeper of that sale.
+    pub fn new(sale: Sale) -> Self {
+        Self { sale }
+    }
+
+    /// Sweeps until `shutdown` is cancelled. Cancel safe.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale, and other lasting errors. An outage is
+    /// no error: the sweeper waits for its end.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<SweepReport> {
+        let mut report = SweepReport::default();
+        let mut pauses = Pauses::new();
+        loop {
+            let pause = match self.round(&mut report).await {
+                Ok(pause) => {
+                    pauses = Pauses::new();
+                    pause
+                }
+                Err(error) if worth_asking_again(&error) && !self.is_closed() => {
+                    report.outages += 1;
+                    tracing::warn!(sale = %self.sale.id(), %error, "the sweeper waits for the store");
+                    pauses.draw()
+                }
+                Err(error) => return Err(error),
+            };
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(report),
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sale.client().closing().is_cancelled()
+    }
+
+    /// Ends what is over, and says when to look again.
+    async fn round(&self, report: &mut SweepReport) -> Result<Duration> {
+        report.rounds += 1;
+        loop {
+            let ended = self.sale.expire(BATCH).await?;
+            report.expired += u64::from(ended);
+            if ended < BATCH {
+                break;
+            }
+        }
+        let state = self.sale.state().await?;
+        let hold = state.spec.hold.get();
+        let next = state.next_give_back.map_or(hold, |at| at.since(state.now));
+        Ok(next.clamp(SLEEP_MIN, SLEEP_MAX))
+    }
+}

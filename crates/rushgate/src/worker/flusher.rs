@@ -1,0 +1,133 @@
+//! The flusher of a crew: one task, which takes whatever answers wait and sends them together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate_core::{Completed, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::heartbeat::Leases;
+use super::report::{Counters, count};
+use crate::Rushgate;
+use crate::patience::{Pauses, worth_asking_again};
+
+/// Answers per call at most: what keeps one call short enough to let others in between.
+const BATCH_MAX: usize = 256;
+
+/// The end of a claim.
+pub(super) enum Answer {
+    Complete(Ticket),
+    Retry(Retry),
+    GiveBack(Ticket),
+}
+
+pub(super) struct Flusher {
+    pub gate: Rushgate,
+    pub queue: QueueName,
+    pub answers: UnboundedReceiver<Answer>,
+    pub leases: Arc<Leases>,
+    pub counters: Arc<Counters>,
+    /// Cancelled when the crew has no time left.
+    pub hurry: CancellationToken,
+}
+
+impl Flusher {
+    /// Runs until every sender is gone and every answer is sent.
+    pub async fn flush(mut self) {
+        let mut waiting = Vec::with_capacity(BATCH_MAX);
+        while self.answers.recv_many(&mut waiting, BATCH_MAX).await > 0 {
+            let (mut done, mut failed, mut back) = (Vec::new(), Vec::new(), Vec::new());
+            for answer in waiting.drain(..) {
+                match answer {
+                    Answer::Complete(ticket) => done.push(ticket),
+                    Answer::Retry(retry) => failed.push(retry),
+                    Answer::GiveBack(ticket) => back.push(ticket),
+                }
+            }
+            tokio::join!(self.complete(done), self.retry(failed), self.give_back(back));
+        }
+    }
+
+    async fn complete(&self, tickets: Vec<Ticket>) {
+        let (gate, queue) = (&self.gate, &self.queue);
+        let answers = self.send(tickets.len(), |op| gate.store().complete(op, queue, tickets.clone())).await;
+        for (ticket, answer) in tickets.iter().zip(answers) {
+            self.leases.remove(ticket);
+            count(
+                match answer {
+                    Completed::Done | Completed::Requeued => &self.counters.done,
+                    Completed::Stale => &self.counters.lost,
+                },
+                1,
+            );
+        }
+    }
+
+    async fn retry(&self, failed: Vec<Retry>) {
+        let (gate, queue) = (&self.gate, &self.queue);
+        let answers = self.send(failed.len(), |op| gate.store().retry(op, queue, failed.clone())).await;
+        for (retry, answer) in failed.iter().zip(answers) {
+            self.leases.remove(&retry.ticket);
+            count(
+                match answer {
+                    Retried::Scheduled { .. } | Retried::Requeued => &self.counters.retried,
+                    Retried::Dead => &self.counters.dead,
+                    Retried::Stale => &self.counters.lost,
+                },
+                1,
+            );
+        }
+    }
+
+    async fn give_back(&self, tickets: Vec<Ticket>) {
+        let (gate, queue) = (&self.gate, &self.queue);
+        let answers = self.send(tickets.len(), |op| gate.store().give_back(op, queue, tickets.clone())).await;
+        for (ticket, answer) in tickets.iter().zip(answers) {
+            self.leases.remove(ticket);
+            count(
+                match answer {
+                    GivenBack::Waiting => &self.counters.given_back,
+                    GivenBack::Stale => &self.counters.lost,
+                },
+                1,
+            );
+        }
+    }
+
+    /// Sends until there is an answer: an outage ends some time, and an answer that comes too late is stale and
+    /// harms nobody.
+    async fn send<'a, A>(&self, n: usize, call: impl Fn(Op) -> rushgate_core::Answer<'a, Vec<A>>) -> Vec<A> {
+        if n == 0 {
+            return Vec::new();
+        }
+        let op = self.gate.op();
+        let mut pauses = Pauses::new();
+        loop {
+            let answer: Result<_> = call(op).await;
+            let error = match answer {
+                Ok(answers) => return answers,
+                Err(error) => error,
+            };
+            if !worth_asking_again(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled()
+            {
+                tracing::error!(queue = %self.queue, n, %error, "answers were not taken; the tasks come again");
+                count(&self.counters.unanswered, n);
+                return Vec::new();
+            }
+            tracing::debug!(queue = %self.queue, %error, "answers wait for the store");
+            count(&self.counters.outages, 1);
+            self.pause(pauses.draw()).await;
+        }
+    }
+
+    async fn pause(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            // One more attempt is always made.
+            () = self.hurry.cancelled() => sleep(Duration::from_millis(1)).await,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The heartbeat of a crew: one task, which extends the leases of whatever the crew holds, and tells those that are
+//! lost or cancelled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rushgate_core::{Claim, Fence, Lease, TaskExtended, TaskId, Ticket};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::report::{Counters, count};
+use crate::Rushgate;
+use crate::clock::{Boot, margin};
+
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// The leases that a crew holds, from claim to acknowledged answer.
+pub(super) struct Leases {
+    lease: Lease,
+    held: Mutex<HashMap<Key, Leased>>,
+    changed: Notify,
+}
+
+type Key = (TaskId, Option<Fence>);
+
+struct Leased {
+    ticket: Ticket,
+    until: Boot,
+    beat_at: Boot,
+    signals: Signals,
+}
+
+/// How a task hears of its lease.
+#[derive(Clone, Debug)]
+pub(super) struct Signals {
+    /// The lease is lost: stop at once.
+    pub lost: CancellationToken,
+    /// Lost, or somebody cancelled the task: what the handler sees.
+    pub cancel: CancellationToken,
+}
+
+fn key(ticket: &Ticket) -> Key {
+    (ticket.id.clone(), ticket.claim)
+}
+
+impl Leases {
+    pub fn new(lease: Lease) -> Self {
+        Self { lease, held: Mutex::default(), changed: Notify::new() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<Key, Leased>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes care of a claim that was sent at `sent`.
+    pub fn add(&self, ticket: &Ticket, sent: Boot) -> Signals {
+        let lost = CancellationToken::new();
+        let signals = Signals { cancel: lost.child_token(), lost };
+        let leased = Leased {
+            ticket: ticket.clone(),
+            until: self.believed(sent),
+            beat_at: self.next_beat(sent),
+            signals: signals.clone(),
+        };
+        let mut held = self.held();
+        let first = held.is_empty();
+        held.insert(key(ticket), leased);
+        if first {
+            self.changed.notify_one();
+        }
+        signals
+    }
+
+    pub fn remove(&self, ticket: &Ticket) {
+        self.held().remove(&key(ticket));
+    }
+
+    fn believed(&self, sent: Boot) -> Boot {
+        (sent + self.lease.get()).minus(margin(self.lease.get()))
+    }
+
+    fn next_beat(&self, sent: Boot) -> Boot {
+        sent + self.lease.get() / 3
+    }
+
+    /// What is lost is told now; what is due is given back to be sent; and when to come again.
+    fn due(&self, now: Boot, counters: &Counters) -> (Vec<Ticket>, Option<Boot>) {
+        let mut held = self.held();
+        let before = held.len();
+        held.retain(|_, leased| {
+            let lives = now < leased.until;
+            if !lives {
+                leased.signals.lost.cancel();
+            }
+            lives
+        });
+        count(&counters.lost, before - held.len());
+        let soon = now + self.lease.get() / 10;
+        let mut batch = Vec::new();
+        for leased in held.values_mut().filter(|leased| leased.beat_at <= soon).take(Claim::BATCH_MAX) {
+            // If no answer comes by then, ask again.
+            leased.beat_at = now + self.lease.get() / 4;
+            batch.push(leased.ticket.clone());
+        }
+        let next = held.values().map(|leased| leased.beat_at.min(leased.until)).min();
+        (batch, next)
+    }
+
+    fn answered(&self, batch: &[Ticket], sent: Boot, answers: &[TaskExtended], counters: &Counters) {
+        let mut held = self.held();
+        for (ticket, answer) in batch.iter().zip(answers) {
+            let key = key(ticket);
+            let Some(leased) = held.get_mut(&key) else { continue };
+            match answer {
+                TaskExtended::Lost => {
+                    leased.signals.lost.cancel();
+                    held.remove(&key);
+                    count(&counters.lost, 1);
+                    continue;
+                }
+                TaskExtended::Cancelled => leased.signals.cancel.cancel(),
+                TaskExtended::Extended => {}
+            }
+            leased.until = leased.until.max(self.believed(sent));
+            leased.beat_at = self.next_beat(sent);
+        }
+    }
+
+    fn failed(&self, batch: &[Ticket]) {
+        let mut held = self.held();
+        let again = Boot::now() + (self.lease.get() / 20).min(Duration::from_secs(1));
+        for ticket in batch {
+            if let Some(leased) = held.get_mut(&key(ticket)) {
+                leased.beat_at = again;
+            }
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// Runs until it is dropped.
+pub(super) async fn beat(
+    gate: Rushgate,
+    queue: rushgate_core::QueueName,
+    leases: Arc<Leases>,
+    counters: Arc<Counters>,
+) {
+    loop {
+        let now = Boot::now();
+        let (batch, next) = leases.due(now, &counters);
+        if !batch.is_empty() {
+            let (gate, queue) = (gate.clone(), queue.clone());
+            let (leases, counters) = (Arc::clone(&leases), Arc::clone(&counters));
+            // On its own, so that a slow answer does not hold up the news of a loss.
+            tokio::spawn(async move {
+                match gate.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
+                    Ok(answers) => leases.answered(&batch, now, &answers, &counters),
+                    Err(error) => {
+                        tracing::debug!(%queue, %error, "a heartbeat failed; trying again");
+                        count(&counters.outages, 1);
+                        leases.failed(&batch);
+                    }
+                }
+            });
+        }
+        let pause = next.map_or(Duration::from_secs(3600), |next| now.until(next).min(SLEEP_MAX));
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = leases.changed.notified() => {}
+        }
+    }
+}
