@@ -47,7 +47,7 @@ impl SqliteLedger {
 
     /// Opens the file at `path` like [`open`](Self::open), and does not let it grow beyond `bytes`, rounded down to
     /// whole pages of 4,096 bytes. A write that needs more fails with [`is_full`](Error::is_full). (The write-ahead
-    /// log beside the file comes on top: about 4 MiB, more while a reader keeps it from being emptied.)
+    /// log beside the file comes on top: about 64 MiB, more while a reader keeps it from being emptied.)
     pub fn open_at_most(path: impl AsRef<Path>, bytes: u64) -> Result<Self> {
         Self::open_file(path.as_ref(), Some(bytes))
     }

@@ -376,14 +376,21 @@ impl Slots {
 
 /// The answer for a live order: whether its units are those that were asked for.
 fn recorded(order: &Order<'_>, state: OrderIntent, mut units: Vec<(Sku, UnitNumber)>) -> Written {
-    let same = units == order.units
-        || (units.len() == order.units.len() && order.units.iter().all(|unit| units.contains(unit)));
-    if same {
+    if units == order.units || sorted(&units) == sorted(order.units) {
         return Written::Recorded(state);
     }
-    let line = |sku: &Sku| order.units.iter().position(|(asked, _)| asked == sku);
-    units.sort_by_cached_key(|(sku, unit)| (line(sku), *unit));
+    let mut line = HashMap::new();
+    for (at, (sku, _)) in order.units.iter().enumerate() {
+        line.entry(sku).or_insert(at);
+    }
+    units.sort_by_key(|(sku, unit)| (line.get(sku), *unit));
     Written::Reassigned { state, units }
+}
+
+fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
+    let mut units: Vec<_> = units.iter().collect();
+    units.sort_unstable();
+    units
 }
 
 fn is_live(state: OrderIntent) -> bool {
