@@ -1,6 +1,8 @@
 //! The model, the contract suite and the faults with which Rushgate's backends are proved.
 
 pub mod contract;
+pub mod controls;
+pub mod faults;
 pub mod history;
 pub mod model;
 pub mod planted;

@@ -1,0 +1,226 @@
+//! Negative controls: designs of a sale that are known to be wrong. The audit must fail them, or it proves nothing.
+//!
+//! Both run on a schedule: buyers are lists of steps, and the schedule says whose step comes next. So the bad
+//! interleaving is the same in every run.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rushgate_core::{
+    Books, BuyerId, Event, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, OrderIntent,
+    ReservationId, ReservationRow, SaleId, Sku, SkuCounters, Timestamp, UnitNumber, UnitRow,
+};
+
+/// What a run of a wrong design leaves behind.
+pub struct Wreck {
+    /// What its store says.
+    pub books: Books,
+    /// What its orders' database says.
+    pub ledger: LedgerBooks,
+}
+
+/// Runs buyers of two steps each, the second delayed behind other buyers' first ones by `overlap` places.
+fn interleave(buyers: u32, overlap: usize, mut first: impl FnMut(u32), mut second: impl FnMut(u32)) {
+    let mut between = VecDeque::new();
+    for buyer in 0..buyers {
+        first(buyer);
+        between.push_back(buyer);
+        if between.len() > overlap {
+            between.pop_front().into_iter().for_each(&mut second);
+        }
+    }
+    between.into_iter().for_each(second);
+}
+
+/// Reads the stock, compares it, and writes it back, in three steps: whoever reads between sells the same unit.
+pub struct ReadCompareWrite {
+    units: u32,
+    sold: u32,
+    read: BTreeMap<u32, u32>,
+    sales: Vec<(u32, UnitNumber)>,
+}
+
+impl ReadCompareWrite {
+    /// Lets a crowd buy, each reading the stock while `overlap` others stand between reading and writing.
+    pub fn run(units: u32, buyers: u32, overlap: usize) -> Wreck {
+        let shop = std::cell::RefCell::new(Self { units, sold: 0, read: BTreeMap::new(), sales: Vec::new() });
+        interleave(
+            buyers,
+            overlap,
+            |buyer| shop.borrow_mut().read(buyer),
+            |buyer| {
+                shop.borrow_mut().compare_and_write(buyer);
+            },
+        );
+        shop.into_inner().wreck()
+    }
+
+    fn read(&mut self, buyer: u32) {
+        self.read.insert(buyer, self.sold);
+    }
+
+    fn compare_and_write(&mut self, buyer: u32) {
+        let sold = self.read[&buyer];
+        if sold < self.units {
+            self.sold = sold + 1;
+            self.sales.push((buyer, self.sold));
+        }
+    }
+
+    fn wreck(self) -> Wreck {
+        let sales = &self.sales;
+        let free = (self.sold + 1..=self.units).collect();
+        Wreck { books: books(self.units, free, self.sold, sales), ledger: ledger(self.units, sales) }
+    }
+}
+
+/// Decrements a counter atomically and publishes the order in a second step: whoever dies between has taken a unit
+/// that no order will ever name.
+pub struct DecrementThenPublish {
+    units: u32,
+    left: u32,
+    taken: BTreeMap<u32, UnitNumber>,
+    published: Vec<(u32, UnitNumber)>,
+}
+
+impl DecrementThenPublish {
+    /// Lets a crowd buy, of whom every `dies`th dies between the two steps.
+    pub fn run(units: u32, buyers: u32, dies: u32) -> Wreck {
+        let shop = Self { units, left: units, taken: BTreeMap::new(), published: Vec::new() };
+        let shop = std::cell::RefCell::new(shop);
+        interleave(
+            buyers,
+            3,
+            |buyer| shop.borrow_mut().decrement(buyer),
+            |buyer| {
+                if (buyer + 1) % dies != 0 {
+                    shop.borrow_mut().publish(buyer);
+                }
+            },
+        );
+        shop.into_inner().wreck()
+    }
+
+    fn decrement(&mut self, buyer: u32) {
+        if self.left > 0 {
+            self.taken.insert(buyer, self.units - self.left + 1);
+            self.left -= 1;
+        }
+    }
+
+    fn publish(&mut self, buyer: u32) {
+        if let Some(unit) = self.taken.get(&buyer) {
+            self.published.push((buyer, *unit));
+        }
+    }
+
+    fn wreck(self) -> Wreck {
+        let free = (self.units - self.left + 1..=self.units).collect();
+        let orders = &self.published;
+        let sold = self.units - self.left;
+        Wreck { books: books(self.units, free, sold, orders), ledger: ledger(self.units, orders) }
+    }
+}
+
+fn sku() -> Sku {
+    Sku::new("phone").expect("the name is valid")
+}
+
+fn buyer(number: u32) -> BuyerId {
+    BuyerId::new(format!("buyer-{number}")).expect("the name is valid")
+}
+
+fn reservation(buyer: u32) -> ReservationId {
+    ReservationId::from_bytes(u128::from(buyer).to_be_bytes())
+}
+
+/// The books that such a shop would keep: each sale reserved and confirmed, and its own counter of what is sold.
+fn books(total: u32, free: Vec<UnitNumber>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Books {
+    let event = |seq, kind, (buyer, unit): (u32, UnitNumber)| Event {
+        seq,
+        at: Timestamp::from_micros(seq),
+        kind,
+        reservation: Some(reservation(buyer)),
+        units: vec![(sku(), unit)],
+    };
+    let kinds = [EventKind::Reserved, EventKind::Confirmed];
+    let steps = sales.iter().flat_map(|sale| kinds.map(|kind| (kind, *sale)));
+    let events: Vec<Event> = steps.zip(1..).map(|((kind, sale), seq)| event(seq, kind, sale)).collect();
+    let row = |(n, (by, unit)): (usize, &(u32, UnitNumber))| ReservationRow {
+        id: reservation(*by),
+        buyer: buyer(*by),
+        state: HoldState::Confirmed,
+        seq: 2 * n as u64 + 1,
+        units: vec![(sku(), *unit)],
+    };
+    let owners: BTreeMap<UnitNumber, u32> = sales.iter().map(|(by, unit)| (*unit, *by)).collect();
+    let unit = |(unit, by): (UnitNumber, u32)| UnitRow { sku: sku(), unit, reservation: reservation(by) };
+    let counters = SkuCounters {
+        sku: sku(),
+        initial: total,
+        total,
+        free,
+        withdrawn: Vec::new(),
+        held: 0,
+        confirmed,
+        per_buyer: 1,
+    };
+    Books {
+        sale: SaleId::new("rush").expect("the name is valid"),
+        generation: 1,
+        seq: events.len() as u64,
+        has_ledger: true,
+        skus: vec![counters],
+        reservations: sales.iter().enumerate().map(row).collect(),
+        units: owners.into_iter().map(unit).collect(),
+        events,
+    }
+}
+
+fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerBooks {
+    let order = |(n, (by, unit)): (usize, &(u32, UnitNumber))| LedgerOrder {
+        id: reservation(*by),
+        buyer: buyer(*by),
+        state: OrderIntent::Confirm,
+        generation: 1,
+        seq: 2 * n as u64 + 1,
+        units: vec![(sku(), *unit)],
+    };
+    LedgerBooks {
+        skus: vec![LedgerSku { sku: sku(), total, withdrawn: Vec::new(), per_buyer: 1 }],
+        orders: sales.iter().enumerate().map(order).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rushgate_core::audit;
+
+    use super::*;
+
+    fn failed(wreck: &Wreck) -> Vec<String> {
+        let checks = audit(&wreck.books, Some(&wreck.ledger)).checks;
+        checks.into_iter().filter(|check| !check.ok).map(|check| check.name).collect()
+    }
+
+    #[test]
+    fn read_compare_write_sells_a_unit_twice_and_the_audit_says_so() {
+        let failed = failed(&ReadCompareWrite::run(10, 200, 3));
+        for check in ["conservation", "no_unit_twice", "log_replays", "ledger_no_unit_twice"] {
+            assert!(failed.iter().any(|name| name == check), "{check} holds; failed: {failed:?}");
+        }
+    }
+
+    #[test]
+    fn decrement_then_publish_loses_units_and_the_audit_says_so() {
+        let failed = failed(&DecrementThenPublish::run(10, 200, 4));
+        for check in ["conservation", "log_replays"] {
+            assert!(failed.iter().any(|name| name == check), "{check} holds; failed: {failed:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_crowd_the_wrong_designs_pass_so_the_audit_fails_them_for_what_is_wrong() {
+        assert_eq!(failed(&ReadCompareWrite::run(10, 8, 0)), [""; 0]);
+        assert_eq!(failed(&DecrementThenPublish::run(10, 8, 9)), [""; 0]);
+    }
+}

@@ -1,0 +1,422 @@
+//! A store behind a bad network, by a seeded plan: for tests of whatever stands on a store.
+
+use std::future::{pending, ready};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rushgate_core::{
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
+    Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
+    Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
+    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Retried, Retry, Revived, SaleId,
+    SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Token, Verdict,
+};
+
+/// How often the network fails, per thousand calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// The call never arrives.
+    pub before: u32,
+    /// The call is carried out and its reply is lost. News that is waited for is lost with it.
+    pub reply: u32,
+    /// The reply to the first of two equal calls is lost on the way, so the client asks again. (Only calls that
+    /// are answered the same way twice.)
+    pub twice: u32,
+}
+
+/// A store whose calls fail by a plan. The errors are those of a backend: unavailable, and honest about what may
+/// have happened.
+pub struct Faulty<S> {
+    store: S,
+    plan: FaultPlan,
+    rng: Mutex<StdRng>,
+    faults: AtomicU64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Yes,
+    No,
+}
+
+enum Fault {
+    None,
+    Before,
+    Reply,
+    Twice,
+}
+
+impl<S: Store> Faulty<S> {
+    /// Puts a bad network before a store. The same seed fails the same calls, if they come in the same order.
+    pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
+        let rng = Mutex::new(StdRng::seed_from_u64(seed));
+        Self { store, plan, rng, faults: AtomicU64::new(0) }
+    }
+
+    /// The store behind the network.
+    pub fn behind(&self) -> &S {
+        &self.store
+    }
+
+    /// How many calls failed so far.
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Ordering::SeqCst)
+    }
+
+    fn fault(&self, repeat: Repeat) -> Fault {
+        let FaultPlan { before, reply, twice } = self.plan;
+        let drawn = self.rng.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..1_000);
+        let fault = match drawn {
+            n if n < before => Fault::Before,
+            n if n < before + reply => Fault::Reply,
+            n if n < before + reply + twice && repeat == Repeat::Yes => Fault::Twice,
+            _ => return Fault::None,
+        };
+        self.faults.fetch_add(1, Ordering::SeqCst);
+        fault
+    }
+
+    fn send<'a, T: Send + 'a>(
+        &'a self,
+        repeat: Repeat,
+        step: impl Fn(&'a S) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        match self.fault(repeat) {
+            Fault::None => step(&self.store),
+            Fault::Before => Box::pin(ready(Err(Error::unavailable("the call was lost on the way")))),
+            Fault::Reply => {
+                let sent = step(&self.store);
+                Box::pin(async move {
+                    sent.await?;
+                    Err(Error::unavailable("the reply was lost on the way").maybe_happened())
+                })
+            }
+            Fault::Twice => {
+                let first = step(&self.store);
+                Box::pin(async move {
+                    first.await?;
+                    step(&self.store).await
+                })
+            }
+        }
+    }
+
+    /// News is a hint: all that a bad network can do is to lose it.
+    fn listen<'a, T: Send + 'a>(&self, news: Answer<'a, T>) -> Answer<'a, T> {
+        match self.fault(Repeat::No) {
+            Fault::None => news,
+            _ => Box::pin(pending()),
+        }
+    }
+}
+
+impl<S: Store> LockStore for Faulty<S> {
+    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
+        self.send(Repeat::Yes, move |store| store.acquire(request.clone()))
+    }
+
+    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
+        let name = name.clone();
+        self.send(Repeat::Yes, move |store| store.release(&name, token))
+    }
+
+    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {
+        self.send(Repeat::No, move |store| store.extend(leases.clone()))
+    }
+
+    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
+        let name = name.clone();
+        self.send(Repeat::Yes, move |store| store.held(&name, token))
+    }
+
+    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
+        let name = name.clone();
+        self.send(Repeat::No, move |store| store.leave(&name, token))
+    }
+
+    fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
+        self.send(Repeat::No, move |store| store.release_all(client))
+    }
+
+    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
+        let name = name.clone();
+        self.send(Repeat::No, move |store| store.force_release(&name))
+    }
+
+    fn show(&self, name: &LockName) -> Answer<'_, LockState> {
+        let name = name.clone();
+        self.send(Repeat::Yes, move |store| store.show(&name))
+    }
+
+    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>> {
+        self.send(Repeat::Yes, move |store| store.list(page.clone()))
+    }
+
+    fn notice(&self, token: Token) -> Answer<'_, Notice> {
+        self.listen(self.store.notice(token))
+    }
+}
+
+impl<S: Store> QueueStore for Faulty<S> {
+    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.enqueue(op, &queue, tasks.clone()))
+    }
+
+    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.top(&queue, n))
+    }
+
+    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.pop(op, &queue, n))
+    }
+
+    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.claim(op, &queue, claim.clone()))
+    }
+
+    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.complete(op, &queue, tickets.clone()))
+    }
+
+    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.retry(op, &queue, failed.clone()))
+    }
+
+    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.give_back(op, &queue, tickets.clone()))
+    }
+
+    fn extend_tasks(
+        &self,
+        queue: &QueueName,
+        tickets: Vec<Ticket>,
+        lease: Lease,
+    ) -> Answer<'_, Vec<TaskExtended>> {
+        let queue = queue.clone();
+        self.send(Repeat::No, move |store| store.extend_tasks(&queue, tickets.clone(), lease))
+    }
+
+    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.dequeue(op, &queue, ticket.clone()))
+    }
+
+    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.cancel(op, &queue, &id))
+    }
+
+    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.task(&queue, &id))
+    }
+
+    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.tasks(&queue, listing.clone()))
+    }
+
+    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.stats(&queue))
+    }
+
+    fn queues(&self) -> Answer<'_, Vec<QueueName>> {
+        self.send(Repeat::Yes, move |store| store.queues())
+    }
+
+    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.pause(&queue, paused))
+    }
+
+    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.limit(&queue, limits))
+    }
+
+    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
+        let queue = queue.clone();
+        let after = after.to_owned();
+        self.send(Repeat::Yes, move |store| store.dead(&queue, &after, limit))
+    }
+
+    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.revive(op, &queue, which.clone()))
+    }
+
+    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.bury(op, &queue, which.clone()))
+    }
+
+    fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
+        self.listen(self.store.ready(queue))
+    }
+}
+
+impl<S: Store> SaleStore for Faulty<S> {
+    fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
+        self.send(Repeat::Yes, move |store| store.create(sale.clone()))
+    }
+
+    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.open(&sale))
+    }
+
+    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.end(&sale))
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved> {
+        self.send(Repeat::Yes, move |store| store.reserve(request.clone()))
+    }
+
+    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.confirm(&sale, id))
+    }
+
+    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.cancel_hold(&sale, id))
+    }
+
+    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32> {
+        let sale = sale.clone();
+        self.send(Repeat::No, move |store| store.expire(&sale, n))
+    }
+
+    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+        let sale = sale.clone();
+        self.send(Repeat::No, move |store| store.settle(&sale, verdicts.clone()))
+    }
+
+    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
+        let sale = sale.clone();
+        let sku = sku.clone();
+        self.send(Repeat::Yes, move |store| store.stock(op, &sale, &sku, change))
+    }
+
+    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.sale(&sale))
+    }
+
+    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
+        self.send(Repeat::Yes, move |store| store.sales(page.clone()))
+    }
+
+    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.reservation(&sale, id))
+    }
+
+    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.events(&sale, after, limit))
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.books(&sale))
+    }
+}
+
+impl<S: Store> Store for Faulty<S> {
+    fn info(&self) -> StoreInfo {
+        self.store.info()
+    }
+
+    fn calls(&self) -> StoreCalls {
+        self.store.calls()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.store.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rushgate_core::{BuyerId, ClientId, ContentType, HoldTime, SkuSpec};
+
+    use super::*;
+    use crate::ModelStore;
+
+    async fn until_answered<T>(mut call: impl AsyncFnMut() -> Result<T, Error>) -> T {
+        loop {
+            match call().await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+            }
+        }
+    }
+
+    fn sale() -> SaleSpec {
+        SaleSpec {
+            id: SaleId::new("s").unwrap(),
+            skus: vec![SkuSpec { sku: Sku::new("a").unwrap(), units: 50, per_buyer: 1 }],
+            hold: HoldTime::new(std::time::Duration::from_secs(60)).unwrap(),
+            opens_at: None,
+            closes_at: None,
+            orders: None,
+            secret: rushgate_core::SaleSecret::from_bytes([1; 16]),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_asks_again_by_token_sells_each_unit_once() {
+        let plan = FaultPlan { before: 200, reply: 300, twice: 200 };
+        let store = Faulty::new(ModelStore::new(), plan, 7);
+        let spec = sale();
+        until_answered(async || store.create(spec.clone()).await).await;
+        until_answered(async || store.open(&spec.id).await).await;
+        for n in 0..50_u8 {
+            let wish = Reserve {
+                sale: spec.id.clone(),
+                id: ReservationId::from_bytes([n; 16]),
+                buyer: BuyerId::new(format!("b{n}")).unwrap(),
+                lines: vec![rushgate_core::Line { sku: spec.skus[0].sku.clone(), quantity: 1 }],
+                choice: Default::default(),
+            };
+            let answer = until_answered(async || store.reserve(wish.clone()).await).await;
+            assert!(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_)), "{answer:?}");
+        }
+        let books = store.behind().books(&spec.id).await.unwrap();
+        assert!(rushgate_core::audit(&books, None).ok);
+        assert_eq!((books.reservations.len(), books.skus[0].free.len()), (50, 0));
+        assert!(store.faults() > 20);
+    }
+
+    #[tokio::test]
+    async fn an_error_says_whether_the_step_may_have_happened() {
+        let (name, op) = (QueueName::new("q").unwrap(), Op::new(ClientId::from_u64(1), 1));
+        let payload = rushgate_core::Payload::new(ContentType::bytes(), Vec::new()).unwrap();
+        let task = NewTask::new(TaskId::new("t").unwrap(), payload);
+        for (plan, happened) in [
+            (FaultPlan { before: 1_000, ..FaultPlan::default() }, false),
+            (FaultPlan { reply: 1_000, ..FaultPlan::default() }, true),
+        ] {
+            let store = Faulty::new(ModelStore::new(), plan, 1);
+            let error = store.enqueue(op, &name, vec![task.clone()]).await.unwrap_err();
+            assert_eq!(error.may_have_happened(), happened);
+            assert_eq!(!store.behind().top(&name, 1).await.unwrap().is_empty(), happened);
+        }
+    }
+}
