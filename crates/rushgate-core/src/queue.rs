@@ -359,7 +359,8 @@ pub struct Claimed {
     /// What was given out.
     pub tasks: Vec<Task>,
     /// How long until something may be due that is not due now: a delay that ends or a lease that runs out. `None` if
-    /// nothing is foreseen, or the queue is paused. Zero if more is due already.
+    /// nothing is foreseen, or the queue is paused. Zero if as many were given out as were asked for: there may be
+    /// more.
     pub next_due: Option<Duration>,
 }
 

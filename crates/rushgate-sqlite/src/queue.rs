@@ -387,19 +387,25 @@ impl Queue<'_, '_> {
     }
 
     /// The first `n` due tasks with their rows.
+    ///
+    /// One statement gives the first `n` waiting tasks. They are what is wanted unless one of them is not due:
+    /// then the rest of its priority is not due either, and the next priority is looked into.
     fn due_tasks(&mut self, n: u32) -> Result<Vec<(i64, Task)>> {
         let mut found = Vec::new();
         let mut priority = 0;
-        while found.len() < n as usize
-            && let Some((of, due)) = self.next_waiting(priority)?
-        {
-            if due <= self.now() {
-                let params = (self.row.id, of, self.now(), n as usize - found.len());
-                found.extend(self.step.rows(sql!("queue/claim", "due"), params, read_due)?);
+        loop {
+            let wanted = n as usize - found.len();
+            let rows =
+                self.step.rows(sql!("queue/claim", "waiting"), (self.row.id, priority, wanted), read_due)?;
+            let now = self.step.now;
+            let early =
+                rows.iter().find(|(_, task)| task.ticket.due > now).map(|(_, task)| task.priority.get());
+            found.extend(rows.into_iter().take_while(|(_, task)| task.ticket.due <= now));
+            match early {
+                Some(of) => priority = of + 1,
+                None => return Ok(found),
             }
-            priority = of + 1;
         }
-        Ok(found)
     }
 
     fn next_waiting(&mut self, priority: u8) -> Result<Option<(u8, i64)>> {
@@ -439,7 +445,8 @@ impl Queue<'_, '_> {
         if !tasks.is_empty() {
             self.row.lease_floor = self.row.lease_floor.min(until);
         }
-        let next_due = self.next_due()?;
+        let filled = tasks.len() == claim.n as usize;
+        let next_due = if filled { Some(Duration::ZERO) } else { self.next_due()? };
         Ok(Claimed { tasks, next_due })
     }
 

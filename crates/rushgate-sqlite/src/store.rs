@@ -21,7 +21,7 @@ use crate::open::{Location, Target};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::wake::{Listeners, Watcher};
-use crate::writer::{Counters, Writer, WriterHandle};
+use crate::writer::{Counters, Pace, Writer, WriterHandle};
 use crate::{lock, queue, sale};
 
 /// Threads that read beside the writer.
@@ -104,6 +104,7 @@ impl SqliteStore {
             broken: None,
             swept: Instant::now(),
             sweep_from: String::new(),
+            pace: Pace::default(),
         };
         let writer = writer.start().map_err(no_thread)?;
         Ok(Self { location, clock, writer, readers, listeners, counters, reads: AtomicU64::new(0) })
