@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::ledger::check_entries;
 use crate::{Ledger, LedgerCalls, LedgerSale, Written};
 use session::{Counters, add};
-use thread::{Job, Read, Reply};
+use thread::{Close, Job, Read, Reply};
 
 /// The embedded ledger: one SQLite file, shared by the processes of one machine.
 ///
@@ -141,15 +141,13 @@ impl Ledger for SqliteLedger {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        let reader = self.reader.as_ref().map(|reader| self.ask(reader, Job::Close));
-        let writer = self.ask(&self.writer, Job::Close);
+        let after = self.reader.as_ref().and_then(|reader| {
+            let (reply, closed) = oneshot::channel();
+            reader.send(Job::Close(Close { reply, after: None })).ok().map(|()| closed)
+        });
+        let answer = self.ask(&self.writer, |reply| Job::Close(Close { reply, after }));
         self.closed.store(true, Relaxed);
-        Box::pin(async move {
-            if let Some(reader) = reader {
-                reader.await?;
-            }
-            writer.await
-        })
+        answer
     }
 }
 

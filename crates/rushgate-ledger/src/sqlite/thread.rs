@@ -23,7 +23,14 @@ pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
     Write(Vec<OrderTask>, Reply<Vec<Written>>),
     Read(Read),
-    Close(Reply<()>),
+    Close(Close),
+}
+
+pub(super) struct Close {
+    pub(super) reply: Reply<()>,
+    /// What is to be closed before. The last connection to go empties the write-ahead log into the file, and two that
+    /// go at the same moment each leave it to the other.
+    pub(super) after: Option<oneshot::Receiver<Result<()>>>,
 }
 
 pub(super) enum Read {
@@ -54,7 +61,7 @@ struct Group {
     writes: Vec<Write>,
     reads: Vec<Read>,
     entries: usize,
-    close: Option<Reply<()>>,
+    close: Option<Close>,
 }
 
 impl Group {
@@ -69,7 +76,7 @@ impl Group {
                 self.writes.push(Write::Entries { entries, written: Vec::new(), reply });
             }
             Job::Read(read) => self.reads.push(read),
-            Job::Close(reply) => self.close = Some(reply),
+            Job::Close(close) => self.close = Some(close),
         }
     }
 
@@ -142,7 +149,9 @@ impl Server {
                 group.take(job);
             }
             self.carry_out(&mut group);
-            if let Some(reply) = group.close {
+            if let Some(Close { reply, after }) = group.close {
+                // Whether the other closed well is not this caller's matter: its file stays as it is.
+                let _ = after.map(oneshot::Receiver::blocking_recv);
                 let closed =
                     self.conn.close().map_err(|(_, fault)| fault::error(fault).doing("close the ledger"));
                 let _ = reply.send(closed);
