@@ -36,9 +36,9 @@ pub trait SaleStore: Send + Sync {
 
     /// Asks for units.
     ///
-    /// Checks in this order: replay, open, limit of the buyer, stock of every line; then takes all or nothing. If a
-    /// line is short, holds whose deadline has passed are ended first (up to [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by
-    /// deadline), as [`expire`](Self::expire) does.
+    /// Checks in this order: replay, open, limit of the buyer, stock of every line; then takes all or nothing. If the
+    /// limit or a line is in the way, holds whose deadline has passed are ended first (up to
+    /// [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by deadline), as [`expire`](Self::expire) does.
     fn reserve(&self, request: Reserve) -> Answer<'_, Reserved>;
 
     /// Confirms a hold: it is paid for. A hold whose deadline has passed is ended instead, and refused.

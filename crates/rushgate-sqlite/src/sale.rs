@@ -590,8 +590,8 @@ impl Sale<'_, '_> {
         }
         if kind != EventKind::Confirmed {
             for (sku, quantity) in per_sku(&row.units) {
-                let params = (self.row.no, row.buyer.as_str(), sku, -i64::from(quantity));
-                self.step.exec(sql!("sale/reserve", "count"), params)?;
+                let params = (self.row.no, row.buyer.as_str(), sku, quantity);
+                self.step.exec(sql!("sale/reserve", "uncount"), params)?;
             }
         }
         self.append(kind, Some(row.id), &row.units).map(drop)

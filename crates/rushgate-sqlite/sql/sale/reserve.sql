@@ -5,6 +5,9 @@ SELECT units FROM buyer WHERE sale = ?1 AND buyer = ?2 AND sku = ?3;
 INSERT INTO buyer (sale, buyer, sku, units) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (sale, buyer, sku) DO UPDATE SET units = units + ?4;
 
+-- name: uncount
+UPDATE buyer SET units = units - ?4 WHERE sale = ?1 AND buyer = ?2 AND sku = ?3;
+
 -- name: own
 INSERT INTO owned_unit (sale, sku, unit, reservation) VALUES (?1, ?2, ?3, ?4);
 
