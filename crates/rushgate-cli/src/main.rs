@@ -1,0 +1,5 @@
+//! The `rushgate` command.
+
+mod rush;
+
+fn main() {}

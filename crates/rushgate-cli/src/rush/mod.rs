@@ -1,0 +1,1 @@
+//! `rushgate rush`: a sale, a crowd, and the audit.
