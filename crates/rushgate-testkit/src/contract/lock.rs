@@ -260,6 +260,38 @@ pub(super) async fn a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_a
     assert_eq!(line_of(&desk).await, [c]);
 }
 
+pub(super) async fn nobody_stands_behind_a_lapsed_waiter_but_it_is_shown(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    release(&desk, first).await;
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    let listed = desk.store.list(Page::default()).await.unwrap();
+    assert_eq!(listed[0].waiters.len(), 3, "its grant has lapsed, its wait has not");
+    granted(desk.wait_lock(b).await);
+    assert_eq!(position(&desk.wait_lock(c).await), 1);
+    let Acquired::Busy(busy) = desk.try_lock(desk.token()).await else { panic!("the lock is held") };
+    assert_eq!(busy.waiters, 1);
+    assert_eq!(line_of(&desk).await, [a, c]);
+}
+
+pub(super) async fn a_lapsed_waiter_alone_in_line_is_still_listed(desk: Desk) {
+    let (held, waits) = (desk.token(), desk.token());
+    granted(desk.try_lock(held).await);
+    desk.wait_lock(waits).await;
+    release(&desk, held).await;
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    let listed = desk.store.list(Page::default()).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].holders.len(), listed[0].waiters[0].token), (0, waits));
+}
+
+pub(super) async fn a_waiter_whose_wait_is_over_leaves_nothing(desk: Desk) {
+    let (held, waits) = (desk.token(), desk.token());
+    granted(desk.try_lock(held).await);
+    desk.store.acquire(desk.ask(waits, s(2))).await.unwrap();
+    desk.advance(s(3)).await;
+    assert_eq!(desk.store.leave(&lock_name(L), waits).await.unwrap(), Left::Nothing);
+}
+
 pub(super) async fn a_confirmation_by_extension_ends_the_claim_window(desk: Desk) {
     let [first, a, ..] = line_up(&desk).await;
     release(&desk, first).await;

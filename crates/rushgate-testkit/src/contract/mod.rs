@@ -180,6 +180,9 @@ macro_rules! contract_suite {
                 a_hand_over_gives_no_more_than_the_claim_window
                 a_waiter_that_does_not_confirm_costs_one_claim_window
                 a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again
+                nobody_stands_behind_a_lapsed_waiter_but_it_is_shown
+                a_lapsed_waiter_alone_in_line_is_still_listed
+                a_waiter_whose_wait_is_over_leaves_nothing
                 a_confirmation_by_extension_ends_the_claim_window
                 a_waiter_whose_wait_is_over_is_passed_over
                 asking_again_does_not_prolong_the_wait

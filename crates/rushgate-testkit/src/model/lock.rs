@@ -206,8 +206,10 @@ impl Model {
     fn place_in_line(&mut self, now: Timestamp, request: &Acquire) -> Acquired {
         let lock = self.lock(&request.name);
         let left = lock.live_holder(now).map_or(Default::default(), |holder| holder.lease_until.since(now));
-        let waiters = lock.waiting(now).count() as u64;
-        let at = lock.waiting(now).position(|waiter| waiter.token == request.token);
+        // Who let a claim window pass is skipped until it asks again, so nobody stands behind it: 1 is next.
+        let line = || lock.waiting(now).filter(|waiter| waiter.place == Place::Waits);
+        let waiters = line().count() as u64;
+        let at = line().position(|waiter| waiter.token == request.token);
         match at {
             Some(at) if !request.wait.is_zero() => {
                 Acquired::Queued(Queued { position: at as u64 + 1, check_after: left })
