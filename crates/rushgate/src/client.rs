@@ -1,9 +1,10 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use rushgate_core::{
@@ -11,6 +12,7 @@ use rushgate_core::{
     StoreInfo, Token,
 };
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -46,6 +48,7 @@ struct Shared {
     background: Background,
     renewals: Arc<Renewals>,
     sales: Sales,
+    relays: Mutex<HashMap<QueueName, Arc<Notify>>>,
 }
 
 impl Drop for Shared {
@@ -68,6 +71,7 @@ impl Rushgate {
                 closing,
                 background: Background::new(),
                 sales: Sales::default(),
+                relays: Mutex::default(),
             }),
         }
     }
@@ -177,6 +181,24 @@ impl Rushgate {
 
     pub(crate) fn shared_sales(&self) -> &Sales {
         &self.shared.sales
+    }
+
+    /// Where listeners of one queue in this process pass news on to each other.
+    pub(crate) fn relay(&self, queue: &QueueName) -> Arc<Notify> {
+        let mut relays = self.shared.relays.lock().unwrap_or_else(PoisonError::into_inner);
+        match relays.get(queue) {
+            Some(relay) => Arc::clone(relay),
+            None => Arc::clone(relays.entry(queue.clone()).or_default()),
+        }
+    }
+
+    /// Has one listener of this process look when the queue's next task is due: the store tells of tasks that are due
+    /// now, not of a new delay that ends before those it spoke of.
+    pub(crate) fn next_due_changed(&self, queue: &QueueName) {
+        let relays = self.shared.relays.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(relay) = relays.get(queue) {
+            relay.notify_one();
+        }
     }
 
     pub(crate) fn closing(&self) -> &CancellationToken {

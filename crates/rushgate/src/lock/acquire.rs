@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -266,12 +266,11 @@ impl News {
         Box::pin(async move { store.notice(token).await })
     }
 
-    /// Listening starts when the store's method is called, which is at the first poll. An answer to that poll is an
-    /// old one or an error: the state is asked for right after, so it says nothing new.
+    /// Listening starts when the store's method is called, which is at the first poll.
     fn start(&mut self) {
         let polled = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if polled.is_ready() {
-            self.next = Box::pin(std::future::pending());
+        if let Poll::Ready(answer) = polled {
+            self.next = Box::pin(std::future::ready(answer));
         }
     }
 
@@ -297,9 +296,14 @@ impl News {
     /// Waits until the lock is taken away by force. Pending for ever if the store cannot tell.
     pub(super) async fn revoked(mut self) {
         loop {
-            match self.next.await {
+            match (&mut self.next).await {
                 Ok(Notice::Revoked) => return,
-                Ok(Notice::Granted(_) | Notice::Ask) => self.next = Self::next(&self.store, self.token),
+                Ok(Notice::Granted(_) | Notice::Ask) => {
+                    self.next = Self::next(&self.store, self.token);
+                    self.start();
+                    // Listening goes on meanwhile; this only keeps a store that repeats itself from spinning.
+                    sleep(CHECK_MIN).await;
+                }
                 Err(_) => self.next = Box::pin(std::future::pending()),
             }
         }

@@ -1,20 +1,23 @@
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rushgate_core::{Claim, Claimed, Error, Lease, Op, QueueName, Result, Store, Task};
+use rushgate_core::{Claim, Claimed, Error, Lease, Op, QueueName, Result, Task};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Queue;
 use crate::Rushgate;
-use crate::patience::{PATIENCE, Pauses, ask};
+use crate::patience::{PATIENCE, ask};
 
 /// The longest sleep of a blocking claim without asking: what a lost push may cost at most.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 /// The shortest: the store's clock and this one do not tick together.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
+/// How long to wait if the store does not tell.
+const DEAF: Duration = Duration::from_millis(250);
 
 impl<T> Queue<T> {
     /// Takes up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each. None if
@@ -42,6 +45,9 @@ impl<T> Queue<T> {
             let mut ready = Ready::listen(&self.gate, &self.name);
             let claimed = self.claim_now(n, lease, worker.clone()).await?;
             let left = until.saturating_duration_since(Instant::now());
+            if claimed.next_due == Some(Duration::ZERO) && !claimed.tasks.is_empty() {
+                ready.more_is_due();
+            }
             if !claimed.tasks.is_empty() || left.is_zero() {
                 return Ok(claimed.tasks);
             }
@@ -102,30 +108,60 @@ impl Drop for Owed<'_> {
 }
 
 /// Listening for something to be given out, from the moment of its making.
-pub(crate) struct Ready(Pin<Box<dyn Future<Output = Result<()>> + Send>>);
+///
+/// The store tells one listener of a process at a time. One that is told and then does not need it, because its
+/// claim found something already or was dropped, passes the news on to another of this process.
+pub(crate) struct Ready {
+    next: Pin<Box<dyn Future<Output = Result<()>> + Send>>,
+    relay: Arc<Notify>,
+    heard: bool,
+}
 
 impl Ready {
     pub(crate) fn listen(gate: &Rushgate, queue: &QueueName) -> Self {
-        let (store, queue): (Arc<dyn Store>, _) = (gate.store_arc(), queue.clone());
-        let mut next: Pin<Box<dyn Future<Output = Result<()>> + Send>> =
-            Box::pin(async move { store.ready(&queue).await });
+        let (store, relay) = (gate.store_arc(), gate.relay(queue));
+        let queue = queue.clone();
+        let next = Box::pin(async move { store.ready(&queue).await });
+        let mut ready = Self { next, relay, heard: false };
         // Listening starts when the store's method is called, which is at the first poll.
-        let polled = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(answer) = polled {
-            next = Box::pin(std::future::ready(answer));
+        if let Some(answer) = ready.poll_once() {
+            ready.next = Box::pin(std::future::ready(answer));
         }
-        Self(next)
+        ready
+    }
+
+    fn poll_once(&mut self) -> Option<Result<()>> {
+        match self.next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
     }
 
     /// Returns at the news, or after that time.
     pub(crate) async fn within(&mut self, time: Duration) {
-        let news = poll_fn(|context| self.0.as_mut().poll(context));
         tokio::select! {
-            answer = news => if let Err(error) = answer {
-                tracing::debug!(%error, "no news of the queue");
-                sleep(time.min(Pauses::new().draw())).await;
-            },
+            answer = &mut self.next => {
+                self.heard = true;
+                if let Err(error) = answer {
+                    tracing::debug!(%error, "no news of the queue");
+                    sleep(time.min(DEAF)).await;
+                }
+            }
+            () = self.relay.notified() => {}
             () = sleep(time) => {}
+        }
+    }
+
+    /// More is due than this claim took: another listener should look.
+    pub(crate) fn more_is_due(&self) {
+        self.relay.notify_one();
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if !self.heard && matches!(self.poll_once(), Some(Ok(()))) {
+            self.relay.notify_one();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Completed, ContentType, DeadLetter, Dequeued, Enqueued, Error, GivenBack, Lease, Listing,
+    Cancelled, Completed, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GivenBack, Lease, Listing,
     NewTask, Payload, QueueLimits, QueueName, QueueStats, Result, Retried, Retry, Revived, Selection, Task,
     TaskExtended, TaskId, TaskInfo, Ticket,
 };
@@ -103,7 +103,11 @@ impl Rushgate {
 
     pub(crate) async fn enqueue(&self, queue: &QueueName, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
         let op = self.op();
-        self.ask(|| self.store().enqueue(op, queue, tasks.clone())).await
+        let answer = self.ask(|| self.store().enqueue(op, queue, tasks.clone())).await;
+        if tasks.iter().any(|task| task.due != Due::Now) {
+            self.next_due_changed(queue);
+        }
+        answer
     }
 }
 
@@ -177,7 +181,9 @@ impl<T> Queue<T> {
     /// letter.
     pub async fn retry(&self, failed: Vec<Retry>) -> Result<Vec<Retried>> {
         let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().retry(op, &self.name, failed.clone())).await
+        let answer = self.gate.ask(|| self.gate.store().retry(op, &self.name, failed.clone())).await;
+        self.gate.next_due_changed(&self.name);
+        answer
     }
 
     /// Gives claimed tasks back as if they had not been claimed, 1 to 1,000 in one step.

@@ -136,6 +136,9 @@ where
                     pauses = Pauses::new();
                     let idle = claimed.tasks.is_empty();
                     let next_due = claimed.next_due.unwrap_or(IDLE_MAX);
+                    if next_due.is_zero() && !idle {
+                        ready.more_is_due();
+                    }
                     self.hand_out(claimed.tasks, slots, sent);
                     if idle {
                         ready.within(next_due.clamp(Duration::from_millis(1), IDLE_MAX)).await;

@@ -68,6 +68,9 @@ impl Flusher {
     async fn retry(&self, failed: Vec<Retry>) {
         let (gate, queue) = (&self.gate, &self.queue);
         let answers = self.send(failed.len(), |op| gate.store().retry(op, queue, failed.clone())).await;
+        if !answers.is_empty() {
+            gate.next_due_changed(queue);
+        }
         for (retry, answer) in failed.iter().zip(answers) {
             self.leases.remove(&retry.ticket);
             count(

@@ -1,0 +1,84 @@
+//! What every test needs: a client on each kind of store, and patience.
+#![allow(dead_code)]
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate::Rushgate;
+use rushgate_testkit::ModelStore;
+use tempfile::TempDir;
+
+/// Longer than anything takes that is going to happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A store and the means to open further clients of it.
+pub struct Bench {
+    store: Arc<dyn rushgate::Store>,
+    _dir: Option<TempDir>,
+}
+
+impl Bench {
+    pub fn model() -> Self {
+        Self { store: Arc::new(ModelStore::new()), _dir: None }
+    }
+
+    pub fn sqlite() -> Self {
+        Self::sqlite_at().0
+    }
+
+    /// A file, and the URL by which another process would open it.
+    pub fn sqlite_at() -> (Self, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
+        let store = Arc::new(rushgate_sqlite::SqliteStore::open(&url).unwrap());
+        (Self { store, _dir: Some(dir) }, url)
+    }
+
+    /// A client of whatever stands before this store, such as a bad network.
+    pub fn client_through(
+        &self,
+        wrap: impl FnOnce(Arc<dyn rushgate::Store>) -> Arc<dyn rushgate::Store>,
+    ) -> Rushgate {
+        Rushgate::with_store(wrap(Arc::clone(&self.store)))
+    }
+
+    /// A further client, as another process would be one.
+    pub fn client(&self) -> Rushgate {
+        Rushgate::with_store(Arc::clone(&self.store))
+    }
+}
+
+/// Runs each named test on each kind of store.
+#[macro_export]
+macro_rules! on_each_store {
+    ($($name:ident)*) => {
+        mod model { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name($crate::common::Bench::model())).await }
+        )* }
+        mod sqlite { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name($crate::common::Bench::sqlite())).await }
+        )* }
+    };
+}
+
+pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+}
+
+/// Asks until it is so.
+pub async fn eventually<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
+    while !is_so().await {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}

@@ -1,0 +1,188 @@
+//! Queues as programs use them: typed content, blocking claims, and what a dropped claim leaves behind.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, eventually, ms, secs};
+use rushgate::{
+    Completed, Dequeued, Enqueued, Error, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection, Task,
+};
+use serde::{Deserialize, Serialize};
+
+on_each_store! {
+    content_survives_as_json
+    a_second_enqueue_is_kept_or_replaces_as_asked
+    what_is_outside_its_range_is_refused
+    a_delayed_task_is_given_out_when_it_is_due_and_not_before
+    a_blocking_claim_wakes_when_a_task_comes
+    blocking_claims_wake_for_delays_that_began_after_them
+    every_blocking_claim_gets_its_task
+    a_dropped_claim_gives_its_tasks_back
+    a_ticket_acts_on_its_own_revision_only
+    dead_letters_can_be_retried_and_deleted
+    a_paused_queue_gives_nothing_out
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Mail {
+    to: String,
+    copies: u32,
+}
+
+fn mail(gate: &Rushgate) -> Queue<Mail> {
+    gate.queue_of("mail").unwrap()
+}
+
+fn to(name: &str) -> Mail {
+    Mail { to: name.to_owned(), copies: 1 }
+}
+
+async fn claim_one<T>(queue: &Queue<T>) -> Task {
+    queue.claim_wait(1, secs(30), secs(20)).await.unwrap().pop().expect("a task is due")
+}
+
+async fn content_survives_as_json(bench: Bench) {
+    let queue = mail(&bench.client());
+    queue.enqueue("1", to("ann")).send().await.unwrap();
+    let task = claim_one(&queue).await;
+    assert_eq!(queue.read(&task.payload).unwrap(), to("ann"));
+    assert_eq!(task.payload.content_type().as_str(), "application/json");
+    let other = bench.client().queue_of::<u64>("mail").unwrap();
+    assert!(other.read(&task.payload).unwrap_err().is_invalid());
+}
+
+async fn a_second_enqueue_is_kept_or_replaces_as_asked(bench: Bench) {
+    let queue = mail(&bench.client());
+    assert!(matches!(queue.enqueue("1", to("ann")).send().await.unwrap(), Enqueued::Added { .. }));
+    assert!(matches!(queue.enqueue("1", to("bob")).send().await.unwrap(), Enqueued::Kept { .. }));
+    let replacing = queue.enqueue("1", to("cem")).on_duplicate(OnDuplicate::Replace).priority(0);
+    assert!(matches!(replacing.send().await.unwrap(), Enqueued::Replaced { .. }));
+    let top = queue.top(10).await.unwrap();
+    assert_eq!((top.len(), queue.read(&top[0].payload).unwrap()), (1, to("cem")));
+    assert_eq!(top[0].priority.get(), 0);
+}
+
+async fn what_is_outside_its_range_is_refused(bench: Bench) {
+    let queue = mail(&bench.client());
+    let refused = |answer: Result<Enqueued, Error>| assert!(answer.unwrap_err().is_invalid());
+    refused(queue.enqueue("a b", to("ann")).send().await);
+    refused(queue.enqueue("1", to("ann")).priority(10).send().await);
+    refused(queue.enqueue("1", to("ann")).max_attempts(0).send().await);
+    refused(queue.enqueue("1", to("ann")).delay(Duration::MAX).send().await);
+    assert!(queue.claim(0, secs(1)).await.unwrap_err().is_invalid());
+    assert!(queue.claim(1, ms(1)).await.unwrap_err().is_invalid());
+    assert_eq!(queue.stats().await.unwrap().ready, 0);
+}
+
+async fn a_delayed_task_is_given_out_when_it_is_due_and_not_before(bench: Bench) {
+    let queue = mail(&bench.client());
+    queue.enqueue("1", to("ann")).delay(ms(300)).send().await.unwrap();
+    assert!(queue.claim(1, secs(30)).await.unwrap().is_empty());
+    let task = claim_one(&queue).await;
+    assert_eq!(task.attempt, 1);
+}
+
+async fn a_blocking_claim_wakes_when_a_task_comes(bench: Bench) {
+    let queue = mail(&bench.client());
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { claim_one(&queue).await }
+    });
+    tokio::task::yield_now().await;
+    mail(&bench.client()).enqueue("1", to("ann")).send().await.unwrap();
+    assert_eq!(waiting.await.unwrap().ticket.id.as_str(), "1");
+    assert!(queue.claim_wait(1, secs(30), ms(20)).await.unwrap().is_empty(), "the wait ends");
+}
+
+async fn blocking_claims_wake_for_delays_that_began_after_them(bench: Bench) {
+    let queue = mail(&bench.client());
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let queue = queue.clone();
+        waiting.spawn(async move { claim_one(&queue).await.ticket.id });
+    }
+    tokio::task::yield_now().await;
+    for id in ["1", "2", "3"] {
+        queue.enqueue(id, to("ann")).delay(ms(50)).send().await.unwrap();
+    }
+    assert_eq!(waiting.join_all().await.len(), 3);
+}
+
+async fn every_blocking_claim_gets_its_task(bench: Bench) {
+    let queue = mail(&bench.client());
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let queue = queue.clone();
+        waiting.spawn(async move { claim_one(&queue).await.ticket.id });
+    }
+    let tasks = (0..8).map(|n| queue.new_task(n.to_string(), to("ann")).unwrap());
+    queue.enqueue_all(tasks.collect()).await.unwrap();
+    let mut got = waiting.join_all().await;
+    got.sort();
+    got.dedup();
+    assert_eq!(got.len(), 8);
+}
+
+async fn a_dropped_claim_gives_its_tasks_back(bench: Bench) {
+    let queue = mail(&bench.client());
+    queue.enqueue("1", to("ann")).send().await.unwrap();
+    for round in 0..40 {
+        // Stopped at some point between the sending and the answer; or just not, and then it is given back here.
+        let claiming = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.claim_wait(1, secs(3600), secs(20)).await.unwrap() }
+        });
+        for _ in 0..round % 4 {
+            tokio::task::yield_now().await;
+        }
+        claiming.abort();
+        for task in claiming.await.unwrap_or_default() {
+            queue.give_back(vec![task.ticket]).await.unwrap();
+        }
+    }
+    eventually(async || queue.stats().await.unwrap().ready == 1).await;
+    assert_eq!(claim_one(&queue).await.attempt, 1);
+}
+
+async fn a_ticket_acts_on_its_own_revision_only(bench: Bench) {
+    let queue = mail(&bench.client());
+    queue.enqueue("1", to("ann")).send().await.unwrap();
+    let seen = queue.top(1).await.unwrap().remove(0);
+    queue.enqueue("1", to("bob")).on_duplicate(OnDuplicate::Replace).send().await.unwrap();
+    assert_eq!(queue.dequeue(seen.ticket).await.unwrap(), Dequeued::Stale);
+    let task = claim_one(&queue).await;
+    assert_eq!(queue.complete(vec![task.ticket.clone()]).await.unwrap(), [Completed::Done]);
+    assert_eq!(queue.complete(vec![task.ticket]).await.unwrap(), [Completed::Stale]);
+}
+
+async fn dead_letters_can_be_retried_and_deleted(bench: Bench) {
+    let queue = mail(&bench.client());
+    for id in ["1", "2"] {
+        queue.enqueue(id, to("ann")).send().await.unwrap();
+        let ticket = claim_one(&queue).await.ticket;
+        let failed = Retry { ticket, delay: ms(0), error: "no such address".to_owned(), give_up: true };
+        assert_eq!(queue.retry(vec![failed]).await.unwrap(), [Retried::Dead]);
+    }
+    let dead = queue.dead("", 10).await.unwrap();
+    assert_eq!((dead.len(), dead[0].error.as_str()), (2, "no such address"));
+    let one = Selection::Ids(vec![dead[0].id.clone()]);
+    assert_eq!(queue.retry_dead(one).await.unwrap().revived, 1);
+    assert_eq!(queue.delete_dead(Selection::All).await.unwrap(), 1);
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.dead), (1, 0));
+}
+
+async fn a_paused_queue_gives_nothing_out(bench: Bench) {
+    let queue = mail(&bench.client());
+    queue.pause().await.unwrap();
+    queue.enqueue("1", to("ann")).send().await.unwrap();
+    assert!(queue.claim(1, secs(30)).await.unwrap().is_empty());
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { claim_one(&queue).await }
+    });
+    tokio::task::yield_now().await;
+    queue.resume().await.unwrap();
+    assert_eq!(waiting.await.unwrap().attempt, 1);
+}

@@ -1,0 +1,436 @@
+//! Sales as programs use them: the gate, the ledger behind it, and the promise that N units are sold N times.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use common::{Bench, eventually, ms, secs};
+use rushgate::{
+    BuyerId, CancellationToken, Created, Decision, Error, HoldState, IdempotencyKey, Ledger, Line,
+    OrderReport, OrderTask, OrderWorker, Payload, Reserved, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
+    StoreInfo, Sweeper, UnitChoice,
+};
+use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
+use rushgate_ledger::{LedgerCalls, LedgerSale, SqliteLedger, Written};
+use tokio::task::JoinHandle;
+
+on_each_store! {
+    what_is_sold_out_is_answered_from_memory
+    a_replay_passes_the_closed_gate_in_every_process
+    all_held_is_not_sold_out
+    a_unit_given_back_elsewhere_is_found_by_a_probe
+    a_hold_that_runs_out_lets_the_next_buyer_in
+    a_cart_is_closed_by_any_of_its_lines
+    a_sale_that_is_not_open_opens_the_gate_when_it_is
+    an_ended_sale_is_answered_from_memory_and_replays_are_not
+    bad_carts_go_to_the_store_even_when_it_is_sold_out
+    a_crowd_buys_every_unit_once
+    seats_have_one_number_over_all_segments
+    the_sweeper_gives_units_back_in_time
+    orders_reach_the_ledger
+    a_failing_ledger_loses_nothing
+    a_worker_that_dies_between_ledger_and_store_is_replaced
+    a_bad_order_is_a_dead_letter_alone
+}
+
+fn buyer(name: impl std::fmt::Display) -> BuyerId {
+    BuyerId::new(name.to_string()).unwrap()
+}
+
+fn key(text: &str) -> IdempotencyKey {
+    IdempotencyKey::new(text).unwrap()
+}
+
+fn cart(skus: &[&str]) -> Vec<Line> {
+    skus.iter().map(|sku| Line { sku: Sku::new(sku).unwrap(), quantity: 1 }).collect()
+}
+
+fn phones(units: u32) -> SaleBuilder {
+    SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60))
+}
+
+async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
+    assert_eq!(gate.create_sale(sale).await.unwrap(), Created::Created);
+    let sale = gate.sale("phones").unwrap();
+    assert_eq!(sale.open().await.unwrap(), SaleStatus::Open);
+    sale
+}
+
+async fn reserve(sale: &Sale, who: impl std::fmt::Display) -> Reserved {
+    sale.reserve(&buyer(who), &cart(&["phone"]), &key("k")).await.unwrap()
+}
+
+async fn hold(sale: &Sale, who: impl std::fmt::Display) -> rushgate::Hold {
+    match reserve(sale, who).await {
+        Reserved::Reserved(hold) => hold,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn what_is_sold_out_is_answered_from_memory(bench: Bench) {
+    let sale = open(&bench.client(), phones(1)).await;
+    let held = hold(&sale, "ann").await;
+    assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Done(_)));
+    for n in 0..1_000 {
+        assert!(matches!(reserve(&sale, n).await, Reserved::SoldOut { free: 0, .. }));
+    }
+    let stats = sale.gate_stats();
+    assert_eq!(stats.from_memory + stats.at_store, 1_001);
+    assert!(stats.from_memory > 900, "{stats:?}");
+    assert!(sale.audit(None).await.unwrap().ok);
+}
+
+async fn a_replay_passes_the_closed_gate_in_every_process(bench: Bench) {
+    let here = open(&bench.client(), phones(2)).await;
+    let there = bench.client().sale("phones").unwrap();
+    let (ann, bob) = (hold(&here, "ann").await, hold(&there, "bob").await);
+    for sale in [&here, &there] {
+        assert!(matches!(reserve(sale, "cem").await, Reserved::AllHeld { .. }));
+        for (name, held) in [("ann", &ann), ("bob", &bob)] {
+            let Reserved::Replayed(again) = reserve(sale, name).await else { panic!("{name} has one") };
+            assert_eq!(again.id, held.id);
+        }
+        assert_eq!(sale.gate_stats().replays, 2);
+    }
+}
+
+async fn all_held_is_not_sold_out(bench: Bench) {
+    let sale = open(&bench.client(), phones(1)).await;
+    let held = hold(&sale, "ann").await;
+    for n in 0..100 {
+        let Reserved::AllHeld { next_give_back, free: 0, .. } = reserve(&sale, n).await else { panic!() };
+        assert_eq!(next_give_back, Some(held.deadline));
+    }
+    assert!(sale.gate_stats().from_memory > 50);
+    sale.confirm(held.id).await.unwrap();
+    eventually(async || matches!(reserve(&sale, "dee").await, Reserved::SoldOut { .. })).await;
+}
+
+async fn a_unit_given_back_elsewhere_is_found_by_a_probe(bench: Bench) {
+    let (here, there) = (open(&bench.client(), phones(1)).await, bench.client().sale("phones").unwrap());
+    let held = hold(&there, "ann").await;
+    assert!(matches!(reserve(&here, "bob").await, Reserved::AllHeld { .. }));
+    assert!(matches!(reserve(&here, "bob").await, Reserved::AllHeld { .. }));
+    assert!(matches!(there.cancel(held.id).await.unwrap(), Decision::Done(_)));
+    eventually(async || matches!(reserve(&here, "bob").await, Reserved::Reserved(_))).await;
+    assert!(here.gate_stats().probes > 0);
+    assert!(here.audit(None).await.unwrap().ok);
+}
+
+async fn a_hold_that_runs_out_lets_the_next_buyer_in(bench: Bench) {
+    let sale = open(&bench.client(), phones(1).hold(ms(150))).await;
+    let held = hold(&sale, "ann").await;
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::Reserved(_))).await;
+    let Decision::Refused(late) = sale.confirm(held.id).await.unwrap() else { panic!("too late") };
+    assert_eq!(late.state, HoldState::Expired);
+}
+
+async fn a_cart_is_closed_by_any_of_its_lines(bench: Bench) {
+    let builder = phones(1).sku("case", 100, 100);
+    let sale = open(&bench.client(), builder).await;
+    hold(&sale, "ann").await;
+    let both = cart(&["case", "phone"]);
+    for n in 0..50 {
+        let answer = sale.reserve(&buyer(n), &both, &key("k")).await.unwrap();
+        let Reserved::AllHeld { sku, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(sku.as_str(), "phone");
+    }
+    let case = sale.reserve(&buyer("bob"), &cart(&["case"]), &key("k2")).await.unwrap();
+    assert!(matches!(case, Reserved::Reserved(_)), "the other SKU goes on selling");
+}
+
+async fn a_sale_that_is_not_open_opens_the_gate_when_it_is(bench: Bench) {
+    let gate = bench.client();
+    gate.create_sale(phones(1)).await.unwrap();
+    let (here, there) = (gate.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
+    for n in 0..100 {
+        assert_eq!(reserve(&here, n).await, Reserved::NotOpen { opens_at: None });
+    }
+    assert!(here.gate_stats().from_memory > 50);
+    there.open().await.unwrap();
+    eventually(async || matches!(reserve(&here, "ann").await, Reserved::Reserved(_))).await;
+
+    let opens_at = here.state().await.unwrap().now + ms(300);
+    gate.create_sale(SaleBuilder::new("later").sku("phone", 1, 1).opens_at(opens_at)).await.unwrap();
+    let later = gate.sale("later").unwrap();
+    later.open().await.unwrap();
+    assert_eq!(reserve(&later, "ann").await, Reserved::NotOpen { opens_at: Some(opens_at) });
+    assert_eq!(reserve(&later, "ann").await, Reserved::NotOpen { opens_at: Some(opens_at) });
+    eventually(async || matches!(reserve(&later, "ann").await, Reserved::Reserved(_))).await;
+}
+
+async fn an_ended_sale_is_answered_from_memory_and_replays_are_not(bench: Bench) {
+    let sale = open(&bench.client(), phones(2)).await;
+    let held = hold(&sale, "ann").await;
+    assert_eq!(sale.end().await.unwrap(), SaleStatus::Ended);
+    for n in 0..50 {
+        assert_eq!(reserve(&sale, n).await, Reserved::Ended);
+    }
+    assert_eq!(sale.gate_stats().from_memory, 49);
+    assert!(matches!(reserve(&sale, "ann").await, Reserved::Replayed(again) if again.id == held.id));
+    assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Done(_)));
+}
+
+async fn bad_carts_go_to_the_store_even_when_it_is_sold_out(bench: Bench) {
+    let sale = open(&bench.client(), phones(1)).await;
+    hold(&sale, "ann").await;
+    assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
+    let refused = async |lines: &[Line]| sale.reserve(&buyer("cem"), lines, &key("k")).await.unwrap_err();
+    assert!(refused(&[]).await.is_invalid());
+    assert!(refused(&cart(&["phone", "phone"])).await.is_invalid());
+    assert!(refused(&[Line { sku: Sku::new("phone").unwrap(), quantity: 0 }]).await.is_invalid());
+    assert!(refused(&cart(&["phone", "tulip"])).await.is_not_found());
+    let nowhere = bench.client().sale("nowhere").unwrap();
+    let error = nowhere.reserve(&buyer("cem"), &cart(&["phone"]), &key("k")).await.unwrap_err();
+    assert!(error.is_not_found());
+}
+
+async fn a_crowd_buys_every_unit_once(bench: Bench) {
+    const UNITS: u32 = 20;
+    let first = open(&bench.client(), phones(UNITS)).await;
+    let sales = Arc::new([first, bench.client().sale("phones").unwrap()]);
+    let mut crowd = tokio::task::JoinSet::new();
+    let sold = Arc::new(AtomicU32::new(0));
+    for n in 0..600 {
+        let (sales, sold) = (Arc::clone(&sales), Arc::clone(&sold));
+        crowd.spawn(async move {
+            // Everybody clicks three times, at either process.
+            for click in 0..3 {
+                match reserve(&sales[(n + click) % 2], n).await {
+                    Reserved::Reserved(hold) => {
+                        sold.fetch_add(1, Ordering::SeqCst);
+                        sales[n % 2].confirm(hold.id).await.unwrap();
+                    }
+                    Reserved::Replayed(_) | Reserved::AllHeld { .. } | Reserved::SoldOut { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+    }
+    crowd.join_all().await;
+    assert_eq!(sold.load(Ordering::SeqCst), UNITS);
+    let audit = sales[0].audit(None).await.unwrap();
+    assert!(audit.ok, "{audit:?}");
+}
+
+async fn seats_have_one_number_over_all_segments(bench: Bench) {
+    let gate = bench.client();
+    gate.create_sale(SaleBuilder::new("train").sku("a-b", 2, 4).sku("b-c", 2, 4)).await.unwrap();
+    let train = gate.sale("train").unwrap();
+    train.open().await.unwrap();
+    train.reserve(&buyer("ann"), &cart(&["a-b"]), &key("k")).await.unwrap();
+    let through = cart(&["a-b", "b-c"]);
+    let bob = train.reserve_units(&buyer("bob"), &through, UnitChoice::SameNumber, &key("k")).await.unwrap();
+    let Reserved::Reserved(bob) = bob else { panic!("{bob:?}") };
+    assert_eq!((bob.units[0].1, bob.units[1].1), (2, 2));
+    let cem = train.reserve_units(&buyer("cem"), &through, UnitChoice::SameNumber, &key("k")).await.unwrap();
+    assert!(matches!(cem, Reserved::AllHeld { .. }));
+    assert!(train.audit(None).await.unwrap().ok);
+}
+
+async fn the_sweeper_gives_units_back_in_time(bench: Bench) {
+    let sale = open(&bench.client(), phones(5).hold(ms(200))).await;
+    let shutdown = CancellationToken::new();
+    let sweeper = tokio::spawn(Sweeper::new(sale.clone()).run(shutdown.clone()));
+    for n in 0..5 {
+        hold(&sale, n).await;
+    }
+    eventually(async || sale.state().await.unwrap().skus[0].free == 5).await;
+    shutdown.cancel();
+    let report = sweeper.await.unwrap().unwrap();
+    assert_eq!(report.expired, 5);
+    assert!(report.rounds < 50, "it sleeps until the deadline: {report:?}");
+    assert!(sale.audit(None).await.unwrap().ok);
+}
+
+/// An order worker on its own task.
+struct Clerk {
+    worker: JoinHandle<rushgate::Result<OrderReport>>,
+    shutdown: CancellationToken,
+}
+
+impl Clerk {
+    fn start(sale: &Sale, ledger: Arc<dyn Ledger>) -> Self {
+        let shutdown = CancellationToken::new();
+        let worker = OrderWorker::new(sale.clone(), ledger).batch(50).lease(ms(500));
+        Self { worker: tokio::spawn(worker.run(shutdown.clone())), shutdown }
+    }
+
+    async fn stop(self) -> OrderReport {
+        self.shutdown.cancel();
+        self.worker.await.unwrap().unwrap()
+    }
+}
+
+/// Waits until the orders' queue is empty.
+async fn at_rest(sale: &Sale, gate: &Rushgate) {
+    let orders = gate.queue(sale.state().await.unwrap().spec.orders.unwrap()).unwrap();
+    let is_empty = async || {
+        let stats = orders.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    };
+    eventually(is_empty).await;
+}
+
+/// Ten reservations: five confirmed, two cancelled, three held.
+async fn some_trade(sale: &Sale) {
+    for n in 0..10 {
+        let held = hold(sale, n).await;
+        let decision = match n {
+            0..5 => sale.confirm(held.id).await.unwrap(),
+            5..7 => sale.cancel(held.id).await.unwrap(),
+            _ => continue,
+        };
+        assert!(matches!(decision, Decision::Pending(_)), "the ledger has the last word: {decision:?}");
+    }
+}
+
+async fn settled(sale: &Sale, gate: &Rushgate, ledger: &dyn Ledger) {
+    at_rest(sale, gate).await;
+    let audit = sale.audit(Some(ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+    let sku = sale.state().await.unwrap().skus[0].clone();
+    assert_eq!((sku.confirmed, sku.held, sku.free), (5, 3, 12));
+}
+
+async fn orders_reach_the_ledger(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let clerk = Clerk::start(&sale, Arc::clone(&ledger));
+    some_trade(&sale).await;
+    let (ann, eve) = (hold(&sale, "ann").await, hold(&sale, "eve").await);
+    sale.confirm(ann.id).await.unwrap();
+    let ann = sale.wait_final(ann.id, secs(20)).await.unwrap().unwrap();
+    assert_eq!(ann.state, HoldState::Confirmed);
+    let waiting = sale.wait_final(eve.id, ms(20)).await.unwrap().unwrap();
+    assert_eq!(waiting.state, HoldState::Held, "the wait ends, decided or not");
+    sale.cancel(eve.id).await.unwrap();
+    sale.wait_final(eve.id, secs(20)).await.unwrap();
+    at_rest(&sale, &bench.client()).await;
+    let report = clerk.stop().await;
+    assert_eq!((report.tasks.dead, report.lost_writes, report.settled), (0, 0, 9));
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
+    assert!(!sale.audit(None).await.unwrap().ok, "the ledger must be asked");
+}
+
+async fn a_failing_ledger_loses_nothing(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    let ledger = Arc::new(Troubled::new(Trouble::DownFor(AtomicU32::new(6))));
+    let clerk = Clerk::start(&sale, ledger.clone());
+    some_trade(&sale).await;
+    settled(&sale, &bench.client(), &*ledger).await;
+    let report = clerk.stop().await;
+    assert_eq!((report.tasks.retried, report.tasks.dead), (0, 0), "no attempt is used up");
+    assert!(report.outages >= 6);
+}
+
+async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    some_trade(&sale).await;
+    let ledger = Arc::new(Troubled::new(Trouble::NoAnswer(AtomicBool::new(true))));
+    let clerk = Clerk::start(&sale, ledger.clone());
+    eventually(async || !ledger.books(sale.id()).await.is_ok_and(|books| books.orders.is_empty())).await;
+    clerk.worker.abort();
+    let _ = clerk.worker.await;
+    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store was not told");
+    ledger.recover();
+    let clerk = Clerk::start(&sale, ledger.clone());
+    settled(&sale, &bench.client(), &*ledger).await;
+    clerk.stop().await;
+}
+
+async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(20).orders("orders")).await;
+    let garbage = Payload::new(ContentType::bytes(), b"no order".to_vec()).unwrap();
+    gate.queue("orders").unwrap().enqueue("garbage", garbage).send().await.unwrap();
+    let stock = OrderTask::Stock {
+        sale: sale.id().clone(),
+        sku: Sku::new("phone").unwrap(),
+        total: 0,
+        withdrawn: Vec::new(),
+        per_buyer: 1,
+    };
+    gate.queue_of("orders").unwrap().enqueue("nothing", stock).send().await.unwrap();
+    let ledger = Arc::new(Troubled::new(Trouble::None));
+    some_trade(&sale).await;
+    let clerk = Clerk::start(&sale, ledger.clone());
+    settled(&sale, &bench.client(), &*ledger).await;
+    assert_eq!(clerk.stop().await.tasks.dead, 2);
+    assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 2);
+}
+
+/// A ledger with one trouble.
+struct Troubled {
+    ledger: SqliteLedger,
+    trouble: Trouble,
+}
+
+enum Trouble {
+    None,
+    /// So many writes fail before one is carried out.
+    DownFor(AtomicU32),
+    /// Writes are carried out and never answered.
+    NoAnswer(AtomicBool),
+}
+
+impl Troubled {
+    fn new(trouble: Trouble) -> Self {
+        Self { ledger: SqliteLedger::in_memory().unwrap(), trouble }
+    }
+
+    fn recover(&self) {
+        if let Trouble::NoAnswer(silent) = &self.trouble {
+            silent.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Ledger for Troubled {
+    fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
+        self.ledger.open_sale(sale)
+    }
+
+    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+        match &self.trouble {
+            Trouble::DownFor(left)
+                if left.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() =>
+            {
+                Box::pin(async { Err(Error::unavailable("the ledger is down, on purpose")) })
+            }
+            Trouble::NoAnswer(silent) if silent.load(Ordering::SeqCst) => {
+                let written = self.ledger.write(entries);
+                Box::pin(async move {
+                    let written = written.await;
+                    // A sale that is not known yet is not what this trouble is about.
+                    if matches!(&written, Ok(w) if w.iter().any(|w| matches!(w, Written::Recorded(_)))) {
+                        std::future::pending::<()>().await;
+                    }
+                    written
+                })
+            }
+            _ => self.ledger.write(entries),
+        }
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
+        self.ledger.books(sale)
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        self.ledger.ping()
+    }
+
+    fn info(&self) -> StoreInfo {
+        self.ledger.info()
+    }
+
+    fn counters(&self) -> LedgerCalls {
+        self.ledger.counters()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.ledger.close()
+    }
+}
