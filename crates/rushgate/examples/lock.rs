@@ -1,0 +1,25 @@
+//! Two clerks, one order: only one may work on it at a time.
+
+use std::time::Duration;
+
+use rushgate::{BusyPolicy, RunOutcome, Rushgate};
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let dir = tempfile::tempdir().expect("a place for the store");
+    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("shop.db").display())).await?;
+
+    let order = gate.lock("order:42")?.lease(Duration::from_secs(15));
+    let ann = order.acquire().await?.held().expect("nobody else has it");
+    println!("Ann works on the order, with fence {}.", ann.fence());
+    let bob = order.clone().on_busy(BusyPolicy::Fail).run(async |_| "shipped").await?;
+    assert!(matches!(bob, RunOutcome::Busy(_)));
+    println!("Bob is told that it is busy: {bob:?}.");
+
+    ann.release().await?;
+    let bob = order.run(async |held| format!("shipped with fence {}", held.fence())).await?;
+    assert!(matches!(bob, RunOutcome::Done(_)));
+    println!("Ann is done, so Bob's work is: {bob:?}.");
+    gate.close().await
+}

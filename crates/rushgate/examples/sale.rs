@@ -1,0 +1,61 @@
+//! Ten phones, two thousand buyers, a ledger with the last word, and an audit that adds it all up again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate::{
+    BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder, Sku,
+    connect_ledger,
+};
+use tokio::task::JoinSet;
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let dir = tempfile::tempdir().expect("a place for the stores");
+    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("shop.db").display())).await?;
+    let ledger = connect_ledger(&format!("sqlite:{}", dir.path().join("orders.db").display()))?;
+
+    gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;
+    let sale = gate.sale("phones")?;
+    sale.open().await?;
+    let shutdown = CancellationToken::new();
+    let clerk = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(shutdown.clone()));
+
+    let (mut crowd, mut sold) = (JoinSet::new(), Vec::new());
+    for n in 0..2_000 {
+        // A hundred at a time, as connections to a server would be.
+        if crowd.len() == 100 {
+            sold.extend(crowd.join_next().await);
+        }
+        let sale = sale.clone();
+        crowd.spawn(async move {
+            let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
+            let (buyer, key) = (BuyerId::new(format!("buyer-{n}"))?, IdempotencyKey::new("click-1")?);
+            let Reserved::Reserved(hold) = sale.reserve(&buyer, &cart, &key).await? else { return Ok(None) };
+            sale.confirm(hold.id).await?;
+            sale.wait_final(hold.id, Duration::from_secs(30)).await
+        });
+    }
+    sold.extend(crowd.join_all().await.into_iter().map(Ok));
+    let mut phones = Vec::new();
+    for answer in sold {
+        let hold = answer.expect("no buyer panics")?;
+        phones.extend(hold.map(|hold| (hold.units[0].1, hold.buyer)));
+    }
+    shutdown.cancel();
+    clerk.await.expect("the worker does not panic")?;
+
+    phones.sort();
+    for (unit, buyer) in &phones {
+        println!("phone no. {unit} belongs to {buyer}");
+    }
+    assert_eq!(phones.len(), 10);
+    println!("{:?}", sale.gate_stats());
+    let audit = sale.audit(Some(&*ledger)).await?;
+    for check in &audit.checks {
+        println!("{} {}: {}", if check.ok { "ok  " } else { "FAIL" }, check.claim, check.figures);
+    }
+    assert!(audit.ok);
+    gate.close().await
+}
