@@ -85,6 +85,15 @@ pub enum ReleaseOutcome {
     AlreadyLost,
 }
 
+impl From<Released> for ReleaseOutcome {
+    fn from(released: Released) -> Self {
+        match released {
+            Released::Released => Self::Released,
+            Released::NotHeld => Self::AlreadyLost,
+        }
+    }
+}
+
 /// What became of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtendOutcome {
@@ -136,6 +145,11 @@ impl Held {
     /// heard so far.
     pub fn is_lost(&self) -> bool {
         self.0.lost.is_cancelled() || Boot::now() >= self.until()
+    }
+
+    /// How long the lock is surely held if no renewal comes; zero once it is lost. Asks nobody.
+    pub fn time_left(&self) -> Duration {
+        if self.is_lost() { Duration::ZERO } else { Boot::now().until(self.until()) }
     }
 
     /// Waits until the lock is lost, and says why.
@@ -273,10 +287,7 @@ impl LockGuard {
         self.let_go();
         let answer = self.gate.store().release(self.name(), self.token()).await?;
         self.owed = false;
-        Ok(match answer {
-            Released::Released => ReleaseOutcome::Released,
-            Released::NotHeld => ReleaseOutcome::AlreadyLost,
-        })
+        Ok(answer.into())
     }
 
     /// Ends renewal and listening; this comes before the release is sent, so that no renewal follows it.

@@ -8,7 +8,7 @@ mod run;
 
 use std::time::Duration;
 
-use rushgate_core::{Holder, Lease, LockName, LockState, Result, WaiterState};
+use rushgate_core::{Holder, Lease, LockName, LockState, Result, Token, WaiterState};
 
 pub use acquire::{Busy, LockOutcome};
 pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome};
@@ -137,6 +137,16 @@ impl Lock {
     /// Holder and line in one snapshot.
     pub async fn state(&self) -> Result<LockState> {
         self.gate.ask(|| self.gate.store().show(&self.name)).await
+    }
+
+    /// Releases the lock for the holder of that token, such as a program that was asked to or has ended without it.
+    /// The token is proof: nobody else's lock is touched.
+    ///
+    /// # Errors
+    /// The store could not tell. Asking again is safe.
+    pub async fn release(&self, token: Token) -> Result<ReleaseOutcome> {
+        let released = self.gate.ask(|| self.gate.store().release(&self.name, token)).await?;
+        Ok(released.into())
     }
 
     /// The lease to ask for: never longer than the whole hold may be.
