@@ -1,0 +1,213 @@
+//! The facade behind a bad network: calls that never arrive, replies that get lost, calls that arrive twice. Nothing
+//! may be done twice, lost, or left behind.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{Bench, PATIENCE, eventually, in_time, ms, secs};
+use rushgate::{
+    Backoff, BuyerId, CancellationToken, IdempotencyKey, Job, Ledger, Line, LostReason, OrderWorker,
+    Reserved, RunOutcome, Rushgate, SaleBuilder, Sku, Store, Worker, fence::Highest,
+};
+use rushgate_ledger::SqliteLedger;
+use rushgate_sqlite::SqliteStore;
+use rushgate_testkit::ModelStore;
+use rushgate_testkit::faults::{FaultPlan, Faulty};
+use tokio::task::JoinSet;
+
+const BAD: FaultPlan = FaultPlan { before: 100, reply: 100, twice: 50 };
+
+/// One store, and clients of it behind good and bad networks.
+struct Wires {
+    open: Box<dyn Fn(Option<u64>) -> Rushgate + Send + Sync>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+fn behind(store: impl Store + 'static, seed: Option<u64>) -> Rushgate {
+    match seed {
+        Some(seed) => Rushgate::with_store(Arc::new(Faulty::new(store, BAD, seed))),
+        None => Rushgate::with_store(Arc::new(store)),
+    }
+}
+
+impl Wires {
+    fn model() -> Self {
+        let store = ModelStore::new();
+        Self { open: Box::new(move |seed| behind(store.clone(), seed)), _dir: None }
+    }
+
+    fn sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
+        Self { open: Box::new(move |seed| behind(SqliteStore::open(&url).unwrap(), seed)), _dir: Some(dir) }
+    }
+
+    fn good(&self) -> Rushgate {
+        (self.open)(None)
+    }
+
+    fn bad(&self, seed: u64) -> Rushgate {
+        (self.open)(Some(seed))
+    }
+}
+
+macro_rules! on_each_wire {
+    ($($name:ident)*) => {
+        mod model { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::in_time(super::$name(super::Wires::model())).await }
+        )* }
+        mod sqlite { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::in_time(super::$name(super::Wires::sqlite())).await }
+        )* }
+    };
+}
+
+on_each_wire! {
+    a_lock_has_one_holder_and_nothing_stays_behind
+    renewals_survive_lost_replies
+    every_task_is_done_once
+    a_sale_adds_up
+}
+
+async fn a_lock_has_one_holder_and_nothing_stays_behind(wires: Wires) {
+    let (inside, highest) = (Arc::new(AtomicU64::new(0)), Arc::new(Highest::default()));
+    let mut clerks = JoinSet::new();
+    for seed in 0..4 {
+        let lock = wires.bad(seed).lock("x").unwrap().lease(secs(2)).wait(PATIENCE);
+        let (inside, highest) = (Arc::clone(&inside), Arc::clone(&highest));
+        clerks.spawn(async move {
+            for _ in 0..15 {
+                let work = async |held: rushgate::Held| {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+                    assert!(highest.admit(held.fence()), "fences grow");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                };
+                assert_eq!(lock.run(work).await.unwrap(), RunOutcome::Done(()));
+            }
+        });
+    }
+    while let Some(clerk) = clerks.join_next().await {
+        clerk.unwrap();
+    }
+    let lock = wires.good().lock("x").unwrap();
+    eventually(async || {
+        let state = lock.state().await.unwrap();
+        state.holders.is_empty() && state.waiters.is_empty()
+    })
+    .await;
+}
+
+async fn renewals_survive_lost_replies(wires: Wires) {
+    let lock = wires.bad(7).lock("x").unwrap().lease(ms(800));
+    let guard = lock.acquire().await.unwrap().held().unwrap();
+    let seen = wires.good().lock("x").unwrap();
+    let first = seen.holders().await.unwrap()[0].clone();
+    eventually(async || seen.holders().await.unwrap()[0].lease_until > first.lease_until + secs(2)).await;
+    assert!(!guard.is_lost());
+    assert_eq!(seen.holders().await.unwrap()[0].fence, guard.fence());
+}
+
+async fn every_task_is_done_once(wires: Wires) {
+    let queue = wires.bad(1).queue_of::<u32>("numbers").unwrap();
+    for n in 0..150 {
+        queue.enqueue(n.to_string(), n).send().await.unwrap();
+    }
+    let (runs, fails) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let handler = {
+        let (runs, fails) = (Arc::clone(&runs), Arc::clone(&fails));
+        move |job: Job<u32>| {
+            runs.fetch_add(1, Ordering::SeqCst);
+            let fails_once = job.payload % 10 == 0 && job.attempt == 1;
+            fails.fetch_add(fails_once.into(), Ordering::SeqCst);
+            async move { if fails_once { Err("on purpose") } else { Ok(()) } }
+        }
+    };
+    let shutdown = CancellationToken::new();
+    let quickly = Backoff { base: ms(5), ..Backoff::default() };
+    let worker = Worker::new(wires.bad(2).queue_of("numbers").unwrap()).concurrency(8).retry_policy(quickly);
+    let working = tokio::spawn(worker.run(handler, shutdown.clone()));
+    let seen = wires.good().queue("numbers").unwrap();
+    eventually(async || {
+        let stats = seen.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    })
+    .await;
+    shutdown.cancel();
+    let report = working.await.unwrap().unwrap();
+    assert_eq!((report.done, report.retried, report.dead, report.lost), (150, 15, 0, 0));
+    assert_eq!((runs.load(Ordering::SeqCst), fails.load(Ordering::SeqCst)), (165, 15));
+}
+
+async fn a_sale_adds_up(wires: Wires) {
+    const UNITS: u32 = 12;
+    let owner = wires.good();
+    owner.create_sale(SaleBuilder::new("phones").sku("phone", UNITS, 1).orders("orders")).await.unwrap();
+    let truth = owner.sale("phones").unwrap();
+    truth.open().await.unwrap();
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let shutdown = CancellationToken::new();
+    let clerk = OrderWorker::new(wires.bad(9).sale("phones").unwrap(), Arc::clone(&ledger)).lease(secs(2));
+    let clerk = tokio::spawn(clerk.run(shutdown.clone()));
+
+    let shops: Arc<Vec<_>> = Arc::new((0..3).map(|seed| wires.bad(seed).sale("phones").unwrap()).collect());
+    let mut crowd = JoinSet::new();
+    for n in 0..200usize {
+        let shops = Arc::clone(&shops);
+        crowd.spawn(async move {
+            let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+            let (buyer, key) =
+                (BuyerId::new(format!("buyer-{n}")).unwrap(), IdempotencyKey::new("click").unwrap());
+            // Two clicks, at two shops.
+            let mut got = None;
+            for click in 0..2 {
+                match shops[(n + click) % shops.len()].reserve(&buyer, &cart, &key).await.unwrap() {
+                    Reserved::Reserved(hold) | Reserved::Replayed(hold) => got = Some(hold),
+                    Reserved::AllHeld { .. } | Reserved::SoldOut { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            let hold = got?;
+            shops[n % shops.len()].confirm(hold.id).await.unwrap();
+            Some(hold.units[0].1)
+        });
+    }
+    let sold: Vec<_> = crowd.join_all().await.into_iter().flatten().collect();
+    assert_eq!(sold.len() as u32, UNITS);
+    assert_eq!(sold.into_iter().collect::<BTreeSet<_>>(), (1..=UNITS).collect());
+    eventually(async || truth.state().await.unwrap().skus[0].confirmed == UNITS).await;
+    shutdown.cancel();
+    let report = clerk.await.unwrap().unwrap();
+    assert_eq!((report.tasks.dead, report.rejected, report.lost_writes), (0, 0, 0));
+    let audit = truth.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
+
+#[tokio::test]
+async fn a_store_that_stays_away_ends_the_lock_here_without_releasing_it() {
+    let bench = Bench::model();
+    let gate = bench.client();
+    let guard = gate.lock("x").unwrap().lease(ms(400)).acquire().await.unwrap().held().unwrap();
+    // The store is gone from now on, for everybody.
+    bench.client().close().await.unwrap();
+    assert!(!guard.is_lost(), "a failed renewal is no loss");
+    assert_eq!(in_time(guard.lost()).await, LostReason::Expired);
+    assert!(guard.release().await.unwrap_err().is_unavailable());
+}
+
+#[tokio::test]
+async fn an_outage_ends_with_an_error_that_says_so() {
+    let bench = Bench::model();
+    let gate = bench.client();
+    bench.client().close().await.unwrap();
+    let lock = gate.lock("x").unwrap().wait(ms(1));
+    let asking = tokio::spawn(async move { lock.try_acquire().await.map(|_| ()) });
+    gate.close().await.unwrap_or(());
+    let error = in_time(asking).await.unwrap().unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error}");
+}
