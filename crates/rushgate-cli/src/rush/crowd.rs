@@ -1,0 +1,282 @@
+//! The crowd: so many buyers, a few hundred of them at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use rushgate::{
+    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, Reserved, Sale, SaleStatus, Timestamp,
+};
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::sleep;
+
+use super::script::{self, Click, Script, Then};
+use super::tally::{Desk, Promises, Tally, Told, histogram};
+
+/// Buyers that a member takes from the line at a time.
+const STRETCH: u64 = 64;
+/// How often those come back who were told that all units are in other carts.
+const COME_BACK: Duration = Duration::from_millis(25);
+
+/// What the crowd is to do.
+pub(super) struct Plan {
+    pub(super) sale: Sale,
+    pub(super) line: Line,
+    pub(super) buyers: u64,
+    pub(super) members: usize,
+    pub(super) seed: u64,
+    /// Who was told "come back later" and does: at most so many.
+    pub(super) patient_max: usize,
+    pub(super) stop: CancellationToken,
+}
+
+/// What the members share.
+struct Crowd {
+    plan: Plan,
+    /// The part of a buyer's id that tells crowds apart.
+    tag: String,
+    keys: [IdempotencyKey; 2],
+    next: AtomicU64,
+    tally: Arc<Tally>,
+    patient: mpsc::Sender<u64>,
+}
+
+/// What a member keeps for itself until it goes.
+struct Member<'a> {
+    crowd: &'a Arc<Crowd>,
+    desk: &'a Desk,
+    latency: Histogram<u64>,
+    promises: Promises,
+    first_error: Option<String>,
+    payments: JoinSet<Payment>,
+}
+
+/// How a buyer who got units left.
+#[derive(Clone, Copy)]
+enum Payment {
+    Confirmed(rushgate::ReservationId),
+    Late,
+    Cancelled,
+    Left,
+}
+
+/// Sends every buyer to the sale, and those who were told to come back, until it is over. Gives the time that the
+/// first wave took.
+pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Duration> {
+    let (patient, comers) = mpsc::channel(plan.patient_max);
+    let tag = script::tag(plan.seed);
+    let keys = [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?];
+    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), tally, patient });
+    let start = Instant::now();
+    let mut members = JoinSet::new();
+    for number in 0..crowd.plan.members {
+        let crowd = Arc::clone(&crowd);
+        members.spawn(async move { crowd.first_wave(number).await });
+    }
+    while let Some(member) = members.join_next().await {
+        member?;
+    }
+    let wave = start.elapsed();
+    crowd.latecomers(comers).await?;
+    Ok(wave)
+}
+
+impl Crowd {
+    fn member(self: &Arc<Self>, number: usize) -> Member<'_> {
+        Member {
+            crowd: self,
+            desk: self.tally.desk(number),
+            latency: histogram(),
+            promises: Promises::default(),
+            first_error: None,
+            payments: JoinSet::new(),
+        }
+    }
+
+    async fn first_wave(self: &Arc<Self>, number: usize) {
+        let mut member = self.member(number);
+        while !self.plan.stop.is_cancelled() {
+            let first = self.next.fetch_add(STRETCH, Ordering::Relaxed);
+            if first >= self.plan.buyers {
+                break;
+            }
+            for buyer in first..(first + STRETCH).min(self.plan.buyers) {
+                member.serve(buyer).await;
+            }
+            // The store's answers and the order workers want their turn.
+            yield_now().await;
+        }
+        member.go().await;
+    }
+
+    /// Those who were told "come back later" come back, as long as something may be left for them.
+    async fn latecomers(self: &Arc<Self>, mut comers: mpsc::Receiver<u64>) -> Result<()> {
+        let mut line = Vec::new();
+        while let Ok(buyer) = comers.try_recv() {
+            line.push(buyer);
+        }
+        // One desk is enough: they come one after the other.
+        let mut member = self.member(0);
+        let mut turn = 0;
+        while !self.plan.stop.is_cancelled() && self.something_may_be_left().await? {
+            if line.is_empty() {
+                break;
+            }
+            for _ in 0..line.len().min(256) {
+                let buyer = line[turn % line.len()];
+                turn += 1;
+                if member.come_back(buyer).await {
+                    turn -= 1;
+                    line.swap_remove(turn % line.len().max(1));
+                    if line.is_empty() {
+                        break;
+                    }
+                }
+            }
+            sleep(COME_BACK).await;
+        }
+        member.go().await;
+        // Whoever is still to pay has been waited for; carts that were left run out.
+        while !self.plan.stop.is_cancelled() && self.undecided().await? {
+            sleep(COME_BACK).await;
+        }
+        Ok(())
+    }
+
+    async fn something_may_be_left(&self) -> Result<bool> {
+        let state = self.plan.sale.state().await?;
+        let left = state.skus.iter().any(|sku| sku.free > 0 || sku.held > 0);
+        Ok(left && state.status == SaleStatus::Open)
+    }
+
+    async fn undecided(&self) -> Result<bool> {
+        Ok(self.plan.sale.state().await?.skus.iter().any(|sku| sku.held > 0))
+    }
+}
+
+impl Member<'_> {
+    async fn serve(&mut self, number: u64) {
+        let script = Script::of(self.crowd.plan.seed, number);
+        let Ok(buyer) = BuyerId::new(format!("buyer-{}-{number}", self.crowd.tag)) else { return };
+        let told = match script.click {
+            Click::Once => self.click(&buyer, 0, number, script).await,
+            Click::Repeatedly(n) => {
+                let first = self.click(&buyer, 0, number, script).await;
+                for _ in 1..n {
+                    self.click(&buyer, 0, number, script).await;
+                }
+                first
+            }
+            Click::Doubled => self.double_click(&buyer, number, script).await,
+            Click::SecondKey => {
+                let first = self.click(&buyer, 0, number, script).await;
+                self.click(&buyer, 1, number, script).await;
+                first
+            }
+        };
+        if told == Told::AllHeld {
+            // Only so many have the patience; the others are gone.
+            let _ = self.crowd.patient.try_send(number);
+        }
+    }
+
+    /// A buyer asks again. True if there is an answer that lets him go.
+    async fn come_back(&mut self, number: u64) -> bool {
+        let script = Script::of(self.crowd.plan.seed, number);
+        let Ok(buyer) = BuyerId::new(format!("buyer-{}-{number}", self.crowd.tag)) else { return true };
+        self.click(&buyer, 0, number, script).await != Told::AllHeld
+    }
+
+    async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
+        let start = Instant::now();
+        let lines = std::slice::from_ref(&self.crowd.plan.line);
+        let answer = self.crowd.plan.sale.reserve(buyer, lines, &self.crowd.keys[key]).await;
+        (answer, start.elapsed())
+    }
+
+    async fn click(&mut self, buyer: &BuyerId, key: usize, number: u64, script: Script) -> Told {
+        let (answer, took) = self.ask(buyer, key).await;
+        self.take(answer, took, number, script)
+    }
+
+    /// Two requests under way at once with one key: one unit, and both are told of it.
+    async fn double_click(&mut self, buyer: &BuyerId, number: u64, script: Script) -> Told {
+        let (one, two) = tokio::join!(self.ask(buyer, 0), self.ask(buyer, 0));
+        let first = self.take(one.0, one.1, number, script);
+        let second = self.take(two.0, two.1, number, script);
+        if second == Told::Reserved { second } else { first }
+    }
+
+    fn take(
+        &mut self,
+        answer: rushgate::Result<Reserved>,
+        took: Duration,
+        number: u64,
+        script: Script,
+    ) -> Told {
+        self.latency.saturating_record(took.as_nanos() as u64);
+        let told = match answer {
+            Ok(Reserved::Reserved(hold)) => {
+                self.promises.reserved.push(hold.id);
+                self.leave_with(hold, number, script.then);
+                Told::Reserved
+            }
+            Ok(answer) => Told::from(&answer),
+            Err(error) => {
+                self.first_error.get_or_insert_with(|| error.to_string());
+                Told::Failed
+            }
+        };
+        self.desk.count(told);
+        told
+    }
+
+    /// The buyer goes to the till, while the member serves others.
+    fn leave_with(&mut self, hold: Hold, number: u64, then: Then) {
+        let (sale, seed) = (self.crowd.plan.sale.clone(), self.crowd.plan.seed);
+        self.payments.spawn(async move { settle(&sale, hold, then, seed, number).await });
+    }
+
+    async fn go(mut self) {
+        while let Some(payment) = self.payments.join_next().await {
+            match payment {
+                Ok(Payment::Confirmed(id)) => self.promises.confirmed.push(id),
+                Ok(Payment::Late) => self.promises.late += 1,
+                Ok(Payment::Cancelled) => self.promises.cancelled += 1,
+                Ok(Payment::Left) => {}
+                Err(error) => drop(self.first_error.get_or_insert_with(|| error.to_string())),
+            }
+        }
+        self.crowd.tally.hand_in(&self.latency, self.promises, self.first_error);
+    }
+}
+
+async fn settle(sale: &Sale, hold: Hold, then: Then, seed: u64, number: u64) -> Payment {
+    let decision = match then {
+        Then::WalkAway => return Payment::Left,
+        Then::Pay => sale.confirm(hold.id).await,
+        Then::Cancel => sale.cancel(hold.id).await,
+        Then::PayAtTheDeadline => {
+            sleep(script::near(time_left(sale, &hold).await, seed, number)).await;
+            sale.confirm(hold.id).await
+        }
+    };
+    match (decision, then) {
+        (Ok(Decision::Done(hold) | Decision::Pending(hold)), Then::Cancel) => {
+            drop(hold);
+            Payment::Cancelled
+        }
+        (Ok(Decision::Done(hold) | Decision::Pending(hold)), _) => Payment::Confirmed(hold.id),
+        (Ok(Decision::Refused(_) | Decision::Unknown), _) => Payment::Late,
+        // Nobody was told anything: the store's books say what became of it.
+        (Err(_), _) => Payment::Left,
+    }
+}
+
+async fn time_left(sale: &Sale, hold: &Hold) -> Duration {
+    let now = sale.state().await.map_or(Timestamp::default(), |state| state.now);
+    hold.deadline.since(now).min(Duration::from_secs(60))
+}

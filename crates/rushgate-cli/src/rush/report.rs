@@ -1,0 +1,337 @@
+//! What came of it, for a shop owner and for a program.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Write, stdout};
+use std::time::Duration;
+
+use anyhow::Result;
+use rushgate::{Audit, Books, Check, GateStats, HoldState, QueueStats, ReservationId, SkuState, StoreCalls};
+use rushgate_ledger::LedgerCalls;
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+use super::tally::{Promises, Tally, Told, per_second};
+use super::{RushArgs, SKU, Workers};
+use crate::globals::Globals;
+
+pub(super) struct Report {
+    sale: String,
+    seed: u64,
+    store_url: String,
+    orders_url: String,
+    joined: bool,
+    interrupted: bool,
+    buyers: u64,
+    stock: SkuState,
+    answers: BTreeMap<usize, u64>,
+    wave: Duration,
+    elapsed: Duration,
+    latency: Latency,
+    gate: GateStats,
+    store: StoreCalls,
+    ledger: LedgerCalls,
+    payments: [u64; 4],
+    dead: u64,
+    audit: Audit,
+    first_error: Option<String>,
+    memory_peak_bytes: u64,
+}
+
+/// In microseconds.
+struct Latency {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Report {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) async fn new(
+        args: &RushArgs,
+        stage: &Stage,
+        tally: &Tally,
+        workers: &Workers,
+        audit: Audit,
+        seed: u64,
+        wave: Duration,
+        elapsed: Duration,
+        interrupted: bool,
+    ) -> Result<Self> {
+        let state = stage.sale.state().await?;
+        let stock = state.skus.into_iter().find(|sku| sku.sku.as_str() == SKU);
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let (latency, payments, first_error) = tally.read(|sum| {
+            let latency = Latency {
+                p50: micros(sum.latency.value_at_quantile(0.5)),
+                p99: micros(sum.latency.value_at_quantile(0.99)),
+                max: micros(sum.latency.max()),
+            };
+            let promises = &sum.promises;
+            let confirmed = promises.confirmed.len() as u64;
+            let payments = [confirmed, promises.cancelled, workers.sweeps.expired, promises.late];
+            (latency, payments, sum.first_error.clone())
+        });
+        Ok(Self {
+            sale: stage.sale.id().to_string(),
+            seed,
+            store_url: stage.store_url.clone(),
+            orders_url: stage.orders_url.clone(),
+            joined: args.join.is_some(),
+            interrupted,
+            buyers: args.buyers,
+            stock: stock
+                .ok_or_else(|| anyhow::anyhow!("the sale sells no `{SKU}`; it was not made by `rush`"))?,
+            answers: Told::ALL.iter().map(|told| (*told as usize, tally.count(*told))).collect(),
+            wave,
+            elapsed,
+            latency,
+            gate: stage.sale.gate_stats(),
+            store: stage.gate.calls(),
+            ledger: stage.ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default(),
+            payments,
+            dead: workers.orders.tasks.dead,
+            audit,
+            first_error,
+            memory_peak_bytes: memory_peak_bytes(),
+        })
+    }
+
+    pub(super) fn ok(&self) -> bool {
+        self.audit.ok
+    }
+
+    pub(super) fn print(&self, globals: &Globals) -> Result<()> {
+        let mut out = stdout().lock();
+        if globals.json {
+            serde_json::to_writer(&mut out, &self.json())?;
+            writeln!(out)?;
+        } else {
+            self.write(&mut out)?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    fn attempts(&self) -> u64 {
+        self.answers.values().sum()
+    }
+
+    fn json(&self) -> Value {
+        let answers: serde_json::Map<String, Value> = Told::ALL
+            .iter()
+            .map(|told| (told.word().into(), self.answers[&(*told as usize)].into()))
+            .collect();
+        let [confirmed, cancelled, expired, late] = self.payments;
+        json!({
+            "sale": self.sale,
+            "seed": self.seed,
+            "store": self.store_url,
+            "orders": self.orders_url,
+            "joined": self.joined,
+            "interrupted": self.interrupted,
+            "units": self.stock.total,
+            "buyers": self.buyers,
+            "confirmed": self.stock.confirmed,
+            "held": self.stock.held,
+            "free": self.stock.free,
+            "withdrawn": self.stock.withdrawn,
+            "answers": answers,
+            "attempts": self.attempts(),
+            "attempts_per_second": per_second(self.attempts(), self.wave),
+            "from_memory": self.gate.from_memory,
+            "from_memory_per_second": per_second(self.gate.from_memory, self.wave),
+            "crowd_ms": self.wave.as_millis() as u64,
+            "elapsed_ms": self.elapsed.as_millis() as u64,
+            "latency_us": { "p50": self.latency.p50, "p99": self.latency.p99, "max": self.latency.max },
+            "payments": { "confirmed": confirmed, "cancelled": cancelled, "expired": expired, "late": late },
+            "store_calls": self.store.calls,
+            "store_transactions": self.store.transactions,
+            "store_statements": self.store.statements,
+            "ledger_transactions": self.ledger.transactions,
+            "ledger_statements": self.ledger.statements,
+            "ledger_orders": self.ledger.orders,
+            "dead_letters": self.dead,
+            "first_error": self.first_error,
+            "memory_peak_bytes": self.memory_peak_bytes,
+            "audit": self.audit,
+        })
+    }
+
+    fn write(&self, out: &mut impl Write) -> Result<()> {
+        let stock = &self.stock;
+        let what = if self.joined { ", together with whoever joined" } else { "" };
+        writeln!(
+            out,
+            "Sale `{}`: {} × {SKU}, {} per buyer; {} buyers (seed {}){what}\n",
+            self.sale,
+            thousands(stock.total.into()),
+            stock.per_buyer,
+            thousands(self.buyers),
+            self.seed
+        )?;
+        if self.interrupted {
+            writeln!(out, "  Stopped     by Ctrl-C; what was promised until then was carried out\n")?;
+        }
+        let left = match (stock.free, stock.held) {
+            (0, 0) => "nothing left, nothing in carts".to_owned(),
+            (free, held) => format!("{} free, {} in carts", thousands(free.into()), thousands(held.into())),
+        };
+        writeln!(
+            out,
+            "  Sold        {} of {}: {left}",
+            thousands(stock.confirmed.into()),
+            thousands(stock.total.into())
+        )?;
+        let [confirmed, cancelled, expired, late] = self.payments.map(thousands);
+        writeln!(
+            out,
+            "  Payments    {confirmed} paid, {cancelled} called off, {expired} carts ran out and were sold again, {late} too late"
+        )?;
+        writeln!(
+            out,
+            "  Answers     {} in {} ({} a second); all done after {}",
+            thousands(self.attempts()),
+            seconds(self.wave),
+            thousands(per_second(self.attempts(), self.wave)),
+            seconds(self.elapsed)
+        )?;
+        for told in Told::ALL {
+            let n = self.answers[&(told as usize)];
+            if n > 0 {
+                writeln!(out, "    {:>12}  {}", thousands(n), told.meaning())?;
+            }
+        }
+        if let Some(error) = &self.first_error {
+            writeln!(out, "                  first of them: {error}")?;
+        }
+        writeln!(
+            out,
+            "  Waiting     half of them up to {}, 99 of 100 up to {}, the longest {}",
+            micros(self.latency.p50),
+            micros(self.latency.p99),
+            micros(self.latency.max)
+        )?;
+        writeln!(
+            out,
+            "  Store       {} calls in {} transactions, {} statements; {} answers came from memory",
+            thousands(self.store.calls),
+            thousands(self.store.transactions),
+            thousands(self.store.statements),
+            thousands(self.gate.from_memory)
+        )?;
+        writeln!(
+            out,
+            "  Ledger      {} orders in {} transactions, {} statements",
+            thousands(self.ledger.orders),
+            thousands(self.ledger.transactions),
+            thousands(self.ledger.statements)
+        )?;
+        writeln!(out, "\n  Audit")?;
+        for check in &self.audit.checks {
+            let mark = if check.ok { "ok  " } else { "FAIL" };
+            writeln!(out, "    {mark}  {} ({})", check.claim, check.figures)?;
+        }
+        let verdict = if self.audit.ok { "The audit holds." } else { "THE AUDIT FAILED." };
+        writeln!(out, "\n{verdict}")?;
+        Ok(())
+    }
+}
+
+/// What the crowd was told, held against the books.
+pub(super) fn kept_promises(promises: &Promises, books: &Books) -> [Check; 2] {
+    let rows: HashMap<ReservationId, HoldState> =
+        books.reservations.iter().map(|row| (row.id, row.state)).collect();
+    let reserved = promises.reserved.iter().filter(|id| !rows.contains_key(*id)).count();
+    let sold =
+        |id: &&ReservationId| matches!(rows.get(*id), Some(HoldState::Confirmed | HoldState::Confirming));
+    let confirmed = promises.confirmed.len() - promises.confirmed.iter().filter(sold).count();
+    [
+        Check {
+            name: "told_reserved".into(),
+            claim: "every buyer who was told \"yours\" is in the books".into(),
+            ok: reserved == 0,
+            figures: format!("{} told, {reserved} missing", promises.reserved.len()),
+        },
+        Check {
+            name: "told_confirmed".into(),
+            claim: "every buyer whose payment was taken has a sold unit".into(),
+            ok: confirmed == 0,
+            figures: format!("{} told, {confirmed} without", promises.confirmed.len()),
+        },
+    ]
+}
+
+/// With ten times as many buyers as units, none may be left.
+pub(super) fn nothing_left(books: &Books) -> Check {
+    let (mut total, mut left) = (0, 0);
+    for sku in &books.skus {
+        total += sku.total;
+        left += sku.free.len() as u32 + sku.held;
+    }
+    Check {
+        name: "nothing_left".into(),
+        claim: "with buyers waiting, every unit was sold".into(),
+        ok: left == 0,
+        figures: format!("{} of {total} sold or withdrawn", total - left),
+    }
+}
+
+/// Nothing is left in the orders' queue, and nothing was given up.
+pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
+    let waiting = stats.ready + stats.scheduled + stats.leased;
+    Check {
+        name: "orders_carried_out".into(),
+        claim: "every order was carried out".into(),
+        ok: stats.dead == 0 && (waiting == 0 || others_go_on),
+        figures: format!("{waiting} waiting, {} given up", stats.dead),
+    }
+}
+
+/// The most memory that this process had in use.
+fn memory_peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
+}
+
+/// `1234567` as `1,234,567`.
+pub(super) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn seconds(length: Duration) -> String {
+    format!("{:.2} s", length.as_secs_f64())
+}
+
+/// Microseconds in the unit that reads best.
+fn micros(us: f64) -> String {
+    match us {
+        us if us < 10.0 => format!("{us:.1} µs"),
+        us if us < 1_000.0 => format!("{us:.0} µs"),
+        us if us < 1_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_000_000), "1,000,000");
+        assert_eq!(micros(0.42), "0.4 µs");
+        assert_eq!(micros(12_345.0), "12.3 ms");
+    }
+}

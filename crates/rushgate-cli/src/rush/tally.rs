@@ -1,0 +1,175 @@
+//! What the crowd was told: counted by each of its members alone, added up when somebody looks.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use rushgate::{ReservationId, Reserved};
+
+/// The kinds of answers, in the order of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Reserved,
+    Replayed,
+    AllHeld,
+    SoldOut,
+    LimitReached,
+    KeyReused,
+    NotOpen,
+    Ended,
+    Failed,
+}
+
+impl Told {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Reserved,
+        Self::Replayed,
+        Self::AllHeld,
+        Self::SoldOut,
+        Self::LimitReached,
+        Self::KeyReused,
+        Self::NotOpen,
+        Self::Ended,
+        Self::Failed,
+    ];
+
+    /// The word in JSON.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Replayed => "replayed",
+            Self::AllHeld => "all_held",
+            Self::SoldOut => "sold_out",
+            Self::LimitReached => "limit_reached",
+            Self::KeyReused => "key_reused",
+            Self::NotOpen => "not_open",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// What it means to a shop owner.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Self::Reserved => "got a unit",
+            Self::Replayed => "clicked again: told the same, no second unit",
+            Self::AllHeld => "all units in other carts: come back later",
+            Self::SoldOut => "sold out",
+            Self::LimitReached => "wanted more than one buyer may have",
+            Self::KeyReused => "same key for another cart",
+            Self::NotOpen => "not open yet",
+            Self::Ended => "sale over",
+            Self::Failed => "no answer",
+        }
+    }
+}
+
+impl From<&Reserved> for Told {
+    fn from(answer: &Reserved) -> Self {
+        match answer {
+            Reserved::Reserved(_) => Self::Reserved,
+            Reserved::Replayed(_) => Self::Replayed,
+            Reserved::KeyReused => Self::KeyReused,
+            Reserved::SoldOut { .. } => Self::SoldOut,
+            Reserved::AllHeld { .. } => Self::AllHeld,
+            Reserved::LimitReached { .. } => Self::LimitReached,
+            Reserved::NotOpen { .. } => Self::NotOpen,
+            Reserved::Ended => Self::Ended,
+        }
+    }
+}
+
+/// What one member of the crowd counts. Each has cache lines of its own, so that counting costs nothing.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Desk {
+    answers: [AtomicU64; Told::ALL.len()],
+}
+
+impl Desk {
+    pub(super) fn count(&self, told: Told) {
+        // Only this desk's owner writes.
+        let counter = &self.answers[told as usize];
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// What buyers were promised, to be held against the books.
+#[derive(Default)]
+pub(super) struct Promises {
+    /// Told that units are theirs for now.
+    pub(super) reserved: Vec<ReservationId>,
+    /// Told that the sale to them is final or only waits for the ledger.
+    pub(super) confirmed: Vec<ReservationId>,
+    /// Told that their payment came too late.
+    pub(super) late: u64,
+    /// Told that their order was called off.
+    pub(super) cancelled: u64,
+}
+
+impl Promises {
+    fn add(&mut self, mut other: Self) {
+        self.reserved.append(&mut other.reserved);
+        self.confirmed.append(&mut other.confirmed);
+        self.late += other.late;
+        self.cancelled += other.cancelled;
+    }
+}
+
+/// What the whole crowd was told.
+pub(super) struct Tally {
+    desks: Vec<Desk>,
+    sum: Mutex<Sum>,
+}
+
+/// What members hand in when they go.
+pub(super) struct Sum {
+    /// How long answers took, in nanoseconds.
+    pub(super) latency: Histogram<u64>,
+    pub(super) promises: Promises,
+    pub(super) first_error: Option<String>,
+}
+
+/// A histogram of what one member measures: up to a minute, to two digits.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 2)
+        .unwrap_or_else(|_| unreachable!("the bounds are constants"))
+}
+
+impl Tally {
+    pub(super) fn new(members: usize) -> Self {
+        let desks = std::iter::repeat_with(Desk::default).take(members).collect();
+        let sum = Sum { latency: histogram(), promises: Promises::default(), first_error: None };
+        Self { desks, sum: Mutex::new(sum) }
+    }
+
+    pub(super) fn desk(&self, member: usize) -> &Desk {
+        &self.desks[member]
+    }
+
+    pub(super) fn hand_in(&self, latency: &Histogram<u64>, promises: Promises, first_error: Option<String>) {
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = sum.latency.add(latency);
+        sum.promises.add(promises);
+        sum.first_error = sum.first_error.take().or(first_error);
+    }
+
+    pub(super) fn count(&self, told: Told) -> u64 {
+        self.desks.iter().map(|desk| desk.answers[told as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    pub(super) fn attempts(&self) -> u64 {
+        Told::ALL.into_iter().map(|told| self.count(told)).sum()
+    }
+
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Sum) -> T) -> T {
+        look(&self.sum.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A rate, for people.
+pub(super) fn per_second(n: u64, length: Duration) -> u64 {
+    (n as f64 / length.as_secs_f64().max(1e-6)) as u64
+}
