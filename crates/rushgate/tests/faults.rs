@@ -81,7 +81,7 @@ async fn a_lock_has_one_holder_and_nothing_stays_behind(wires: Wires) {
         let lock = wires.bad(seed).lock("x").unwrap().lease(secs(2)).wait(PATIENCE);
         let (inside, highest) = (Arc::clone(&inside), Arc::clone(&highest));
         clerks.spawn(async move {
-            for _ in 0..15 {
+            for _ in 0..6 {
                 let work = async |held: rushgate::Held| {
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
                     assert!(highest.admit(held.fence()), "fences grow");

@@ -47,8 +47,10 @@ pub struct Busy {
     pub position: Option<u64>,
 }
 
-/// The longest time in line without asking the store how it stands: what a lost push may cost at most.
+/// The longest time in line without asking the store how it stands.
 const CHECK_MAX: Duration = Duration::from_secs(10);
+/// Who is next asks so often, and those behind less often by their place: what a lost push may cost.
+const CHECK_STEP: Duration = Duration::from_secs(1);
 /// The shortest.
 const CHECK_MIN: Duration = Duration::from_millis(5);
 /// Waiters that are not next spread their questions over so long.
@@ -191,7 +193,8 @@ impl Waiting<'_> {
 }
 
 fn check_after(queued: Queued) -> Duration {
-    let base = queued.check_after.clamp(CHECK_MIN, CHECK_MAX);
+    let place = u32::try_from(queued.position).unwrap_or(u32::MAX).max(1);
+    let base = queued.check_after.min(CHECK_STEP.saturating_mul(place)).clamp(CHECK_MIN, CHECK_MAX);
     if queued.position <= 1 {
         return base;
     }
