@@ -1,7 +1,8 @@
 //! The crowd: so many buyers, a few hundred of them at a time.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ use super::tally::{Desk, Promises, Tally, Told, histogram};
 const STRETCH: u64 = 64;
 /// How often those come back who were told that all units are in other carts.
 const COME_BACK: Duration = Duration::from_millis(25);
+/// How many of them are served at the same time.
+const LATECOMERS: usize = 64;
 
 /// What the crowd is to do.
 pub(super) struct Plan {
@@ -33,6 +36,15 @@ pub(super) struct Plan {
     pub(super) stop: CancellationToken,
 }
 
+/// The first wave: everybody but those who came back later.
+pub(super) struct Wave {
+    /// Until the last of them had an answer.
+    pub(super) took: Duration,
+    pub(super) attempts: u64,
+    /// Attempts that were answered without the store.
+    pub(super) from_memory: u64,
+}
+
 /// What the members share.
 struct Crowd {
     plan: Plan,
@@ -40,6 +52,9 @@ struct Crowd {
     tag: String,
     keys: [IdempotencyKey; 2],
     next: AtomicU64,
+    start: Instant,
+    /// When the last buyer of the first wave had an answer; some are at the till still.
+    wave_us: AtomicU64,
     tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
 }
@@ -63,14 +78,13 @@ enum Payment {
     Left,
 }
 
-/// Sends every buyer to the sale, and those who were told to come back, until it is over. Gives the time that the
-/// first wave took.
-pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Duration> {
+/// Sends every buyer to the sale, and those who were told to come back, until it is over. Tells of the first wave.
+pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Wave> {
     let (patient, comers) = mpsc::channel(plan.patient_max);
     let tag = script::tag(plan.seed);
     let keys = [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?];
-    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), tally, patient });
-    let start = Instant::now();
+    let (next, start, wave_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
+    let crowd = Arc::new(Crowd { plan, tag, keys, next, start, wave_us, tally, patient });
     let mut members = JoinSet::new();
     for number in 0..crowd.plan.members {
         let crowd = Arc::clone(&crowd);
@@ -79,7 +93,11 @@ pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Duration> {
     while let Some(member) = members.join_next().await {
         member?;
     }
-    let wave = start.elapsed();
+    let wave = Wave {
+        took: Duration::from_micros(crowd.wave_us.load(Ordering::Relaxed)),
+        attempts: crowd.tally.attempts(),
+        from_memory: crowd.plan.sale.gate_stats().from_memory,
+    };
     crowd.latecomers(comers).await?;
     Ok(wave)
 }
@@ -96,6 +114,10 @@ impl Crowd {
         }
     }
 
+    fn buyer(&self, number: u64) -> rushgate::Result<BuyerId> {
+        BuyerId::new(format!("buyer-{}-{number}", self.tag))
+    }
+
     async fn first_wave(self: &Arc<Self>, number: usize) {
         let mut member = self.member(number);
         while !self.plan.stop.is_cancelled() {
@@ -109,41 +131,53 @@ impl Crowd {
             // The store's answers and the order workers want their turn.
             yield_now().await;
         }
+        let took = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.wave_us.fetch_max(took, Ordering::Relaxed);
         member.go().await;
     }
 
     /// Those who were told "come back later" come back, as long as something may be left for them.
     async fn latecomers(self: &Arc<Self>, mut comers: mpsc::Receiver<u64>) -> Result<()> {
-        let mut line = Vec::new();
+        let mut waiting = VecDeque::new();
         while let Ok(buyer) = comers.try_recv() {
-            line.push(buyer);
+            waiting.push_back(buyer);
         }
-        // One desk is enough: they come one after the other.
-        let mut member = self.member(0);
-        let mut turn = 0;
-        while !self.plan.stop.is_cancelled() && self.something_may_be_left().await? {
-            if line.is_empty() {
-                break;
-            }
-            for _ in 0..line.len().min(256) {
-                let buyer = line[turn % line.len()];
-                turn += 1;
-                if member.come_back(buyer).await {
-                    turn -= 1;
-                    line.swap_remove(turn % line.len().max(1));
-                    if line.is_empty() {
-                        break;
-                    }
-                }
-            }
+        let line = Arc::new(Mutex::new(waiting));
+        let over = self.plan.stop.child_token();
+        let mut members = JoinSet::new();
+        for number in 0..self.plan.members.min(LATECOMERS) {
+            let (crowd, line, over) = (Arc::clone(self), Arc::clone(&line), over.clone());
+            members.spawn(async move { crowd.second_wave(number, &line, &over).await });
+        }
+        while !over.is_cancelled() && self.something_may_be_left().await? && !is_empty(&line) {
             sleep(COME_BACK).await;
         }
-        member.go().await;
-        // Whoever is still to pay has been waited for; carts that were left run out.
+        over.cancel();
+        while let Some(member) = members.join_next().await {
+            member?;
+        }
+        // Carts that nobody came back for run out.
         while !self.plan.stop.is_cancelled() && self.undecided().await? {
             sleep(COME_BACK).await;
         }
         Ok(())
+    }
+
+    async fn second_wave(
+        self: &Arc<Self>,
+        number: usize,
+        line: &Mutex<VecDeque<u64>>,
+        over: &CancellationToken,
+    ) {
+        let mut member = self.member(number);
+        while !over.is_cancelled() {
+            let Some(buyer) = locked(line).pop_front() else { break };
+            if member.come_back(buyer).await == Told::AllHeld {
+                locked(line).push_back(buyer);
+                sleep(COME_BACK).await;
+            }
+        }
+        member.go().await;
     }
 
     async fn something_may_be_left(&self) -> Result<bool> {
@@ -160,7 +194,7 @@ impl Crowd {
 impl Member<'_> {
     async fn serve(&mut self, number: u64) {
         let script = Script::of(self.crowd.plan.seed, number);
-        let Ok(buyer) = BuyerId::new(format!("buyer-{}-{number}", self.crowd.tag)) else { return };
+        let Ok(buyer) = self.crowd.buyer(number) else { return };
         let told = match script.click {
             Click::Once => self.click(&buyer, 0, number, script).await,
             Click::Repeatedly(n) => {
@@ -183,11 +217,13 @@ impl Member<'_> {
         }
     }
 
-    /// A buyer asks again. True if there is an answer that lets him go.
-    async fn come_back(&mut self, number: u64) -> bool {
+    /// A buyer asks again, with the same key.
+    async fn come_back(&mut self, number: u64) -> Told {
         let script = Script::of(self.crowd.plan.seed, number);
-        let Ok(buyer) = BuyerId::new(format!("buyer-{}-{number}", self.crowd.tag)) else { return true };
-        self.click(&buyer, 0, number, script).await != Told::AllHeld
+        match self.crowd.buyer(number) {
+            Ok(buyer) => self.click(&buyer, 0, number, script).await,
+            Err(_) => Told::Failed,
+        }
     }
 
     async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
@@ -252,6 +288,14 @@ impl Member<'_> {
         }
         self.crowd.tally.hand_in(&self.latency, self.promises, self.first_error);
     }
+}
+
+fn locked(line: &Mutex<VecDeque<u64>>) -> MutexGuard<'_, VecDeque<u64>> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_empty(line: &Mutex<VecDeque<u64>>) -> bool {
+    locked(line).is_empty()
 }
 
 async fn settle(sale: &Sale, hold: Hold, then: Then, seed: u64, number: u64) -> Payment {

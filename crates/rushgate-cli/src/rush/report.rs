@@ -9,6 +9,7 @@ use rushgate::{Audit, Books, Check, GateStats, HoldState, QueueStats, Reservatio
 use rushgate_ledger::LedgerCalls;
 use serde_json::{Value, json};
 
+use super::crowd::Wave;
 use super::stage::Stage;
 use super::tally::{Promises, Tally, Told, per_second};
 use super::{RushArgs, SKU, Workers};
@@ -24,7 +25,7 @@ pub(super) struct Report {
     buyers: u64,
     stock: SkuState,
     answers: BTreeMap<usize, u64>,
-    wave: Duration,
+    wave: Wave,
     elapsed: Duration,
     latency: Latency,
     gate: GateStats,
@@ -53,7 +54,7 @@ impl Report {
         workers: &Workers,
         audit: Audit,
         seed: u64,
-        wave: Duration,
+        wave: Wave,
         elapsed: Duration,
         interrupted: bool,
     ) -> Result<Self> {
@@ -137,10 +138,10 @@ impl Report {
             "withdrawn": self.stock.withdrawn,
             "answers": answers,
             "attempts": self.attempts(),
-            "attempts_per_second": per_second(self.attempts(), self.wave),
+            "attempts_per_second": per_second(self.wave.attempts, self.wave.took),
             "from_memory": self.gate.from_memory,
-            "from_memory_per_second": per_second(self.gate.from_memory, self.wave),
-            "crowd_ms": self.wave.as_millis() as u64,
+            "from_memory_per_second": per_second(self.wave.from_memory, self.wave.took),
+            "crowd_ms": self.wave.took.as_millis() as u64,
             "elapsed_ms": self.elapsed.as_millis() as u64,
             "latency_us": { "p50": self.latency.p50, "p99": self.latency.p99, "max": self.latency.max },
             "payments": { "confirmed": confirmed, "cancelled": cancelled, "expired": expired, "late": late },
@@ -191,8 +192,8 @@ impl Report {
             out,
             "  Answers     {} in {} ({} a second); all done after {}",
             thousands(self.attempts()),
-            seconds(self.wave),
-            thousands(per_second(self.attempts(), self.wave)),
+            seconds(self.wave.took),
+            thousands(per_second(self.wave.attempts, self.wave.took)),
             seconds(self.elapsed)
         )?;
         for told in Told::ALL {
