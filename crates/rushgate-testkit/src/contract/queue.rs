@@ -350,9 +350,9 @@ pub(super) async fn a_claim_says_when_more_may_be_due(desk: Desk) {
     assert_eq!(desk.claim(1).await.next_due, None);
     desk.put_all(vec![task("a"), task("b"), after(task("c"), s(5))]).await;
     assert_eq!(desk.claim(1).await.next_due, Some(Duration::ZERO));
-    near(desk.claim(1).await.next_due.expect("a delay ends"), s(5));
+    near(desk.claim(2).await.next_due.expect("a delay ends"), s(5));
     desk.advance(s(6)).await;
-    let claimed = desk.claim(1).await;
+    let claimed = desk.claim(2).await;
     assert_eq!(texts(&claimed.tasks), ["c"]);
     near(claimed.next_due.expect("a lease ends"), s(4));
 }

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack, Lease,
@@ -353,7 +354,10 @@ impl Queue {
         let first = (self.claim_last + 1).max(now.as_micros());
         let ids = self.due(now, asked.n);
         let tasks = ids.iter().zip(first..).map(|(id, claim)| self.lease_out(now, id, claim, asked));
-        Claimed { tasks: tasks.collect(), next_due: self.next_due().map(|at| at.since(now)) }
+        let tasks: Vec<_> = tasks.collect();
+        let filled = tasks.len() == asked.n as usize;
+        let next_due = if filled { Some(Duration::ZERO) } else { self.next_due().map(|at| at.since(now)) };
+        Claimed { tasks, next_due }
     }
 
     fn next_due(&self) -> Option<Timestamp> {

@@ -149,11 +149,14 @@ impl Sale {
     /// Whether the sale keeps buyers out now.
     fn closed(&self, now: Timestamp) -> Option<Reserved> {
         let opens_at = self.spec.opens_at;
+        if self.status == SaleStatus::Ended {
+            return Some(Reserved::Ended);
+        }
         if self.status == SaleStatus::Created || opens_at.is_some_and(|opens| now < opens) {
             return Some(Reserved::NotOpen { opens_at });
         }
         let closed = self.spec.closes_at.is_some_and(|closes| closes <= now);
-        (self.status == SaleStatus::Ended || closed).then_some(Reserved::Ended)
+        closed.then_some(Reserved::Ended)
     }
 
     fn over_limit(&self, request: &Reserve) -> Option<Reserved> {
@@ -508,10 +511,10 @@ impl Model {
         if let Some(line) = request.lines.iter().find(|line| !sale.stock.contains_key(&line.sku)) {
             return Err(Error::not_found(format_args!("the SKU `{}`", line.sku)));
         }
-        if let Some(refusal) = sale.closed(now).or_else(|| sale.over_limit(&request)) {
+        if let Some(refusal) = sale.closed(now) {
             return Ok(refusal);
         }
-        if sale.short(&request).is_some() {
+        if sale.over_limit(&request).is_some() || sale.short(&request).is_some() {
             self.expire(now, &request.sale, SaleSpec::SWEEP_MAX)?;
         }
         self.take(now, request)
@@ -520,6 +523,9 @@ impl Model {
     fn take(&mut self, now: Timestamp, request: Reserve) -> Result<Reserved> {
         let id = request.sale.clone();
         let sale = self.sale_mut(&id)?;
+        if let Some(refusal) = sale.over_limit(&request) {
+            return Ok(refusal);
+        }
         if let Some(short) = sale.short(&request) {
             return Ok(sale.sold_out(short));
         }
