@@ -39,6 +39,9 @@ pub struct Rushgate {
     shared: Arc<Shared>,
 }
 
+/// From so many on, queues that nobody listens to are forgotten.
+const RELAYS_MAX: usize = 1_024;
+
 struct Shared {
     store: Arc<dyn Store>,
     client: ClientId,
@@ -186,10 +189,14 @@ impl Rushgate {
     /// Where listeners of one queue in this process pass news on to each other.
     pub(crate) fn relay(&self, queue: &QueueName) -> Arc<Notify> {
         let mut relays = self.shared.relays.lock().unwrap_or_else(PoisonError::into_inner);
-        match relays.get(queue) {
-            Some(relay) => Arc::clone(relay),
-            None => Arc::clone(relays.entry(queue.clone()).or_default()),
+        if let Some(relay) = relays.get(queue) {
+            return Arc::clone(relay);
         }
+        if relays.len() >= RELAYS_MAX {
+            // Names come from outside; where nobody listens there is nothing to remember.
+            relays.retain(|_, relay| Arc::strong_count(relay) > 1);
+        }
+        Arc::clone(relays.entry(queue.clone()).or_default())
     }
 
     /// Has one listener of this process look when the queue's next task is due: the store tells of tasks that are due

@@ -123,7 +123,7 @@ async fn every_task_is_done_once(wires: Wires) {
         let (runs, fails) = (Arc::clone(&runs), Arc::clone(&fails));
         move |job: Job<u32>| {
             runs.fetch_add(1, Ordering::SeqCst);
-            let fails_once = job.payload % 10 == 0 && job.attempt == 1;
+            let fails_once = job.payload.is_multiple_of(10) && job.attempt == 1;
             fails.fetch_add(fails_once.into(), Ordering::SeqCst);
             async move { if fails_once { Err("on purpose") } else { Ok(()) } }
         }

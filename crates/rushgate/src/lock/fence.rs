@@ -1,7 +1,7 @@
 //! Fences: how what a lock protects refuses a holder that slept through its lease.
 //!
 //! A lock cannot stop a process that was paused, lost its lease, and wakes in the middle of a write. The thing it
-//! writes to can. Every grant carries a [`Fence`](crate::Fence), a number that only grows for that lock; keep the
+//! writes to can. Every grant carries a [`Fence`], a number that only grows for that lock; keep the
 //! highest one seen beside the data, and let a smaller one change nothing. In SQL that is one condition more:
 //!
 //! ```sql

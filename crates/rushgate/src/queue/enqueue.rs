@@ -5,6 +5,23 @@ use rushgate_core::{Due, Enqueued, Error, NewTask, OnDuplicate, Priority, Result
 use super::Queue;
 
 /// One task on its way into a queue: made by [`Queue::enqueue`], sent by [`send`](Self::send).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// use std::time::Duration;
+/// use rushgate::{Enqueued, OnDuplicate};
+///
+/// let pages = gate.queue_of::<String>("rebuild")?;
+/// let burst = OnDuplicate::Debounce { max_wait: Duration::from_secs(60) };
+/// let page = || pages.enqueue("page:7", "/7".to_owned()).delay(Duration::from_secs(5)).on_duplicate(burst);
+/// assert!(matches!(page().send().await?, Enqueued::Added { .. }));
+/// assert!(matches!(page().send().await?, Enqueued::Replaced { .. }));
+/// assert_eq!(pages.stats().await?.scheduled, 1);
+/// # gate.close().await
+/// # }
+/// ```
 #[must_use = "nothing is put in before `send`"]
 pub struct Enqueue<'a, T> {
     queue: &'a Queue<T>,

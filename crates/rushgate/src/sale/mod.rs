@@ -72,6 +72,9 @@ struct Shared {
     moved: Notify,
 }
 
+/// From so many on, sales that nobody holds and nothing is known of are forgotten.
+const UNUSED_MAX: usize = 1_024;
+
 /// The sales that a client has touched.
 #[derive(Default)]
 pub(crate) struct Sales(Mutex<HashMap<SaleId, Arc<Shared>>>);
@@ -88,6 +91,10 @@ impl Rushgate {
 
     fn sale_by_id(&self, id: &SaleId) -> Sale {
         let mut sales = self.shared_sales().0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sales.len() >= UNUSED_MAX && !sales.contains_key(id) {
+            // Ids come from outside. Those of no sale are forgotten; a gate that has learned stays.
+            sales.retain(|_, sale| sale.gate.initialized() || Arc::strong_count(sale) > 1);
+        }
         let shared = sales.entry(id.clone()).or_insert_with(|| {
             Arc::new(Shared { id: id.clone(), gate: OnceCell::new(), moved: Notify::new() })
         });

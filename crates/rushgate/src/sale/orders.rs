@@ -22,6 +22,37 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// Each of the three steps (write, settle, complete) changes nothing when it is repeated, so a crash between any two
 /// is harmless: the tasks come again. While the ledger or the store cannot be reached the batch waits; no attempt is
 /// used up and nothing is lost. A task that the ledger cannot take ends as a dead letter, alone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// # use std::time::Duration;
+/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// use rushgate::{
+///     BuyerId, CancellationToken, HoldState, IdempotencyKey, Line, OrderWorker, Reserved, SaleBuilder, Sku,
+///     connect_ledger,
+/// };
+///
+/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).orders("orders")).await?;
+/// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);
+/// sale.open().await?;
+/// let shutdown = CancellationToken::new();
+/// let clerk = tokio::spawn(OrderWorker::new(sale.clone(), ledger.clone()).run(shutdown.clone()));
+///
+/// let (ann, key) = (BuyerId::new("ann")?, IdempotencyKey::new("click-1")?);
+/// let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
+/// let Reserved::Reserved(hold) = sale.reserve(&ann, &cart, &key).await? else { panic!("one is left") };
+/// sale.confirm(hold.id).await?;
+/// let order = sale.wait_final(hold.id, Duration::from_secs(20)).await?.expect("it was made");
+/// assert_eq!(order.state, HoldState::Confirmed);
+///
+/// shutdown.cancel();
+/// let report = clerk.await.expect("no panic")?;
+/// assert_eq!(report.settled, 1);
+/// assert!(sale.audit(Some(&*ledger)).await?.ok);
+/// # gate.close().await
+/// # }
+/// ```
 #[must_use = "an order worker does nothing until it runs"]
 pub struct OrderWorker {
     sale: Sale,

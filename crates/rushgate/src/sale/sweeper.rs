@@ -18,6 +18,21 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// It sleeps until the next deadline: nothing can run out before that, nor, while nothing is held, within one hold
 /// time. Any number of processes may sweep the same sale. Without a sweeper, requests for sold-out SKUs do the same
 /// work on their way, a little later.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # gate.create_sale(rushgate::SaleBuilder::new("phones").sku("phone", 1, 1)).await?;
+/// use rushgate::{CancellationToken, Sweeper};
+///
+/// let shutdown = CancellationToken::new();
+/// let sweeper = tokio::spawn(Sweeper::new(gate.sale("phones")?).run(shutdown.clone()));
+/// shutdown.cancel();
+/// assert_eq!(sweeper.await.expect("no panic")?.expired, 0);
+/// # gate.close().await
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "a sweeper does nothing until it runs"]
 pub struct Sweeper {
