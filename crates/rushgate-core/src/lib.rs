@@ -20,6 +20,7 @@ mod time;
 
 pub use audit::{
     Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
+    audit_live,
 };
 pub use check::{check_batch, check_range};
 pub use error::{Error, Result};
