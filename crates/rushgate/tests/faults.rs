@@ -201,6 +201,28 @@ async fn a_store_that_stays_away_ends_the_lock_here_without_releasing_it() {
 }
 
 #[tokio::test]
+async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
+    let bench = Bench::model();
+    let gate = bench.client();
+    let queue = gate.queue_of::<u32>("numbers").unwrap();
+    queue.enqueue("1", 1).send().await.unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |job: Job<u32>| {
+        tell.send(job.cancel).unwrap();
+        std::future::pending::<()>()
+    };
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(Worker::new(queue).lease(ms(400)).run(handler, shutdown.clone()));
+    let cancel = told.recv().await.unwrap();
+    bench.client().close().await.unwrap();
+    in_time(cancel.cancelled()).await;
+    shutdown.cancel();
+    let report = in_time(working).await.unwrap().unwrap();
+    assert_eq!((report.claimed, report.lost, report.done, report.unanswered), (1, 1, 0, 0));
+    assert!(report.outages > 0);
+}
+
+#[tokio::test]
 async fn an_outage_ends_with_an_error_that_says_so() {
     let bench = Bench::model();
     let gate = bench.client();

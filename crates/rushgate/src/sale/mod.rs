@@ -6,14 +6,14 @@ mod known;
 mod orders;
 mod sweeper;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, Line, ReservationId, Reserve,
-    Reserved, Result, SaleId, SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
+    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, LedgerBooks, Line, ReservationId,
+    Reserve, Reserved, Result, SaleId, SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};
@@ -278,13 +278,30 @@ impl Sale {
 
     /// Adds up the sale again from what store, event log and ledger wrote down, and says whether every promise was
     /// kept. A sale that has a ledger fails the audit without one.
+    ///
+    /// The sale may go on meanwhile: the store is read first and the ledger after it, and reservations that moved in
+    /// between are not compared with their orders. A ledger that has not heard of the sale has no orders of it.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
-        let ledger = match ledger {
-            Some(ledger) => Some(ledger.books(self.id()).await?),
-            None => None,
+        let books = self.books().await?;
+        let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
+        let orders = match ledger.books(self.id()).await {
+            Err(error) if error.is_not_found() => LedgerBooks { skus: Vec::new(), orders: Vec::new() },
+            orders => orders?,
         };
-        // The store is read last: the ledger may lag behind it, never lead.
-        Ok(rushgate_core::audit(&self.books().await?, ledger.as_ref()))
+        let moved = self.moved_since(books.seq).await?;
+        Ok(rushgate_core::audit_live(&books, Some(&orders), &moved))
+    }
+
+    /// The reservations that have an event after that number.
+    async fn moved_since(&self, mut seq: u64) -> Result<BTreeSet<ReservationId>> {
+        const PAGE: u32 = 10_000;
+        let mut moved = BTreeSet::new();
+        loop {
+            let events = self.events(seq, PAGE).await?;
+            let Some(last) = events.last() else { return Ok(moved) };
+            seq = last.seq;
+            moved.extend(events.iter().filter_map(|event| event.reservation));
+        }
     }
 
     /// What the gate of this process has done so far.

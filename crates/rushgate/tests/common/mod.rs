@@ -35,14 +35,6 @@ impl Bench {
         (Self { store, _dir: Some(dir) }, url)
     }
 
-    /// A client of whatever stands before this store, such as a bad network.
-    pub fn client_through(
-        &self,
-        wrap: impl FnOnce(Arc<dyn rushgate::Store>) -> Arc<dyn rushgate::Store>,
-    ) -> Rushgate {
-        Rushgate::with_store(wrap(Arc::clone(&self.store)))
-    }
-
     /// A further client, as another process would be one.
     pub fn client(&self) -> Rushgate {
         Rushgate::with_store(Arc::clone(&self.store))
