@@ -1,0 +1,271 @@
+//! What is promised when a whole process dies or is stopped.
+//!
+//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays
+//! the process that suffers.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::in_time;
+use rushgate::{
+    BuyerId, CancellationToken, Decision, IdempotencyKey, Ledger, Line, OrderTask, OrderWorker, Reserved,
+    Rushgate, SaleBuilder, Sku, connect_ledger,
+};
+use rushgate_core::{Answer, LedgerBooks, SaleId, StoreInfo};
+use rushgate_ledger::{LedgerCalls, LedgerSale, Written};
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use tempfile::TempDir;
+
+const FILES: &str = "RUSHGATE_TEST_FILES";
+
+/// Starts this binary again to play one part.
+fn play(part: &str, folder: &TempDir) -> Child {
+    Command::new(std::env::current_exe().expect("a test has a binary"))
+        .args([part, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(FILES, folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the part starts")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has an id");
+    kill_process(pid, signal).expect("the child is there");
+}
+
+/// What the other process says: the lines that begin with `» `.
+struct Lines(std::io::Lines<BufReader<ChildStdout>>);
+
+impl Lines {
+    fn of(child: &mut Child) -> Self {
+        Self(BufReader::new(child.stdout.take().expect("stdout is piped")).lines())
+    }
+
+    fn next(&mut self) -> String {
+        let said =
+            self.0.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("» ")?.1.to_owned()));
+        said.expect("the other process says more")
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn say(text: impl std::fmt::Display) {
+    println!("» {text}");
+}
+
+fn path(file: &str) -> String {
+    format!("{}/{file}", std::env::var(FILES).expect("a part is started by a scene"))
+}
+
+fn url(folder: &str, file: &str) -> String {
+    format!("sqlite:{folder}/{file}")
+}
+
+// ── a worker dies between the ledger's commit and its own acknowledgement ───────────────────────────────────────
+
+/// A ledger that commits and then takes its process down, so that nobody hears of the commit.
+struct DiesAfterCommit(Arc<dyn Ledger>);
+
+impl Ledger for DiesAfterCommit {
+    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+        Box::pin(async move {
+            let written = self.0.write(entries).await?;
+            if written.iter().all(|written| matches!(written, Written::Refused(_))) {
+                return Ok(written);
+            }
+            kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+            Ok(written)
+        })
+    }
+
+    fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
+        self.0.open_sale(sale)
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
+        self.0.books(sale)
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        self.0.ping()
+    }
+
+    fn info(&self) -> StoreInfo {
+        self.0.info()
+    }
+
+    fn counters(&self) -> LedgerCalls {
+        self.0.counters()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.0.close()
+    }
+}
+
+#[tokio::test]
+#[ignore = "a part: started by a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice"]
+async fn worker_that_dies_after_the_commit() {
+    let folder = path("");
+    let gate = Rushgate::connect(&url(&folder, "store.db")).await.unwrap();
+    let ledger = DiesAfterCommit(connect_ledger(&url(&folder, "orders.db")).unwrap());
+    let worker =
+        OrderWorker::new(gate.sale("launch").unwrap(), Arc::new(ledger)).lease(Duration::from_millis(300));
+    worker.run(CancellationToken::new()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().display().to_string();
+    let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 5, 1).orders("orders")).await.unwrap();
+    let sale = gate.sale("launch").unwrap();
+    sale.open().await.unwrap();
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let key = IdempotencyKey::new("click").unwrap();
+    for number in 0..5 {
+        let buyer = BuyerId::new(format!("buyer-{number}")).unwrap();
+        let Reserved::Reserved(hold) = sale.reserve(&buyer, &cart, &key).await.unwrap() else {
+            panic!("five are left")
+        };
+        if number < 3 {
+            assert!(matches!(sale.confirm(hold.id).await.unwrap(), Decision::Pending(_)));
+        }
+    }
+
+    let status = play("worker_that_dies_after_the_commit", &folder).wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    let ledger = connect_ledger(&url(&base, "orders.db")).unwrap();
+    assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5, "the ledger had committed");
+    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "and the store had not heard of it");
+
+    // Another worker: the dead one's lease runs out, the orders come again, and nothing is recorded twice.
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
+    let orders = gate.queue("orders").unwrap();
+    in_time(async {
+        while orders.stats().await.unwrap().leased + orders.stats().await.unwrap().ready > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    stop.cancel();
+    let report = worker.await.unwrap().unwrap();
+    assert_eq!((report.settled, report.rejected), (3, 0));
+    assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5);
+    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 3);
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
+
+// ── a holder is stopped for longer than its lease ────────────────────────────────────────────────────────────────
+
+const LEASE: Duration = Duration::from_millis(400);
+
+/// What the lock protects: one row that refuses a smaller fence.
+fn account(path: &str) -> Connection {
+    let conn = Connection::open(path).unwrap();
+    conn.busy_timeout(Duration::from_secs(5)).unwrap();
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS account (id INTEGER PRIMARY KEY, writer TEXT, fence INTEGER)",
+    )
+    .unwrap();
+    conn.execute("INSERT OR IGNORE INTO account VALUES (1, 'nobody', 0)", []).unwrap();
+    conn
+}
+
+fn write(account: &Connection, writer: &str, fence: rushgate::Fence) -> bool {
+    let sql = "UPDATE account SET writer = ?1, fence = ?2 WHERE id = 1 AND fence <= ?2";
+    account.execute(sql, (writer, fence.as_u64())).unwrap() > 0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a part: started by a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused"]
+async fn holder_that_is_stopped() {
+    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let account = account(&path("account.db"));
+    let lock = gate.lock("account").unwrap().lease(LEASE).label("sleeper");
+    let guard = lock.acquire().await.unwrap().held().expect("nobody else wants it yet");
+    assert!(write(&account, "sleeper", guard.fence()));
+    say("holding");
+    // Stopped here by the other process; renewal keeps the lock until then.
+    let reason = guard.lost().await;
+    say(format_args!("lost {reason:?}"));
+    say(format_args!("wrote {}", write(&account, "sleeper", guard.fence())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().display().to_string();
+    let mut sleeper = play("holder_that_is_stopped", &folder);
+    let mut says = Lines::of(&mut sleeper);
+    assert_eq!(says.next(), "holding");
+    signal(&sleeper, Signal::STOP);
+
+    let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
+    let lock = gate.lock("account").unwrap().lease(Duration::from_secs(10)).wait(Duration::from_secs(20));
+    let guard = in_time(lock.acquire()).await.unwrap().held().expect("the stopped holder's lease runs out");
+    let account = account(&folder.path().join("account.db").display().to_string());
+    assert!(write(&account, "waiter", guard.fence()), "the new holder's fence is higher");
+
+    signal(&sleeper, Signal::CONT);
+    assert!(says.next().starts_with("lost"), "its signal fires before it does anything else");
+    assert_eq!(says.next(), "wrote false");
+    assert!(sleeper.wait().unwrap().success());
+    let writer: String = account.query_row("SELECT writer FROM account", [], |row| row.get(0)).unwrap();
+    assert_eq!(writer, "waiter");
+    assert!(!guard.is_lost());
+}
+
+// ── a buyer's process dies with a hold in its hands ──────────────────────────────────────────────────────────────
+
+#[tokio::test]
+#[ignore = "a part: started by the_hold_of_a_killed_buyer_comes_back_with_the_same_number"]
+async fn buyer_that_is_killed() {
+    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let (buyer, key) = (BuyerId::new("ann").unwrap(), IdempotencyKey::new("click").unwrap());
+    let answer = gate.sale("launch").unwrap().reserve(&buyer, &cart, &key).await.unwrap();
+    assert!(matches!(answer, Reserved::Reserved(_)));
+    say("reserved");
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hold_of_a_killed_buyer_comes_back_with_the_same_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
+    let hold = Duration::from_millis(600);
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 1, 1).hold(hold)).await.unwrap();
+    let sale = gate.sale("launch").unwrap();
+    sale.open().await.unwrap();
+    let mut ann = play("buyer_that_is_killed", &folder);
+    assert_eq!(Lines::of(&mut ann).next(), "reserved");
+    signal(&ann, Signal::KILL);
+    ann.wait().unwrap();
+
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let (bob, key) = (BuyerId::new("bob").unwrap(), IdempotencyKey::new("click").unwrap());
+    let hold = in_time(async {
+        loop {
+            match sale.reserve(&bob, &cart, &key).await.unwrap() {
+                Reserved::Reserved(hold) => break hold,
+                Reserved::AllHeld { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+                other => panic!("{other:?}"),
+            }
+        }
+    })
+    .await;
+    assert_eq!(hold.units, [(Sku::new("phone").unwrap(), 1)]);
+    sale.confirm(hold.id).await.unwrap();
+    let audit = sale.audit(None).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
