@@ -117,13 +117,13 @@ fn confirm(step: &mut Step<'_>, ask: &Acquire, row: &LockRow) -> Result<Acquired
     let until = step.now + ask.lease.get();
     step.exec(sql!("lock/line", "lease"), (ask.name.as_str(), stored(until)))?;
     if row.waiters > 0 {
-        arrive(step, &ask.name, ask.token)?;
+        step_out(step, &ask.name, ask.token)?;
     }
     Ok(Acquired::Granted(grant(row.fence, until, step.now)))
 }
 
-/// The holder has confirmed that it lives: it is in line no more, and needs no notice.
-fn arrive(step: &mut Step<'_>, name: &LockName, token: Token) -> Result<()> {
+/// Takes the token out of the line. It needs no notice any more.
+fn step_out(step: &mut Step<'_>, name: &LockName, token: Token) -> Result<()> {
     if step.exec(sql!("lock/line", "leave"), (name.as_str(), token.to_bytes()))? > 0 {
         recount(step, name)?;
         step.exec(sql!("lock/line", "told"), (client(token), token.to_bytes()))?;
@@ -320,7 +320,7 @@ fn extend_one(step: &mut Step<'_>, lease: &Extend) -> Result<Extended> {
     })?;
     let Some((fence, waiters)) = extended else { return Ok(Extended::NotHeld) };
     if waiters > 0 {
-        arrive(step, &lease.name, lease.token)?;
+        step_out(step, &lease.name, lease.token)?;
     }
     Ok(Extended::Extended(grant(fence, until, step.now)))
 }
@@ -331,13 +331,10 @@ pub(crate) fn leave(step: &mut Step<'_>, name: &LockName, token: Token) -> Resul
         release(step, name, token)?;
         return Ok(Left::Lock);
     }
-    let left = step.exec(sql!("lock/line", "leave"), (name.as_str(), token.to_bytes()))?;
-    if left == 0 {
-        return Ok(Left::Nothing);
-    }
-    recount(step, name)?;
-    step.exec(sql!("lock/line", "told"), (client(token), token.to_bytes()))?;
-    Ok(Left::Line)
+    let Some((_, wait_until)) = place(step, name, token)? else { return Ok(Left::Nothing) };
+    step_out(step, name, token)?;
+    // One whose wait is over was out of the line before anybody removed its row.
+    Ok(if wait_until > step.now { Left::Line } else { Left::Nothing })
 }
 
 pub(crate) fn release_all(step: &mut Step<'_>, client: ClientId) -> Result<u64> {

@@ -133,6 +133,9 @@ enum Ended {
 
 /// What becomes of a task whose run did not succeed.
 struct Failure<'a> {
+    /// When the run ended.
+    at: i64,
+    /// When the next may begin.
     due: i64,
     attempts: u32,
     error: Option<&'a str>,
@@ -182,7 +185,8 @@ impl Queue<'_, '_> {
         for (id, run) in expired {
             let dead = run.attempts >= run.max_attempts;
             let error = dead.then_some("lease ran out");
-            self.end(&id, &run, &Failure { due: run.lease_until, attempts: run.attempts, error, dead })?;
+            let at = run.lease_until;
+            self.end(&id, &run, &Failure { at, due: at, attempts: run.attempts, error, dead })?;
         }
         let earliest: Option<Option<i64>> = self.step.value(sql!("queue/reap", "earliest"), [self.row.id])?;
         self.row.lease_floor = earliest.flatten().unwrap_or(i64::MAX);
@@ -197,7 +201,7 @@ impl Queue<'_, '_> {
         }
         if run.cancelled || failure.dead {
             if !run.cancelled {
-                let params = (run.arrival, failure.error.unwrap_or_default(), self.now());
+                let params = (run.arrival, failure.error.unwrap_or_default(), failure.at);
                 self.step.exec(sql!("queue/end", "bury"), params)?;
             }
             self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
@@ -470,6 +474,7 @@ impl Queue<'_, '_> {
         let Some(run) = self.claimed(&failed.ticket)? else { return Ok(Retried::Stale) };
         let due = self.step.now + failed.delay;
         let failure = Failure {
+            at: self.now(),
             due: stored(due),
             attempts: run.attempts,
             error: Some(failed.error_cut()),
@@ -484,8 +489,8 @@ impl Queue<'_, '_> {
 
     fn give_back(&mut self, ticket: &Ticket) -> Result<GivenBack> {
         let Some(run) = self.claimed(ticket)? else { return Ok(GivenBack::Stale) };
-        let failure =
-            Failure { due: self.now(), attempts: run.attempts.saturating_sub(1), error: None, dead: false };
+        let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
+        let failure = Failure { at: now, due: now, attempts, error: None, dead: false };
         Ok(match self.end(ticket.id.as_str(), &run, &failure)? {
             Ended::Cancelled | Ended::Dead => GivenBack::Stale,
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,

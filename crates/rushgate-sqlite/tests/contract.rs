@@ -1,63 +1,13 @@
 //! The shared suite, on a file and in memory.
 
-use std::future::ready;
-use std::sync::Arc;
-use std::time::Duration;
-
-use rushgate_core::Store;
-use rushgate_sqlite::{Options, SqliteStore};
-use rushgate_testkit::ManualClock;
-use rushgate_testkit::contract::{Boxed, Harness};
-use tempfile::TempDir;
-
-/// An empty store on a clock that the test moves; `peer` is another process's view of the same file.
-struct SqliteHarness {
-    store: Arc<SqliteStore>,
-    peer: Option<Arc<SqliteStore>>,
-    clock: ManualClock,
-    _folder: Option<TempDir>,
-}
-
-fn open(url: &str, clock: &ManualClock) -> Arc<SqliteStore> {
-    let clock = clock.clone();
-    Arc::new(SqliteStore::open_with(url, Options::new().clock(move || clock.now())).expect("the store opens"))
-}
-
-async fn file() -> Arc<SqliteHarness> {
-    let clock = ManualClock::default();
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let url = format!("sqlite:{}?durability=process", folder.path().join("store.db").display());
-    let (store, peer) = (open(&url, &clock), Some(open(&url, &clock)));
-    Arc::new(SqliteHarness { store, peer, clock, _folder: Some(folder) })
-}
-
-async fn memory() -> Arc<SqliteHarness> {
-    let clock = ManualClock::default();
-    let store = open("sqlite::memory:", &clock);
-    Arc::new(SqliteHarness { store, peer: None, clock, _folder: None })
-}
-
-impl Harness for SqliteHarness {
-    fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    fn peer(&self) -> Arc<dyn Store> {
-        self.peer.clone().unwrap_or_else(|| self.store.clone())
-    }
-
-    fn advance(&self, by: Duration) -> Boxed<'_, ()> {
-        self.clock.advance(by);
-        Box::pin(ready(()))
-    }
-}
+mod common;
 
 mod on_file {
-    use super::*;
+    use crate::common::file;
     rushgate_testkit::contract_suite!(file);
 }
 
 mod in_memory {
-    use super::*;
+    use crate::common::memory;
     rushgate_testkit::contract_suite!(memory);
 }

@@ -233,6 +233,7 @@ macro_rules! contract_suite {
                 a_lease_that_ran_out_gives_the_task_back
                 a_lease_that_ran_out_is_seen_by_every_question
                 a_task_whose_last_attempt_ran_out_is_dead
+                a_task_dies_when_its_last_lease_ends_and_not_when_somebody_looks
                 an_empty_queue_has_nothing_and_a_stranger_is_empty
                 a_paused_queue_gives_nothing_out_and_takes_in
                 a_paused_queue_lets_the_present_work_end

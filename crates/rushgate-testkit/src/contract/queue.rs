@@ -391,6 +391,15 @@ pub(super) async fn a_task_whose_last_attempt_ran_out_is_dead(desk: Desk) {
     assert_eq!(letters[0].error, "lease ran out");
 }
 
+pub(super) async fn a_task_dies_when_its_last_lease_ends_and_not_when_somebody_looks(desk: Desk) {
+    desk.put(attempts(task("a"), 1)).await;
+    desk.claim_one().await;
+    let info = desk.store.task(&q(), &task_id("a")).await.unwrap().expect("it is leased");
+    desk.advance(s(60)).await;
+    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    assert_eq!(Some(letters[0].died_at), info.lease_until);
+}
+
 pub(super) async fn an_empty_queue_has_nothing_and_a_stranger_is_empty(desk: Desk) {
     assert!(top(&desk).await.is_empty() && pop(&desk, 1).await.is_empty());
     assert!(desk.claim(1).await.tasks.is_empty());

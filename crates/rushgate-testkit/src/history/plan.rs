@@ -41,6 +41,8 @@ const TASKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const SKUS: [&str; 2] = ["seat", "meal"];
 const BUYERS: [&str; 4] = ["ann", "bob", "cid", "dan"];
 const SECRET: [u8; 16] = [9; 16];
+/// Where a manual clock begins.
+const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 /// Lengths of time that meet each other's ends exactly now and then.
 const MOMENTS_MS: [u64; 9] = [0, 10, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 40_000];
@@ -62,15 +64,15 @@ impl Plan {
         Self { rng, clients, asked: Vec::new(), tickets: Vec::new(), sent: Vec::new(), numbers: 0 }
     }
 
-    /// The sale of the history: with a ledger or without, by the seed.
+    /// The sale of the history: with a ledger or without, with hours or without, by the seed.
     pub(super) fn opening(&mut self) -> Vec<Call> {
         let sku = |name: &str| SkuSpec { sku: sku(name), units: 5, per_buyer: 3 };
         let spec = SaleSpec {
             id: sale("s"),
             skus: SKUS.iter().map(|name| sku(name)).collect(),
             hold: HoldTime::new(Duration::from_secs(5)).expect("five seconds are in range"),
-            opens_at: None,
-            closes_at: None,
+            opens_at: self.chance(25).then(|| START + Duration::from_secs(10)),
+            closes_at: self.chance(25).then(|| START + Duration::from_secs(200)),
             orders: self.chance(50).then(|| queue("orders")),
             secret: SaleSecret::from_bytes(SECRET),
         };
@@ -208,7 +210,7 @@ impl Plan {
         NewTask {
             due: match self.rng.random_range(0..6) {
                 0..=2 => Due::Now,
-                3 => Due::At(Timestamp::from_micros(1_700_000_000_000_000) + self.moment()),
+                3 => Due::At(START + self.moment()),
                 _ => Due::After(self.moment()),
             },
             priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),

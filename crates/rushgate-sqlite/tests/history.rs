@@ -1,0 +1,19 @@
+//! Random histories: the store answers every call as the model does.
+
+mod common;
+
+use rushgate_testkit::history;
+
+/// Histories with fixed seeds. Each test runs one more, from the time of day.
+const SEEDS: u64 = 100;
+const STEPS: usize = 400;
+
+#[test]
+fn a_store_on_a_file_answers_as_the_model_does() {
+    history::check(common::file, 0..SEEDS, STEPS);
+}
+
+#[test]
+fn a_store_in_memory_answers_as_the_model_does() {
+    history::check(common::memory, 0..SEEDS, STEPS);
+}
