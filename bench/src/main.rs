@@ -44,7 +44,10 @@ fn main() -> Result<()> {
         large.push(runtime.block_on(ours::claim_with_waiting(1_000_000))?);
     }
     let (small, large) = (median(small), median(large));
-    println!("\nclaim of one task, µs: {small:.1} with 10,000 waiting, {large:.1} with 1,000,000: {:.2}", large / small);
+    println!(
+        "\nclaim of one task, µs: {small:.1} with 10,000 waiting, {large:.1} with 1,000,000: {:.2}",
+        large / small
+    );
     Ok(())
 }
 
