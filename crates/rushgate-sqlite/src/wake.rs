@@ -150,6 +150,8 @@ pub(crate) struct Watcher {
     conn: Connection,
     listeners: Arc<Listeners>,
     clock: Clock,
+    /// When the first task of a queue is due, as its listeners in this process know.
+    next_due: HashMap<QueueName, i64>,
 }
 
 impl Watcher {
@@ -158,7 +160,7 @@ impl Watcher {
         listeners: Arc<Listeners>,
         clock: Clock,
     ) -> std::io::Result<JoinHandle<()>> {
-        let mut watcher = Self { conn, listeners, clock };
+        let mut watcher = Self { conn, listeners, clock, next_due: HashMap::new() };
         thread::Builder::new().name("rushgate-watcher".into()).spawn(move || watcher.run())
     }
 
@@ -186,7 +188,12 @@ impl Watcher {
         self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
     }
 
-    fn look(&self, tokens: &[Token], queues: &[QueueName]) -> rusqlite::Result<()> {
+    fn look(&mut self, tokens: &[Token], queues: &[QueueName]) -> rusqlite::Result<()> {
+        self.look_for_notices(tokens)?;
+        self.look_for_tasks(queues)
+    }
+
+    fn look_for_notices(&self, tokens: &[Token]) -> rusqlite::Result<()> {
         let mut clients: Vec<ClientId> = tokens.iter().map(|token| token.client()).collect();
         clients.sort_unstable();
         clients.dedup();
@@ -201,12 +208,23 @@ impl Watcher {
                 self.listeners.tell_token(token, notice);
             }
         }
+        Ok(())
+    }
+
+    /// Wakes as many listeners as there are due tasks, or one if the first task is due earlier than it was.
+    fn look_for_tasks(&mut self, queues: &[QueueName]) -> rusqlite::Result<()> {
         let now = (self.clock)().as_micros().cast_signed();
+        self.next_due.retain(|queue, _| queues.contains(queue));
         for queue in queues {
             let mut due = self.conn.prepare_cached(sql!("queue/ready", "due"))?;
             let n: usize = due.query_row((queue.as_str(), now), |row| row.get(0))?;
-            if n > 0 {
-                self.listeners.tell_queue(queue, n);
+            let mut next = self.conn.prepare_cached(sql!("queue/ready", "next"))?;
+            let next: Option<i64> = next.query_row([queue.as_str()], |row| row.get(0))?;
+            let next = next.unwrap_or(i64::MAX);
+            let before = self.next_due.insert(queue.clone(), next).unwrap_or(i64::MAX);
+            let earlier = usize::from(next < before);
+            if n.max(earlier) > 0 {
+                self.listeners.tell_queue(queue, n.max(earlier));
             }
         }
         Ok(())
