@@ -269,3 +269,39 @@ async fn the_hold_of_a_killed_buyer_comes_back_with_the_same_number() {
     let audit = sale.audit(None).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
 }
+
+// ── another client of the same file puts something in ────────────────────────────────────────────────────────────
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = url(&folder.path().display().to_string(), "store.db");
+    let (here, there) = (Rushgate::connect(&url).await.unwrap(), Rushgate::connect(&url).await.unwrap());
+    let claimer = {
+        let queue = here.queue("mail").unwrap();
+        tokio::spawn(
+            async move { queue.claim_wait(1, Duration::from_secs(5), Duration::from_secs(25)).await },
+        )
+    };
+    in_time(async {
+        // Until it has looked once, and sleeps with nothing in sight.
+        while here.calls().transactions == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let start = std::time::Instant::now();
+    let task = rushgate::Payload::empty();
+    there
+        .queue("mail")
+        .unwrap()
+        .enqueue("letter", task)
+        .delay(Duration::from_millis(500))
+        .send()
+        .await
+        .unwrap();
+    let claimed = in_time(claimer).await.unwrap().unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert!(start.elapsed() >= Duration::from_millis(500), "not before it is due");
+    assert!(start.elapsed() < Duration::from_secs(15), "not by chance, when it would have looked anyway");
+}
