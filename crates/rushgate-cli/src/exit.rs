@@ -1,28 +1,174 @@
-//! Exit statuses: what scripts may rely on.
+//! Exit statuses, which scripts may rely on, and the faults that lead to them.
 
+use std::fmt;
 use std::process::ExitCode;
 
-/// How a command ended. `lock run` alone ends with another program's status instead.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
-    /// Refused: the answer is no. A stale ticket, a lock not obtained in time, sold out, a failed audit.
-    Refused = 1,
-    /// Wrong usage: an unknown flag, a bad name, a number outside its range.
-    Usage = 2,
+    Done,
+    /// Refused: the answer is no.
+    Refused,
+    /// Wrong usage.
+    Usage,
     /// Not allowed.
-    NotAllowed = 3,
-    /// The store cannot be used: unreachable, full, misconfigured or damaged.
-    Unavailable = 4,
-    /// No answer came and the step may have happened.
-    MayHaveHappened = 5,
-    /// Rushgate itself is wrong: please report it.
-    Bug = 70,
+    NotAllowed,
+    /// The store cannot be used.
+    Unavailable,
+    /// No answer came, and the step may have happened.
+    MayHaveHappened,
+    /// Rushgate itself is wrong.
+    Bug,
+    /// `lock run`: the status of its command, 128+n if that died of signal n.
+    Passed(u8),
+}
+
+impl Exit {
+    /// Every status that is Rushgate's own, with what it says.
+    pub(crate) const OWN: [(Self, &str); 7] = [
+        (Self::Done, "done"),
+        (Self::Refused, "refused: stale ticket, lock busy or lost, sold out, audit failed, no such thing"),
+        (Self::Usage, "wrong usage: unknown flag, bad name, number out of range, bad rushgate.toml"),
+        (Self::NotAllowed, "not allowed"),
+        (Self::Unavailable, "the store cannot be used: unreachable, full, misconfigured or damaged"),
+        (Self::MayHaveHappened, "no answer came, and the step may have happened"),
+        (Self::Bug, "a bug in rushgate: please report it"),
+    ];
+
+    /// The number.
+    pub(crate) const fn status(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Refused => 1,
+            Self::Usage => 2,
+            Self::NotAllowed => 3,
+            Self::Unavailable => 4,
+            Self::MayHaveHappened => 5,
+            Self::Bug => 70,
+            Self::Passed(status) => status,
+        }
+    }
+
+    /// Done, or refused.
+    pub(crate) const fn done_if(done: bool) -> Self {
+        if done { Self::Done } else { Self::Refused }
+    }
+
+    /// What follows from an error of the store.
+    fn of(error: &rushgate::Error) -> Self {
+        let down =
+            error.is_unavailable() || error.is_full() || error.is_misconfigured() || error.is_corrupt();
+        match () {
+            () if error.may_have_happened() => Self::MayHaveHappened,
+            () if down => Self::Unavailable,
+            () if error.is_invalid() => Self::Usage,
+            () if error.is_not_found() => Self::Refused,
+            () => Self::Bug,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.status())
+    }
+}
+
+/// A fault that the command line found itself.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) exit: Exit,
+    /// A stable word for programs that read JSON.
+    pub(crate) code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Fault {
+    /// What was typed, or written in a file, makes no sense.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// The answer is no.
+    pub(crate) fn refused(code: &'static str, message: impl fmt::Display) -> Self {
+        Self::new(Exit::Refused, code, message)
+    }
+
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl fmt::Display) -> Self {
+        Self { exit, code, message: message.to_string(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// An error, read for its user.
+pub(crate) struct Verdict {
+    pub(crate) exit: Exit,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) may_have_happened: bool,
+}
+
+impl Verdict {
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let message = error.to_string();
+        if let Some(fault) = error.downcast_ref::<Fault>() {
+            let may_have_happened = fault.exit == Exit::MayHaveHappened;
+            return Self {
+                exit: fault.exit,
+                code: fault.code,
+                message,
+                hint: fault.hint.clone(),
+                may_have_happened,
+            };
+        }
+        match error.chain().find_map(|cause| cause.downcast_ref::<rushgate::Error>()) {
+            Some(cause) => Self {
+                exit: Exit::of(cause),
+                code: cause.code(),
+                message,
+                hint: cause.hint_text().map(str::to_owned),
+                may_have_happened: cause.may_have_happened(),
+            },
+            None => Self {
+                exit: Exit::Bug,
+                code: "bug",
+                message: format!("{error:#}"),
+                hint: None,
+                may_have_happened: false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_may_have_happened_is_never_called_unavailable() {
+        let error = rushgate::Error::unavailable("the disk is gone");
+        assert_eq!(Exit::of(&error), Exit::Unavailable);
+        assert_eq!(Exit::of(&error.maybe_happened()), Exit::MayHaveHappened);
+    }
+
+    #[test]
+    fn statuses_are_those_that_the_documents_name() {
+        let statuses: Vec<_> = Exit::OWN.iter().map(|(exit, _)| exit.status()).collect();
+        assert_eq!(statuses, [0, 1, 2, 3, 4, 5, 70]);
     }
 }

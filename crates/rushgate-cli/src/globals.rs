@@ -1,8 +1,16 @@
 //! What every command is given.
 
-use clap::ValueEnum;
+use std::future::Future;
+use std::sync::Arc;
 
-/// What was said before or after the command's name, with environment and file taken into account.
+use anyhow::Result;
+use clap::ValueEnum;
+use rushgate::{Ledger, Rushgate};
+
+use crate::exit::{Exit, Fault};
+use crate::output::Output;
+
+/// The options that every command shares, with environment and file taken into account.
 #[derive(Clone, Debug)]
 pub(crate) struct Globals {
     /// The store's URL, if anybody named one.
@@ -29,4 +37,44 @@ pub(crate) enum Color {
     Always,
     /// Never.
     Never,
+}
+
+impl Globals {
+    /// Where to write.
+    pub(crate) fn output(&self) -> Output {
+        Output::new(self)
+    }
+
+    /// The store's URL.
+    pub(crate) fn store_url(&self) -> &str {
+        self.store.as_deref().unwrap_or(Rushgate::DEFAULT_URL)
+    }
+
+    /// Opens the store, does the work, and closes the store on every path out.
+    pub(crate) async fn with_gate<F, Fut>(&self, work: F) -> Result<Exit>
+    where
+        F: FnOnce(Rushgate) -> Fut,
+        Fut: Future<Output = Result<Exit>>,
+    {
+        let output = self.output();
+        let gate = Rushgate::connect(self.store_url()).await?;
+        let info = gate.info();
+        output.detail(format_args!("store {}, {}, {:?}", info.url, info.server, info.durability));
+        let done = work(gate.clone()).await;
+        let closed = gate.close().await;
+        output.detail(format_args!("{:?}", gate.calls()));
+        let exit = done?;
+        closed?;
+        Ok(exit)
+    }
+
+    /// Opens the ledger that was named.
+    pub(crate) async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
+        let url = self.orders.clone().ok_or_else(|| {
+            Fault::usage("no ledger is named")
+                .hint("name it: --orders sqlite:orders.db, RUSHGATE_ORDERS, or `orders` in rushgate.toml")
+        })?;
+        // Opening a file may wait for another process.
+        Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger(&url)).await??)
+    }
 }

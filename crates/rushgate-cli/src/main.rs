@@ -1,59 +1,125 @@
 //! The `rushgate` command.
 
+mod args;
+mod bench;
+mod completions;
+mod config;
+mod doctor;
+mod duration;
 mod exit;
 mod globals;
+mod group;
+mod lock;
+mod log;
+mod moments;
+mod output;
+mod queue;
 mod rush;
+mod sale;
+mod signals;
+mod warden;
+mod work;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::FromArgMatches;
 
-use crate::exit::Exit;
+use crate::args::{Cli, Shared, Verb};
+use crate::config::Config;
+use crate::exit::{Exit, Fault};
 use crate::globals::{Color, Globals};
+use crate::output::Output;
 
-#[derive(Debug, Parser)]
-#[command(name = "rushgate", version, about)]
-struct Cli {
-    /// The store, such as sqlite:PATH.
-    #[arg(long, global = true, env = "RUSHGATE_STORE", value_name = "URL")]
-    store: Option<String>,
-    /// Data as JSON on stdout, errors as JSON on stderr.
-    #[arg(long, global = true)]
-    json: bool,
-    /// Nothing on stderr but errors.
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
-    quiet: bool,
-    /// More on stderr.
-    #[arg(long, short, global = true)]
-    verbose: bool,
-    /// When to use colour.
-    #[arg(long, global = true, value_enum, default_value_t)]
-    color: Color,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Open a sale, send a crowd, and audit.
-    Rush(rush::RushArgs),
-}
-
-fn main() -> anyhow::Result<ExitCode> {
-    let cli = Cli::parse();
-    let globals = Globals {
-        store: cli.store,
-        orders: None,
-        json: cli.json,
-        quiet: cli.quiet,
-        verbose: cli.verbose,
-        color: cli.color,
+fn main() -> ExitCode {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(exit) => return exit.into(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let exit: Exit = runtime.block_on(async {
-        match cli.verb {
-            Verb::Rush(args) => rush::run(args, &globals).await,
+    let globals = globals(&cli.shared);
+    let output = globals.output();
+    let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
+    exit.into()
+}
+
+fn parse() -> Result<Cli, Exit> {
+    let cli = args::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.map_err(|error| {
+        if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
+            return json_output().error(&usage(&error).into());
         }
-    })?;
-    Ok(exit.into())
+        // Help for a reader that has gone is no fault.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    })
+}
+
+fn json_output() -> Output {
+    Output::new(&Globals {
+        store: None,
+        orders: None,
+        json: true,
+        quiet: false,
+        verbose: false,
+        color: Color::Never,
+    })
+}
+
+fn usage(error: &clap::Error) -> Fault {
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default();
+    Fault::usage(first.strip_prefix("error: ").unwrap_or(first)).hint("see --help")
+}
+
+/// What was typed; the file comes in later, for those commands that have a use for it.
+fn globals(shared: &Shared) -> Globals {
+    Globals {
+        store: shared.store.clone(),
+        orders: shared.orders.clone(),
+        json: shared.json,
+        quiet: shared.quiet,
+        verbose: shared.verbose,
+        color: shared.color,
+    }
+}
+
+fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
+    match cli.verb {
+        Verb::Completions(args) => completions::run(&args, globals.output()),
+        Verb::Warden => Ok(warden::run()),
+        verb => {
+            let globals = if needs_file(&verb) { with_file(globals)? } else { globals };
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let exit = runtime.block_on(dispatch(verb, &globals));
+            // A read of stdin that nobody answers must not hold up the end.
+            runtime.shutdown_background();
+            exit
+        }
+    }
+}
+
+/// A bench must not find its way into the working directory's store by a file.
+fn needs_file(verb: &Verb) -> bool {
+    !matches!(verb, Verb::Bench(_))
+}
+
+fn with_file(mut globals: Globals) -> Result<Globals> {
+    let config = Config::load()?;
+    globals.store = globals.store.or(config.store);
+    globals.orders = globals.orders.or(config.orders);
+    Ok(globals)
+}
+
+async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
+    match verb {
+        Verb::Rush(args) => rush::run(args, globals).await,
+        Verb::Lock(verb) => lock::run(verb, globals).await,
+        Verb::Queue(verb) => queue::run(*verb, globals).await,
+        Verb::Work(args) => work::run(args, globals).await,
+        Verb::Sale(verb) => sale::run(*verb, globals).await,
+        Verb::Bench(args) => bench::run(args, globals).await,
+        Verb::Doctor(_) => doctor::run(globals).await,
+        Verb::Completions(args) => completions::run(&args, globals.output()),
+        Verb::Warden => Ok(warden::run()),
+    }
 }

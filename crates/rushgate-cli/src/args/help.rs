@@ -1,0 +1,133 @@
+//! The front page of the help.
+
+use std::fmt::Write;
+
+use clap::{ColorChoice, Command, CommandFactory};
+
+use super::Cli;
+use crate::exit::Exit;
+
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("The whole story", &["rush"]),
+    ("Everyday", &["lock", "queue", "work", "sale"]),
+    ("Looking after it", &["doctor", "bench", "completions", "help"]),
+];
+
+/// Written by hand, so that they fit the page.
+const OPTIONS: &str = "\
+Options of every command:
+  --store <URL>   The store: sqlite:PATH or sqlite::memory: [default: sqlite:rushgate.db]
+  --orders <URL>  The ledger that has the last word on orders: sqlite:PATH
+  --json          Data as JSON on stdout, errors as JSON on stderr
+  -q, --quiet     Nothing on stderr but errors
+  -v, --verbose   More on stderr
+  --color <WHEN>  auto, always or never; NO_COLOR is honoured
+  -h, --help      Help; with a command before it, of that command
+  -V, --version   The version
+
+RUSHGATE_STORE and RUSHGATE_ORDERS name the two URLs as well, and so do `store` and `orders` in rushgate.toml.
+Durations have a unit: 250ms, 15s, 2m, 1h. stdout is data; everything else goes to stderr.";
+
+const EXAMPLES: &str = "\
+Examples:
+  rushgate rush --stock 10 --buyers 1000000
+  rushgate lock run nightly -- ./backup.sh
+  rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
+  rushgate work mail --exec ./send-mail.sh
+  rushgate sale create phones --sku phone=10:1";
+
+/// The whole command line, with its front page.
+pub(crate) fn command() -> Command {
+    let command = Cli::command();
+    let about = "Locks, queues and sales from the shell, and a million buyers to prove them.";
+    let template =
+        format!("{about}\n\n{{usage-heading}} {{usage}}\n\n{}{OPTIONS}{{after-help}}", groups(&command));
+    command
+        .help_template(template)
+        .color(color(std::env::args_os()))
+        .after_help(format!("{EXAMPLES}\n\n{}", statuses()))
+}
+
+fn groups(command: &Command) -> String {
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{title}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map_or("Print this, or the help of a command".to_owned(), ToString::to_string);
+            let _ = writeln!(text, "  {name:<12} {about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn statuses() -> String {
+    let mut text = "Exit status:\n".to_owned();
+    for (exit, meaning) in Exit::OWN {
+        let _ = writeln!(text, "  {:>2}  {meaning}", exit.status());
+    }
+    text + "`lock run` passes on its command's own, and 128+n if that died of signal n."
+}
+
+/// Colour is decided before anything is parsed, because parsing may already print.
+fn color(args: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
+    let args: Vec<_> = args.take_while(|arg| arg != "--").collect();
+    let after = args.iter().skip_while(|arg| *arg != "--color").nth(1);
+    let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
+    match joined.or(after.and_then(|arg| arg.to_str())) {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaves(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        let below: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).collect();
+        if below.is_empty() {
+            found.push((path.to_owned(), command.clone()));
+        }
+        for sub in below.into_iter().filter(|sub| sub.get_name() != "help") {
+            leaves(sub, &format!("{path} {}", sub.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_of_itself() {
+        let mut found = Vec::new();
+        leaves(&command(), "rushgate", &mut found);
+        assert!(found.len() > 30, "{}", found.len());
+        for (path, command) in found {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Example"), "`{path}` has no example");
+            assert!(after.contains(&path), "the example of `{path}` does not use it");
+            assert!(command.get_about().is_some(), "`{path}` does not say what it does");
+        }
+    }
+
+    #[test]
+    fn the_front_page_names_every_option() {
+        for option in command().get_arguments().filter_map(|arg| arg.get_long()) {
+            assert!(OPTIONS.contains(&format!("--{option}")), "{option}");
+        }
+    }
+
+    #[test]
+    fn the_front_page_names_every_command() {
+        let command = command();
+        let shown: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).collect();
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            assert!(shown.contains(&&sub.get_name()), "{}", sub.get_name());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What may be typed. What it means is each verb's own business.
+
+mod help;
+pub(crate) mod lock;
+pub(crate) mod queue;
+pub(crate) mod sale;
+pub(crate) mod tools;
+pub(crate) mod work;
+
+use clap::{Parser, Subcommand};
+
+use crate::globals::Color;
+use crate::rush;
+
+pub(crate) use help::command;
+
+/// Locks, queues and sales from the shell, and a million buyers to prove them.
+#[derive(Debug, Parser)]
+#[command(name = "rushgate", version)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Options of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Shared {
+    /// The store: sqlite:PATH, or sqlite::memory: [default: sqlite:rushgate.db].
+    #[arg(long, global = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
+    pub(crate) store: Option<String>,
+    /// The ledger that has the last word on orders: sqlite:PATH.
+    #[arg(long, global = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
+    pub(crate) orders: Option<String>,
+    /// Data as JSON on stdout, errors as JSON on stderr.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Nothing on stderr but errors.
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// More on stderr.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// When to use colour: auto, always or never; NO_COLOR is honoured.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(crate) color: Color,
+}
+
+/// The commands. Their order is that of the help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Rush(rush::RushArgs),
+    #[command(subcommand)]
+    Lock(lock::LockVerb),
+    #[command(subcommand)]
+    Queue(Box<queue::QueueVerb>),
+    Work(work::WorkArgs),
+    #[command(subcommand)]
+    Sale(Box<sale::SaleVerb>),
+    Bench(tools::BenchArgs),
+    Doctor(tools::DoctorArgs),
+    Completions(tools::CompletionsArgs),
+    /// Ends process groups that outlive their starter; started by `lock run` and `work`.
+    #[command(name = "__warden", hide = true)]
+    Warden,
+}

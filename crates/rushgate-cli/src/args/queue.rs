@@ -1,0 +1,362 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use crate::duration;
+
+/// Put tasks into queues, take them out, answer for them, and look after them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueVerb {
+    Push(PushArgs),
+    Top(TopArgs),
+    Pop(PopArgs),
+    Claim(ClaimArgs),
+    Complete(CompleteArgs),
+    Retry(RetryArgs),
+    GiveBack(GiveBackArgs),
+    Extend(ExtendArgs),
+    Dequeue(DequeueArgs),
+    Cancel(CancelArgs),
+    Ls(LsArgs),
+    Stats(StatsArgs),
+    Pause(PauseArgs),
+    Resume(ResumeArgs),
+    Limit(LimitArgs),
+    #[command(subcommand)]
+    Dead(DeadVerb),
+}
+
+/// Put a task in: one live record per id.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("content").args(["payload", "payload_file"])),
+    group(ArgGroup::new("due").args(["delay", "at"])),
+    group(ArgGroup::new("duplicate").args(["replace", "earliest", "debounce"])),
+    after_help = "\
+Examples:
+  rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
+  rushgate queue push mail order:42 --payload '{\"to\":\"bob\"}' --replace --delay 5s
+  date | rushgate queue push log today --payload-file - --content-type text/plain
+
+Answers `added`, `kept` or `replaced` with the record's revision.
+Exit status: 1 if the queue is full."
+)]
+pub(crate) struct PushArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
+    /// Its content; `-` reads it from stdin.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+    /// A file with its content; `-` is stdin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) payload_file: Option<PathBuf>,
+    /// What the content is; JSON is checked.
+    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    pub(crate) content_type: String,
+    /// Not before so long from now.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) delay: Option<Duration>,
+    /// Not before that moment, in milliseconds since 1970.
+    #[arg(long, value_name = "EPOCH_MS")]
+    pub(crate) at: Option<u64>,
+    /// If the id is in already: take its place.
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// If the id is in already: keep it, due at the earlier of the two times.
+    #[arg(long)]
+    pub(crate) earliest: bool,
+    /// If the id is in already: take its place, putting it off for so long in all.
+    #[arg(long, value_parser = duration::parse, value_name = "MAX_WAIT")]
+    pub(crate) debounce: Option<Duration>,
+    /// How urgent: 0 goes first, 9 last.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) priority: u8,
+    /// How often it may be tried before it is a dead letter.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) max_attempts: u32,
+}
+
+/// Look at the first due tasks without taking them.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue top mail -n 3 --json")]
+pub(crate) struct TopArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1)]
+    pub(crate) n: u32,
+}
+
+/// Take the first due tasks for good: if the taker dies they are lost.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue pop mail --json | jq '.[].payload'")]
+pub(crate) struct PopArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1)]
+    pub(crate) n: u32,
+}
+
+/// Take the first due tasks under a lease: a taker that dies gives them back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  ticket=$(rushgate queue claim mail --lease 1m --wait 5s --json | jq -r '.[0].ticket')
+  rushgate queue complete mail --ticket \"$ticket\"")]
+pub(crate) struct ClaimArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1)]
+    pub(crate) n: u32,
+    /// How long to hold them unless extended.
+    #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
+    pub(crate) lease: Duration,
+    /// How long to wait for a first one.
+    #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
+    pub(crate) wait: Duration,
+}
+
+/// Which queue, and which claims.
+#[derive(Debug, Args)]
+pub(crate) struct Tickets {
+    /// The queue.
+    pub(crate) queue: String,
+    /// What was claimed; give it again for each further one.
+    #[arg(long = "ticket", required = true, value_name = "TICKET")]
+    pub(crate) tickets: Vec<String>,
+}
+
+/// End claimed tasks that are done.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue complete mail --ticket \"$ticket\"
+
+Exit status: 1 if a ticket is stale.")]
+pub(crate) struct CompleteArgs {
+    #[command(flatten)]
+    pub(crate) tickets: Tickets,
+}
+
+/// End claimed tasks that failed: they wait again, or become dead letters.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue retry mail --ticket \"$ticket\" --delay 5s --error 'mail server is down'
+  rushgate queue retry mail --ticket \"$ticket\" --give-up --error 'no such address'
+
+Exit status: 1 if a ticket is stale.")]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    pub(crate) tickets: Tickets,
+    /// Not again before so long.
+    #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
+    pub(crate) delay: Duration,
+    /// Why it failed, for people who look.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) error: String,
+    /// Make it a dead letter now.
+    #[arg(long)]
+    pub(crate) give_up: bool,
+}
+
+/// Give claimed tasks back as if they had not been claimed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue give-back mail --ticket \"$ticket\"
+
+Exit status: 1 if a ticket is stale.")]
+pub(crate) struct GiveBackArgs {
+    #[command(flatten)]
+    pub(crate) tickets: Tickets,
+}
+
+/// Start the leases of claimed tasks anew.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue extend mail --ticket \"$ticket\" --lease 2m
+
+Exit status: 1 if a task was lost, or is to be cancelled.")]
+pub(crate) struct ExtendArgs {
+    #[command(flatten)]
+    pub(crate) tickets: Tickets,
+    /// How long to hold them from now.
+    #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
+    pub(crate) lease: Duration,
+}
+
+/// Remove a task only if it was not pushed again since its ticket was read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  ticket=$(rushgate queue top mail --json | jq -r '.[0].ticket')
+  rushgate queue dequeue mail --ticket \"$ticket\"
+
+Exit status: 1 if the ticket is stale or somebody works on the task.")]
+pub(crate) struct DequeueArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// What was read.
+    #[arg(long)]
+    pub(crate) ticket: String,
+}
+
+/// Remove a task whatever its revision; one that is being worked on is told to stop.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue cancel mail order:42
+
+Exit status: 1 if there is no such task.")]
+pub(crate) struct CancelArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
+}
+
+/// List the tasks of a queue by id, or the queues.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue ls mail --state leased")]
+pub(crate) struct LsArgs {
+    /// The queue; all queues if there is none.
+    pub(crate) queue: Option<String>,
+    /// Only tasks in this state.
+    #[arg(long, value_enum, requires = "queue")]
+    pub(crate) state: Option<State>,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
+    /// Only ids after this one.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub(crate) after: String,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum State {
+    /// Not due yet.
+    Scheduled,
+    /// Due.
+    Ready,
+    /// Claimed.
+    Leased,
+}
+
+/// Show the lengths of a queue, or of all.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue stats mail --json | jq .ready")]
+pub(crate) struct StatsArgs {
+    /// The queue; all queues if there is none.
+    pub(crate) queue: Option<String>,
+}
+
+/// Stop giving tasks out; everything else goes on.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue pause mail")]
+pub(crate) struct PauseArgs {
+    /// The queue.
+    pub(crate) queue: String,
+}
+
+/// Give tasks out again.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue resume mail")]
+pub(crate) struct ResumeArgs {
+    /// The queue.
+    pub(crate) queue: String,
+}
+
+/// Bound a queue: a push into a full one is refused.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue limit mail --bound 100000
+  rushgate queue limit mail --bound none")]
+pub(crate) struct LimitArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many live tasks, or `none`.
+    #[arg(long, value_parser = bound, value_name = "N|none")]
+    pub(crate) bound: Bound,
+}
+
+/// A bound, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound(pub(crate) Option<u64>);
+
+fn bound(text: &str) -> Result<Bound, String> {
+    match text {
+        "none" => Ok(Bound(None)),
+        _ => text.parse().map(|bound| Bound(Some(bound))).map_err(|_| "write a number, or none".to_owned()),
+    }
+}
+
+/// Look at dead letters, retry them, or delete them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadVerb {
+    Ls(DeadLsArgs),
+    Retry(DeadRetryArgs),
+    Delete(DeadDeleteArgs),
+}
+
+/// List dead letters by id, with why they died.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue dead ls mail")]
+pub(crate) struct DeadLsArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
+    /// Only ids after this one.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub(crate) after: String,
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Which {
+    /// The queue.
+    pub(crate) queue: String,
+    /// Their ids.
+    #[arg(required_unless_present = "all", value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) all: bool,
+}
+
+/// Put dead letters back, due at once and with all attempts before them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue dead retry mail order:42
+  rushgate queue dead retry mail --all
+
+Exit status: 1 if none of those named was put back.")]
+pub(crate) struct DeadRetryArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+/// Delete dead letters.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue dead delete mail order:42
+  rushgate queue dead delete mail --all
+
+Exit status: 1 if none of those named was deleted.")]
+pub(crate) struct DeadDeleteArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}

@@ -1,0 +1,67 @@
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+/// Say what the store is, what it promises, and what is amiss.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate doctor --store sqlite:shop.db")]
+pub(crate) struct DoctorArgs {}
+
+/// Measure a store: rate and latency with many callers.
+///
+/// A fresh file in the temporary directory is measured, unless --store or RUSHGATE_STORE names a store; what is put
+/// there is named `bench-…` and taken out again, but for the sale, which is ended.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate bench lock
+  rushgate bench queue --callers 1 --seconds 5 --store sqlite:bench.db")]
+pub(crate) struct BenchArgs {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) subject: Subject,
+    /// How many callers there are at a time.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) callers: u32,
+    /// For how long.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    pub(crate) seconds: u32,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// Acquire and release, each caller its own lock.
+    Lock,
+    /// Enqueue, claim and complete.
+    Queue,
+    /// Reserve, a new buyer each time.
+    Sale,
+}
+
+/// Print the completions of a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate completions bash > /etc/bash_completion.d/rushgate")]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+impl Subject {
+    /// Its name.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Queue => "queue",
+            Self::Sale => "sale",
+        }
+    }
+}
+
+impl BenchArgs {
+    /// For how long.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+}

@@ -1,0 +1,57 @@
+//! Durations as they are typed: a whole number and its unit.
+
+use std::time::Duration;
+
+/// Reads `250ms`, `15s`, `2m`, `1h` or `7d`. A number without a unit is refused: that is how seconds become
+/// milliseconds.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err(format!("`{text}` is no duration; write 15s, 250ms, 2m or 1h"));
+    }
+    let micros: u64 = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        "" => return Err(format!("{number} what? write {number}s or {number}ms")),
+        _ => return Err(format!("`{unit}` is no unit of time; there are us, ms, s, m, h and d")),
+    };
+    let number = number.parse::<u64>().ok();
+    let micros = number.and_then(|number| number.checked_mul(micros));
+    micros.map(Duration::from_micros).ok_or_else(|| format!("`{text}` is longer than anybody can wait"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_a_unit_make_a_duration() {
+        for (text, millis) in [("250ms", 250), ("15s", 15_000), ("2m", 120_000), ("1h", 3_600_000), ("0s", 0)]
+        {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_in_words_that_help() {
+        for (text, part) in [
+            ("5", "5 what? write 5s or 5ms"),
+            ("", "is no duration"),
+            ("s", "is no duration"),
+            ("-5s", "is no duration"),
+            ("5 s", "is no unit"),
+            ("5sec", "`sec` is no unit"),
+            ("1.5s", "is no unit"),
+            ("99999999999999999999s", "longer than anybody"),
+            ("999999999999999d", "longer than anybody"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A command in a process group of its own, so that whatever it starts can be ended with it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+use crate::exit::{Exit, Fault};
+use crate::signals::died_of;
+
+/// How long what a command leaves behind may take to end when asked to.
+const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
+
+/// A running command and what it started. Dropping it ends all of them at once.
+pub(crate) struct Group {
+    child: Child,
+    id: Pid,
+}
+
+impl Group {
+    /// Starts the command as the leader of a new group.
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+        let child = command.process_group(0).spawn()?;
+        let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let id = id.ok_or_else(|| io::Error::other("the command has no process id"))?;
+        Ok(Self { child, id })
+    }
+
+    /// The group's id, which is its leader's.
+    pub(crate) fn id(&self) -> Pid {
+        self.id
+    }
+
+    /// The leader.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Sends all of them a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // There is nobody left to tell if it fails.
+        let _ = kill_process_group(self.id, signal);
+    }
+
+    /// Ends what the leader left behind: asks first, then insists.
+    pub(crate) async fn end_left_behind(self) {
+        let until = Instant::now() + LEFT_BEHIND_MAX;
+        self.signal(Signal::TERM);
+        while test_kill_process_group(self.id).is_ok() && Instant::now() < until {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// The program and its arguments.
+pub(crate) fn command(words: &[OsString]) -> Command {
+    let mut words = words.iter();
+    let mut command = Command::new(words.next().cloned().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+/// The status that shells give for a program that cannot be started.
+pub(crate) fn not_started(words: &[OsString], error: &io::Error) -> Fault {
+    let program = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Fault::new(Exit::Passed(127), "command_not_found", format_args!("`{program}`: no such command"))
+                .hint("no shell is started; for shell syntax write: sh -c '…'")
+        }
+        _ => Fault::new(
+            Exit::Passed(126),
+            "command_not_executable",
+            format_args!("`{program}` cannot be started: {error}"),
+        ),
+    }
+}
+
+/// The command's own status, or 128+n for signal n.
+pub(crate) fn status(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Passed(code as u8),
+        (None, Some(signal)) => died_of(signal),
+        (None, None) => Exit::Bug,
+    }
+}

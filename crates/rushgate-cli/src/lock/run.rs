@@ -1,0 +1,224 @@
+//! `rushgate lock run`: a command under a lock.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rushgate::{Busy, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate};
+use rustix::process::Signal;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::args::lock::{OnLost, RunArgs};
+use crate::exit::{Exit, Fault};
+use crate::group::{Group, command, not_started, status};
+use crate::lock::who;
+use crate::output::Output;
+use crate::signals::{Signals, died_of};
+use crate::warden::{Warden, now};
+
+/// The longest label that the store takes, in bytes.
+const LABEL_MAX: usize = 200;
+
+pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
+    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let label = args.label.clone().unwrap_or_else(|| label(&args.command));
+    let lock = gate.lock(&args.name)?.lease(args.lease).wait(args.wait).label(label);
+    // A signal drops the question, which leaves no place in line behind.
+    let guard = tokio::select! {
+        outcome = lock.acquire() => match outcome? {
+            LockOutcome::Held(guard) => guard,
+            LockOutcome::Busy(busy) => return Err(refusal(&lock, busy, args.wait).await.into()),
+        },
+        signal = signals.next() => return Ok(died_of(signal.as_raw())),
+    };
+    output.detail(format_args!("holding `{}` with fence {}", guard.name(), guard.fence()));
+    let ended = match Watch::start(&guard, &args) {
+        Ok(watch) => watch.until_the_end(&guard, &mut signals, output).await,
+        Err(error) => Err(error),
+    };
+    finish(guard, ended, args.on_lost, output).await
+}
+
+/// Names the holder, if there still is one.
+async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
+    let holders = lock.holders().await.unwrap_or_default();
+    let holder = holders.first().map_or("nobody now".to_owned(), who);
+    let line = match busy.waiters {
+        0 => String::new(),
+        ahead => format!("; {ahead} more in line"),
+    };
+    let message = format!("`{}` was not obtained within {wait:?}: held by {holder}{line}", lock.name());
+    Fault::refused("busy", message)
+        .hint("wait longer with --wait, or see `rushgate lock show` and `rushgate lock break`")
+}
+
+/// The command as others may see it: one line, and not too long.
+fn label(command: &[OsString]) -> String {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut label = words.join(" ").replace(char::is_control, " ");
+    while label.len() > LABEL_MAX {
+        label.pop();
+    }
+    label
+}
+
+/// How the command ended.
+enum Ended {
+    Status(Exit),
+    Lost(LostReason),
+}
+
+/// A command, and what it takes to end it in time.
+struct Watch {
+    group: Group,
+    /// None if the command goes on without the lock.
+    warden: Option<Warden>,
+    /// From the moment at which the guard is lost until the store can grant the lock to another.
+    margin: Duration,
+    lease: Duration,
+    on_lost: OnLost,
+    /// Until then the lock was surely held when last looked at, on the clock that counts suspend.
+    sure_until: Duration,
+}
+
+impl Watch {
+    fn start(guard: &LockGuard, args: &RunArgs) -> Result<Self> {
+        let warden = match args.on_lost {
+            OnLost::Kill => Some(Warden::start().context("the command's warden cannot be started")?),
+            OnLost::Warn => None,
+        };
+        let mut command = command(&args.command);
+        command
+            .env("RUSHGATE_LOCK", guard.name().as_str())
+            .env("RUSHGATE_FENCE", guard.fence().to_string())
+            .env("RUSHGATE_TOKEN", guard.token().to_string());
+        if std::io::stdin().is_terminal() {
+            // Reading from a terminal stops every group but the one in front, for ever.
+            command.stdin(Stdio::null());
+        }
+        let group = Group::start(command).map_err(|error| not_started(&args.command, &error))?;
+        let mut watch = Self {
+            group,
+            warden,
+            margin: margin(args.lease),
+            lease: args.lease,
+            on_lost: args.on_lost,
+            sure_until: now(),
+        };
+        watch.tell_warden(guard);
+        Ok(watch)
+    }
+
+    /// The warden ends the group if this process cannot; it is told of the lease again and again.
+    fn tell_warden(&mut self, guard: &LockGuard) {
+        let left = guard.held().time_left();
+        self.sure_until = now() + left;
+        if let Some(warden) = &self.warden
+            && !left.is_zero()
+        {
+            // A warden that is gone watches nothing; this process still does.
+            let _ = warden.watch(self.group.id(), left + self.margin / 2);
+        }
+    }
+
+    async fn until_the_end(
+        mut self,
+        guard: &LockGuard,
+        signals: &mut Signals,
+        output: Output,
+    ) -> Result<Ended> {
+        let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut kept_on = false;
+        let exit = loop {
+            tokio::select! {
+                biased;
+                reason = guard.lost(), if !kept_on => {
+                    if self.on_lost == OnLost::Kill {
+                        self.end(reason).await;
+                        return Ok(Ended::Lost(reason));
+                    }
+                    output.warn(format_args!("lease lost: {reason}; the command goes on"));
+                    kept_on = true;
+                }
+                ended = self.group.child().wait() => break status(ended?),
+                signal = signals.next() => self.group.signal(signal),
+                _ = tick.tick() => self.tell_warden(guard),
+            }
+        };
+        // A command that the warden ended, or that ended too late, did not run under the lock to its end.
+        if guard.is_lost() && self.on_lost == OnLost::Kill {
+            return Ok(Ended::Lost(guard.held().reason().unwrap_or(LostReason::Expired)));
+        }
+        let Self { group, warden, .. } = self;
+        let id = group.id();
+        group.end_left_behind().await;
+        if let Some(warden) = warden {
+            warden.forget(id);
+        }
+        Ok(Ended::Status(exit))
+    }
+
+    /// Asks while there is time, and insists before the lock can pass to another.
+    async fn end(mut self, reason: LostReason) {
+        let left = self.time_to_end(reason);
+        if !left.is_zero() {
+            self.group.signal(Signal::TERM);
+            let _ = timeout(left, self.group.child().wait()).await;
+        }
+        self.group.signal(Signal::KILL);
+        // Its end is certain; this only leaves no zombie.
+        let _ = self.group.child().wait().await;
+        if let Some(warden) = &self.warden {
+            warden.forget(self.group.id());
+        }
+    }
+
+    /// None if the lock may have passed to another already: it was taken away, or this process was stopped.
+    fn time_to_end(&self, reason: LostReason) -> Duration {
+        if matches!(reason, LostReason::Revoked | LostReason::NotHeld) {
+            return Duration::ZERO;
+        }
+        (self.margin / 2).saturating_sub(now().saturating_sub(self.sure_until))
+    }
+}
+
+/// How much earlier than the store the library believes a lease to end: a tenth of it, 1 ms to 1 s.
+fn margin(lease: Duration) -> Duration {
+    (lease / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
+}
+
+async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output: Output) -> Result<Exit> {
+    let name = guard.name().clone();
+    let released = guard.release().await;
+    let lost = |reason: &dyn std::fmt::Display| {
+        Fault::refused("lease_lost", format_args!("lease lost: `{name}`: {reason}"))
+            .hint("what the command wrote after that must be refused by its fence")
+    };
+    match (ended?, released) {
+        (Ended::Lost(reason), _) => Err(lost(&format_args!("{reason}; the command was ended")).into()),
+        (Ended::Status(exit), Ok(ReleaseOutcome::Released)) => Ok(exit),
+        (Ended::Status(exit), Ok(ReleaseOutcome::AlreadyLost)) if on_lost == OnLost::Warn => Ok(exit),
+        (Ended::Status(_), Ok(ReleaseOutcome::AlreadyLost)) => {
+            Err(lost(&"it was no longer held when the command ended").into())
+        }
+        (Ended::Status(exit), Err(error)) => {
+            output.warn(format_args!("`{name}` could not be released and ends with its lease: {error}"));
+            Ok(exit)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_one_line_of_at_most_two_hundred_bytes() {
+        let words = |text: &str| label(&[OsString::from("sh"), OsString::from(text)]);
+        assert_eq!(words("a\nb"), "sh a b");
+        assert!(words(&"é".repeat(200)).len() <= LABEL_MAX);
+    }
+}

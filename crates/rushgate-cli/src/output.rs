@@ -1,0 +1,253 @@
+//! The one file that knows of JSON, quiet, verbose and colour. Data goes to stdout, everything else to stderr.
+
+use std::fmt::{self, Display};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use anyhow::Result;
+use rushgate::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit::{Exit, Fault, Verdict};
+use crate::globals::{Color, Globals};
+
+/// Where to write, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+    color: bool,
+}
+
+/// Colours with fixed meanings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Paint {
+    /// It holds.
+    Good,
+    /// It does not.
+    Bad,
+    /// Look here.
+    Notice,
+}
+
+impl Paint {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Good => "\x1b[32m",
+            Self::Bad => "\x1b[1;31m",
+            Self::Notice => "\x1b[1;33m",
+        }
+    }
+}
+
+impl Output {
+    pub(crate) fn new(globals: &Globals) -> Self {
+        let Globals { json, quiet, verbose, color, .. } = *globals;
+        let auto = || {
+            std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
+        };
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => auto(),
+        };
+        Self { json, quiet, verbose, color }
+    }
+
+    /// Whether stdout is to be JSON.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether more was asked for.
+    pub(crate) fn is_verbose(self) -> bool {
+        self.verbose
+    }
+
+    /// The answer: JSON, or text.
+    pub(crate) fn data(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+        if self.json {
+            self.stdout(|out| json_line(out, json))
+        } else {
+            self.stdout(|out| write!(out, "{text}"))
+        }
+    }
+
+    /// One line of text as the answer, or JSON.
+    pub(crate) fn line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+        self.data(json, format_args!("{text}\n"))
+    }
+
+    /// Text as it is, which JSON does not apply to.
+    pub(crate) fn text(self, text: impl Display) -> Result<()> {
+        self.stdout(|out| write!(out, "{text}"))
+    }
+
+    /// A reader that has gone is no fault: whoever reads decides how much.
+    fn stdout(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        match write(&mut out).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                let message =
+                    format!("the answer cannot be written to stdout: {error}; the step was carried out");
+                Err(Fault::new(Exit::MayHaveHappened, "stdout", message).into())
+            }
+            _ => {
+                // Whatever a gone reader has not taken would be tried again when the buffer is dropped.
+                let _ = out.into_parts();
+                Ok(())
+            }
+        }
+    }
+
+    /// For whoever watches.
+    pub(crate) fn note(self, text: impl Display) {
+        if !self.quiet {
+            self.stderr(format_args!("{text}"));
+        }
+    }
+
+    /// For whoever asked for more.
+    pub(crate) fn detail(self, text: impl Display) {
+        if self.verbose {
+            self.stderr(format_args!("{text}"));
+        }
+    }
+
+    /// For whoever should act.
+    pub(crate) fn warn(self, text: impl Display) {
+        if !self.quiet {
+            self.stderr(format_args!("{}: {text}", self.paint(Paint::Notice, "warning")));
+        }
+    }
+
+    /// Says what failed, and gives the exit status that follows.
+    pub(crate) fn error(self, error: &anyhow::Error) -> Exit {
+        let Verdict { exit, code, message, hint, may_have_happened } = Verdict::of(error);
+        if self.json {
+            let error = json!({ "code": code, "message": message, "hint": hint, "may_have_happened": may_have_happened });
+            self.stderr(format_args!("{}", json!({ "error": error })));
+            return exit;
+        }
+        self.stderr(format_args!("{}: {message}", self.paint(Paint::Bad, "error")));
+        if self.verbose {
+            for cause in error.chain().skip(1) {
+                self.stderr(format_args!("  because: {cause}"));
+            }
+        }
+        if let Some(hint) = hint {
+            self.stderr(format_args!("{}: {hint}", self.paint(Paint::Notice, "hint")));
+        }
+        exit
+    }
+
+    /// The text in its colour.
+    pub(crate) fn paint<T: Display>(self, paint: Paint, text: T) -> Painted<T> {
+        Painted { paint: self.color.then_some(paint), text }
+    }
+
+    /// Nobody can be told that stderr is gone.
+    fn stderr(self, line: fmt::Arguments<'_>) {
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+}
+
+fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// Text that may be coloured.
+pub(crate) struct Painted<T> {
+    paint: Option<Paint>,
+    text: T,
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.paint {
+            Some(paint) => write!(f, "{}{}\x1b[0m", paint.code(), self.text),
+            None => self.text.fmt(f),
+        }
+    }
+}
+
+/// Rows under their headings; nothing at all if there are no rows.
+pub(crate) struct Table<const N: usize> {
+    head: [&'static str; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(crate) fn new(head: [&'static str; N], rows: impl IntoIterator<Item = [String; N]>) -> Self {
+        Self { head, rows: rows.into_iter().collect() }
+    }
+}
+
+impl<const N: usize> Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0).max(self.head[column].len())
+        };
+        let widths: [usize; N] = std::array::from_fn(width);
+        let mut line = |cells: [&str; N]| {
+            for (column, cell) in cells.into_iter().enumerate() {
+                match column + 1 == N {
+                    true => writeln!(f, "{cell}")?,
+                    false => write!(f, "{cell:<width$}  ", width = widths[column])?,
+                }
+            }
+            Ok(())
+        };
+        line(self.head)?;
+        self.rows.iter().try_for_each(|row| line(std::array::from_fn(|column| row[column].as_str())))
+    }
+}
+
+/// A moment, in UTC and to the millisecond.
+pub(crate) fn moment(at: Timestamp) -> String {
+    let millis = at.as_micros() / 1_000;
+    let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
+    let (year, month, day) = date(days);
+    let (seconds, millis) = (of_day / 1_000, of_day % 1_000);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// The civil date so many days after 1970-01-01
+/// (Howard Hinnant, <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>).
+fn date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        let at = |seconds: u64| moment(Timestamp::from_micros(seconds * 1_000_000 + 7_000));
+        assert_eq!(at(0), "1970-01-01T00:00:00.007Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.007Z");
+        assert_eq!(at(1_795_228_136), "2026-11-21T02:28:56.007Z");
+    }
+
+    #[test]
+    fn a_table_lines_up_and_an_empty_one_is_nothing() {
+        let rows = [["mail".to_owned(), "1".to_owned()], ["é".to_owned(), "22".to_owned()]];
+        assert_eq!(Table::new(["QUEUE", "N"], rows).to_string(), "QUEUE  N\nmail   1\né      22\n");
+        assert_eq!(Table::new(["QUEUE", "N"], []).to_string(), "");
+    }
+}

@@ -1,0 +1,121 @@
+//! Answering for claimed tasks, and removing tasks.
+
+use anyhow::Result;
+use rushgate::{Cancelled, Completed, Dequeued, GivenBack, Retried, Retry, Rushgate, TaskExtended, Ticket};
+use serde::Serialize;
+
+use crate::args::queue::{
+    CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, RetryArgs, Tickets,
+};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// The answer to one ticket, as JSON.
+#[derive(Serialize)]
+struct Answered<'a> {
+    id: &'a str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_us: Option<u64>,
+}
+
+/// A word for the outcome, and whether it is what was asked for.
+type Word = (&'static str, bool);
+
+const STALE: Word = ("stale", false);
+
+pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
+    let tickets = read(&args.tickets)?;
+    let answers = gate.queue(&args.tickets.queue)?.complete(tickets.clone()).await?;
+    let words = answers.into_iter().map(|answer| match answer {
+        Completed::Done => ("done", true),
+        Completed::Requeued => ("requeued", true),
+        Completed::Stale => STALE,
+    });
+    show(&tickets, words.map(|word| (word, None)), output)
+}
+
+pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> Result<Exit> {
+    let tickets = read(&args.tickets)?;
+    let failed = tickets.iter().map(|ticket| Retry {
+        ticket: ticket.clone(),
+        delay: args.delay,
+        error: args.error.clone(),
+        give_up: args.give_up,
+    });
+    let answers = gate.queue(&args.tickets.queue)?.retry(failed.collect()).await?;
+    let words = answers.into_iter().map(|answer| match answer {
+        Retried::Scheduled { due } => (("scheduled", true), Some(due.as_micros())),
+        Retried::Dead => (("dead", true), None),
+        Retried::Requeued => (("requeued", true), None),
+        Retried::Stale => (STALE, None),
+    });
+    show(&tickets, words, output)
+}
+
+pub(super) async fn give_back(gate: &Rushgate, args: GiveBackArgs, output: Output) -> Result<Exit> {
+    let tickets = read(&args.tickets)?;
+    let answers = gate.queue(&args.tickets.queue)?.give_back(tickets.clone()).await?;
+    let words = answers.into_iter().map(|answer| match answer {
+        GivenBack::Waiting => ("waiting", true),
+        GivenBack::Stale => STALE,
+    });
+    show(&tickets, words.map(|word| (word, None)), output)
+}
+
+pub(super) async fn extend(gate: &Rushgate, args: ExtendArgs, output: Output) -> Result<Exit> {
+    let tickets = read(&args.tickets)?;
+    let answers = gate.queue(&args.tickets.queue)?.extend(tickets.clone(), args.lease).await?;
+    let words = answers.into_iter().map(|answer| match answer {
+        TaskExtended::Extended => ("extended", true),
+        TaskExtended::Cancelled => ("cancelled", false),
+        TaskExtended::Lost => ("lost", false),
+    });
+    show(&tickets, words.map(|word| (word, None)), output)
+}
+
+pub(super) async fn dequeue(gate: &Rushgate, args: DequeueArgs, output: Output) -> Result<Exit> {
+    let ticket: Ticket = args.ticket.parse()?;
+    let word = match gate.queue(&args.queue)?.dequeue(ticket.clone()).await? {
+        Dequeued::Removed => ("removed", true),
+        Dequeued::Leased => ("leased", false),
+        Dequeued::Stale => STALE,
+    };
+    show_one(ticket.id.as_str(), word, output)
+}
+
+pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
+    let word = match gate.queue(&args.queue)?.cancel(&args.id).await? {
+        Cancelled::Removed => ("removed", true),
+        Cancelled::Marked => ("marked", true),
+        Cancelled::NotFound => ("not_found", false),
+    };
+    show_one(&args.id, word, output)
+}
+
+fn read(tickets: &Tickets) -> Result<Vec<Ticket>> {
+    tickets.tickets.iter().map(|ticket| Ok(ticket.parse()?)).collect()
+}
+
+fn show_one(id: &str, (outcome, done): Word, output: Output) -> Result<Exit> {
+    output.line(&Answered { id, outcome, due_us: None }, format_args!("{outcome} {id}"))?;
+    Ok(Exit::done_if(done))
+}
+
+fn show(
+    tickets: &[Ticket],
+    words: impl Iterator<Item = (Word, Option<u64>)>,
+    output: Output,
+) -> Result<Exit> {
+    let answer = |(ticket, ((outcome, done), due_us)): (&'_ Ticket, (Word, Option<u64>))| {
+        (ticket.id.clone(), outcome, done, due_us)
+    };
+    let answers: Vec<_> = tickets.iter().zip(words).map(answer).collect();
+    let json: Vec<_> = answers
+        .iter()
+        .map(|(id, outcome, _, due_us)| Answered { id: id.as_str(), outcome, due_us: *due_us })
+        .collect();
+    let text: String = answers.iter().map(|(id, outcome, ..)| format!("{outcome} {id}\n")).collect();
+    output.data(&json, text)?;
+    Ok(Exit::done_if(answers.iter().all(|(_, _, done, _)| *done)))
+}

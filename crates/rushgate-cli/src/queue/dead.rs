@@ -1,0 +1,49 @@
+//! Dead letters.
+
+use anyhow::Result;
+use rushgate::{Rushgate, Selection, TaskId};
+use serde_json::json;
+
+use super::shown::{DeadView, dead};
+use crate::args::queue::{DeadDeleteArgs, DeadLsArgs, DeadRetryArgs, Which};
+use crate::exit::Exit;
+use crate::output::Output;
+
+pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Result<Exit> {
+    let letters = gate.queue(&args.queue)?.dead(&args.after, args.n).await?;
+    if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
+        output.note(format_args!("there may be more; go on with --after {}", last.id));
+    }
+    let views: Vec<_> = letters.iter().map(DeadView::from).collect();
+    output.data(&views, dead(&letters))?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) -> Result<Exit> {
+    let revived = gate.queue(&args.which.queue)?.retry_dead(selection(&args.which)?).await?;
+    let kept = match revived.kept {
+        0 => String::new(),
+        kept => format!(", kept {kept} whose id is live or for which the queue is full"),
+    };
+    output.line(&revived, format_args!("put back {}{kept}", revived.revived))?;
+    Ok(exit(&args.which, revived.revived))
+}
+
+pub(super) async fn delete(gate: &Rushgate, args: DeadDeleteArgs, output: Output) -> Result<Exit> {
+    let deleted = gate.queue(&args.which.queue)?.delete_dead(selection(&args.which)?).await?;
+    output.line(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))?;
+    Ok(exit(&args.which, deleted))
+}
+
+fn selection(which: &Which) -> Result<Selection> {
+    if which.all {
+        return Ok(Selection::All);
+    }
+    let ids = which.ids.iter().map(TaskId::new).collect::<rushgate::Result<_>>()?;
+    Ok(Selection::Ids(ids))
+}
+
+/// All of none is done; none of those that were named is refused.
+fn exit(which: &Which, n: u64) -> Exit {
+    Exit::done_if(which.all || n > 0)
+}

@@ -1,0 +1,41 @@
+//! `rushgate queue`.
+
+mod answer;
+mod dead;
+mod look;
+mod push;
+mod rule;
+mod shown;
+mod take;
+
+use anyhow::Result;
+
+use crate::args::queue::{DeadVerb, QueueVerb};
+use crate::exit::Exit;
+use crate::globals::Globals;
+
+pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
+    let out = globals.output();
+    globals
+        .with_gate(async |gate| match verb {
+            QueueVerb::Push(args) => push::push(&gate, args, out).await,
+            QueueVerb::Top(args) => take::top(&gate, args, out).await,
+            QueueVerb::Pop(args) => take::pop(&gate, args, out).await,
+            QueueVerb::Claim(args) => take::claim(&gate, args, out).await,
+            QueueVerb::Complete(args) => answer::complete(&gate, args, out).await,
+            QueueVerb::Retry(args) => answer::retry(&gate, args, out).await,
+            QueueVerb::GiveBack(args) => answer::give_back(&gate, args, out).await,
+            QueueVerb::Extend(args) => answer::extend(&gate, args, out).await,
+            QueueVerb::Dequeue(args) => answer::dequeue(&gate, args, out).await,
+            QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
+            QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
+            QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
+            QueueVerb::Pause(args) => rule::pause(&gate, args, out).await,
+            QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,
+            QueueVerb::Limit(args) => rule::limit(&gate, args, out).await,
+            QueueVerb::Dead(DeadVerb::Ls(args)) => dead::ls(&gate, args, out).await,
+            QueueVerb::Dead(DeadVerb::Retry(args)) => dead::retry(&gate, args, out).await,
+            QueueVerb::Dead(DeadVerb::Delete(args)) => dead::delete(&gate, args, out).await,
+        })
+        .await
+}

@@ -1,0 +1,79 @@
+//! Putting tasks in.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Result;
+use rushgate::{ContentType, Enqueued, OnDuplicate, Payload, Rushgate};
+
+use crate::args::queue::PushArgs;
+use crate::exit::{Exit, Fault};
+use crate::moments::epoch_ms;
+use crate::output::Output;
+
+pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let mut task = queue
+        .enqueue(&args.id, payload(&args)?)
+        .priority(args.priority)
+        .max_attempts(args.max_attempts)
+        .on_duplicate(on_duplicate(&args));
+    if let Some(delay) = args.delay {
+        task = task.delay(delay);
+    }
+    if let Some(at) = args.at {
+        task = task.at(epoch_ms("--at", at)?);
+    }
+    let answer = task.send().await?;
+    output.line(&answer, words(answer))?;
+    Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
+}
+
+fn words(answer: Enqueued) -> String {
+    match answer {
+        Enqueued::Added { revision } => format!("added revision {}", revision.as_u64()),
+        Enqueued::Kept { revision } => format!("kept revision {}", revision.as_u64()),
+        Enqueued::Replaced { revision } => format!("replaced revision {}", revision.as_u64()),
+        Enqueued::Full { bound } => format!("full bound {bound}"),
+    }
+}
+
+fn on_duplicate(args: &PushArgs) -> OnDuplicate {
+    match args.debounce {
+        Some(max_wait) => OnDuplicate::Debounce { max_wait },
+        None if args.replace => OnDuplicate::Replace,
+        None if args.earliest => OnDuplicate::Earliest,
+        None => OnDuplicate::Keep,
+    }
+}
+
+fn payload(args: &PushArgs) -> Result<Payload> {
+    let bytes = match (&args.payload, &args.payload_file) {
+        (Some(text), _) if text != "-" => text.clone().into_bytes(),
+        (_, Some(file)) if file != Path::new("-") => {
+            read(&mut std::fs::File::open(file).map_err(|error| unreadable(file, &error))?, file)?
+        }
+        (None, None) => return Ok(Payload::empty()),
+        _ => read(&mut std::io::stdin().lock(), Path::new("stdin"))?,
+    };
+    let content_type = ContentType::new(&args.content_type)?;
+    if content_type == ContentType::json() && bytes.len() <= Payload::MAX_BYTES {
+        serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| {
+            Fault::usage(format_args!("the payload is no JSON: {error}"))
+                .hint("say what it is, such as --content-type text/plain")
+        })?;
+    }
+    Ok(Payload::new(content_type, bytes)?)
+}
+
+/// Reads no more than shows that it is too much.
+fn read(from: &mut dyn Read, name: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = Payload::MAX_BYTES as u64 + 1;
+    from.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    Ok(bytes)
+}
+
+fn unreadable(name: &Path, error: &std::io::Error) -> Fault {
+    Fault::usage(format_args!("the payload cannot be read from `{}`: {error}", name.display()))
+}

@@ -1,0 +1,87 @@
+//! `rushgate sale work`: orders to the ledger, and holds to their end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rushgate::{CancellationToken, OrderReport, OrderWorker, QueueName, Rushgate, Sale, Sweeper};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::args::sale::WorkArgs;
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::log;
+use crate::signals::Signals;
+
+/// How often to look whether an order is left.
+const EMPTY_CHECK: Duration = Duration::from_millis(50);
+
+pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
+    let output = globals.output();
+    log::show(output);
+    let sale = gate.sale(&args.id)?;
+    let queue = sale.state().await?.spec.orders;
+    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let all = async {
+        tokio::try_join!(
+            carry(&sale, queue.as_ref(), globals, &shutdown),
+            async { Ok(Sweeper::new(sale.clone()).run(shutdown.clone()).await?) },
+            until_empty(gate, queue.as_ref(), args.until_empty, &shutdown),
+        )
+    };
+    let (orders, swept, ()) = tokio::select! {
+        done = all => done?,
+        () = second_signal => return Ok(Exit::Done),
+    };
+    let json = json!({
+        "written": orders.written, "settled": orders.settled, "rejected": orders.rejected,
+        "batches": orders.batches, "lost_writes": orders.lost_writes, "expired": swept.expired,
+    });
+    let text = format_args!(
+        "{} entries written to the ledger in {} batches, {} reservations settled, {} rejected, {} holds expired",
+        orders.written, orders.batches, orders.settled, orders.rejected, swept.expired
+    )
+    .to_string();
+    output.line(&json, text)?;
+    Ok(Exit::done_if(orders.lost_writes == 0))
+}
+
+async fn carry(
+    sale: &Sale,
+    queue: Option<&QueueName>,
+    globals: &Globals,
+    shutdown: &CancellationToken,
+) -> Result<OrderReport> {
+    if queue.is_none() {
+        globals.output().note("the sale has no orders' queue; only holds are ended");
+        return Ok(OrderReport::default());
+    }
+    let ledger = globals.ledger().await?;
+    let report = OrderWorker::new(sale.clone(), ledger.clone()).run(shutdown.clone()).await;
+    ledger.close().await?;
+    Ok(report?)
+}
+
+/// Stops the work once no order is left.
+async fn until_empty(
+    gate: &Rushgate,
+    queue: Option<&QueueName>,
+    wanted: bool,
+    shutdown: &CancellationToken,
+) -> Result<()> {
+    while wanted && !shutdown.is_cancelled() {
+        let left = match queue {
+            Some(queue) => {
+                let stats = gate.queue(queue)?.stats().await?;
+                stats.ready + stats.scheduled + stats.leased
+            }
+            None => 0,
+        };
+        if left == 0 {
+            shutdown.cancel();
+        } else {
+            sleep(EMPTY_CHECK).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Making a sale, opening and ending it.
+
+use anyhow::Result;
+use rushgate::{Created, Rushgate, SaleBuilder, SaleStatus};
+use serde_json::json;
+
+use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
+use crate::exit::{Exit, Fault};
+use crate::moments::epoch_ms;
+use crate::output::Output;
+
+/// Holds ended per call.
+const BATCH: u32 = 1_000;
+
+pub(super) async fn create(gate: &Rushgate, args: CreateArgs, output: Output) -> Result<Exit> {
+    let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
+    for sku in args.skus {
+        sale = sale.sku(sku.name, sku.units, sku.per_buyer);
+    }
+    if let Some(at) = args.opens_at {
+        sale = sale.opens_at(epoch_ms("--opens-at", at)?);
+    }
+    if let Some(at) = args.closes_at {
+        sale = sale.closes_at(epoch_ms("--closes-at", at)?);
+    }
+    if let Some(queue) = args.orders_queue {
+        sale = sale.orders(queue);
+    }
+    let created = gate.create_sale(sale).await?;
+    let (outcome, text) = match created {
+        Created::Created => {
+            ("created", format!("created {}; open it with: rushgate sale open {}", args.id, args.id))
+        }
+        Created::Exists => ("exists", format!("there is a sale `{}` already; nothing was changed", args.id)),
+    };
+    output.line(&json!({ "outcome": outcome, "sale": args.id }), text)?;
+    Ok(Exit::done_if(created == Created::Created))
+}
+
+pub(super) async fn open(gate: &Rushgate, args: OpenArgs, output: Output) -> Result<Exit> {
+    let status = gate.sale(&args.id)?.open().await?;
+    output.line(&json!({ "sale": args.id, "status": status }), word(status))?;
+    Ok(Exit::done_if(status == SaleStatus::Open))
+}
+
+pub(super) async fn end(gate: &Rushgate, args: EndArgs, output: Output) -> Result<Exit> {
+    let status = gate.sale(&args.id)?.end().await?;
+    output.line(&json!({ "sale": args.id, "status": status }), word(status))?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn expire(gate: &Rushgate, args: ExpireArgs, output: Output) -> Result<Exit> {
+    let sale = gate.sale(&args.id)?;
+    let mut expired = 0;
+    loop {
+        let ended = sale.expire(BATCH).await?;
+        expired += u64::from(ended);
+        if ended < BATCH {
+            break;
+        }
+    }
+    output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn word(status: SaleStatus) -> &'static str {
+    match status {
+        SaleStatus::Created => "created",
+        SaleStatus::Open => "open",
+        SaleStatus::Ended => "ended",
+    }
+}
+
+/// The reservation that was typed.
+pub(super) fn reservation(text: &str) -> Result<rushgate::ReservationId, Fault> {
+    text.parse().map_err(|error| {
+        Fault::usage(format_args!("{error}")).hint("`sale reserve` prints it, and `sale events` lists them")
+    })
+}

@@ -1,0 +1,36 @@
+//! `rushgate sale`.
+
+mod audit;
+mod carry;
+mod look;
+mod make;
+mod reserve;
+mod stock;
+
+use anyhow::Result;
+
+use crate::args::sale::{SaleVerb, StockVerb};
+use crate::exit::Exit;
+use crate::globals::Globals;
+
+pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
+    let out = globals.output();
+    globals
+        .with_gate(async |gate| match verb {
+            SaleVerb::Create(args) => make::create(&gate, args, out).await,
+            SaleVerb::Open(args) => make::open(&gate, args, out).await,
+            SaleVerb::Show(args) => look::show(&gate, args, out).await,
+            SaleVerb::Reserve(args) => reserve::reserve(&gate, args, out).await,
+            SaleVerb::Confirm(args) => reserve::confirm(&gate, args, out).await,
+            SaleVerb::Cancel(args) => reserve::cancel(&gate, args, out).await,
+            SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args.stock, out).await,
+            SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args.stock, out).await,
+            SaleVerb::End(args) => make::end(&gate, args, out).await,
+            SaleVerb::Expire(args) => make::expire(&gate, args, out).await,
+            SaleVerb::Events(args) => look::events(&gate, args, out).await,
+            SaleVerb::Work(args) => carry::work(&gate, args, globals).await,
+            SaleVerb::Audit(args) => audit::audit(&gate, args, globals).await,
+            SaleVerb::Ls(args) => look::ls(&gate, args, out).await,
+        })
+        .await
+}

@@ -1,0 +1,33 @@
+//! Adding and withdrawing units.
+
+use anyhow::Result;
+use rushgate::{Rushgate, Sku, StockChanged};
+
+use super::look::stock;
+use crate::args::sale::StockArgs;
+use crate::exit::{Exit, Fault};
+use crate::output::Output;
+
+pub(super) async fn add(gate: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
+    let changed = gate.sale(&args.id)?.add_stock(&Sku::new(&args.sku)?, args.n).await?;
+    show(&args, changed, output)
+}
+
+pub(super) async fn withdraw(gate: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
+    let changed = gate.sale(&args.id)?.withdraw_stock(&Sku::new(&args.sku)?, args.n).await?;
+    show(&args, changed, output)
+}
+
+fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit> {
+    match changed {
+        StockChanged::Changed(sku) => {
+            output.data(&sku, stock(std::slice::from_ref(&sku)))?;
+            Ok(Exit::Done)
+        }
+        StockChanged::NotEnough { free } => {
+            let message =
+                format_args!("only {free} of `{}` are free; nothing was withdrawn", args.sku).to_string();
+            Err(Fault::refused("not_enough", message).into())
+        }
+    }
+}

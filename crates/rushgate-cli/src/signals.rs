@@ -1,0 +1,52 @@
+//! The signals that ask this process to end.
+
+use std::io;
+
+use rushgate::CancellationToken;
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::exit::Exit;
+
+/// INT, TERM and HUP, from the moment of its making.
+pub(crate) struct Signals {
+    int: unix::Signal,
+    term: unix::Signal,
+    hup: unix::Signal,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            int: unix::signal(SignalKind::interrupt())?,
+            term: unix::signal(SignalKind::terminate())?,
+            hup: unix::signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.int.recv() => Signal::INT,
+            _ = self.term.recv() => Signal::TERM,
+            _ = self.hup.recv() => Signal::HUP,
+        }
+    }
+
+    /// A token that the first signal cancels.
+    pub(crate) fn cancels(mut self) -> (CancellationToken, impl Future<Output = ()>) {
+        let token = CancellationToken::new();
+        let first = token.clone();
+        let twice = async move {
+            self.next().await;
+            first.cancel();
+            self.next().await;
+        };
+        (token, twice)
+    }
+}
+
+/// How shells say that a program died of that signal.
+pub(crate) fn died_of(signal: i32) -> Exit {
+    Exit::Passed(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
