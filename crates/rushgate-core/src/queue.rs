@@ -87,7 +87,9 @@ pub trait QueueStore: Send + Sync {
     /// Waits until the queue may have something to give out: a due task was put in or given back.
     ///
     /// Listening starts at the call. It is a hint, given to one listener of a process at a time. It does not tell of
-    /// due times and leases that pass: [`Claimed::next_due`] does. Dropping the future stops listening.
+    /// due times and leases that pass: [`Claimed::next_due`] does. When another process puts in a task that will be
+    /// due earlier than all others, a store tells a listener, so that it asks for `next_due` again; inside a process
+    /// the caller knows. Dropping the future stops listening.
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()>;
 }
 
