@@ -40,8 +40,12 @@
 //! A call is sent when the method is called. Dropping its future does not undo it: call again to learn the answer,
 //! which is safe because every call is idempotent.
 
+mod counters;
 mod ledger;
+mod postgres;
 mod sqlite;
+mod words;
 
 pub use ledger::{Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;
