@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use rushgate_core::{Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, Sku, UnitNumber};
+use rushgate_core::{
+    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, Sku, UnitNumber,
+};
 use tokio::time::timeout;
 
 use super::fault::Fault;

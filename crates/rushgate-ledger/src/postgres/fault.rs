@@ -110,8 +110,10 @@ impl Fault {
             Self::Postgres(error) => postgres_error(error),
             Self::Raced => Error::unavailable("other writers were in the way again and again")
                 .hint("repeat the call; nothing was written"),
-            Self::Undecodable(why) => Error::corrupt(format_args!("a row of the ledger cannot be read: {why}"))
-                .hint("see who else writes to the schema; restore a backup"),
+            Self::Undecodable(why) => {
+                Error::corrupt(format_args!("a row of the ledger cannot be read: {why}"))
+                    .hint("see who else writes to the schema; restore a backup")
+            }
             Self::NoAnswer => Error::unavailable("Postgres did not answer in time")
                 .hint("look at the server's load and the way to it; then repeat the call"),
             Self::Pool(error) => pool_error(error),
@@ -139,7 +141,9 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 
 fn pool_error(error: PoolError) -> Error {
     match error {
-        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => postgres_error(error),
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            postgres_error(error)
+        }
         PoolError::Timeout(_) => Error::unavailable("no connection to Postgres could be had in time")
             .hint("check that the server is up, and raise pool= if every connection is in use"),
         PoolError::Closed => Error::unavailable("the ledger is closed").hint("connect again"),
@@ -194,28 +198,28 @@ fn db_error(error: &DbError) -> Error {
         "57P01" => unavailable("Postgres ended the connection: it shuts down, or an operator ended it"),
         "57P02" => unavailable("Postgres restarts after a crash of one of its processes"),
         "57P03" => unavailable("Postgres starts up or shuts down"),
-        "57014" => Error::unavailable("Postgres gave up the statement: statement_timeout passed")
-            .hint("see who holds locks in the ledger (pg_stat_activity), or raise statement_timeout= in the URL"),
+        "57014" => Error::unavailable("Postgres gave up the statement: statement_timeout passed").hint(
+            "see who holds locks in the ledger (pg_stat_activity), or raise statement_timeout= in the URL",
+        ),
         "25P03" => unavailable("Postgres ended a transaction that was idle for too long"),
-        "40001" | "40P01" | "55P03" => {
-            Error::unavailable("other writers were in the way again and again")
-                .hint("repeat the call; nothing was written")
-        }
+        "40001" | "40P01" | "55P03" => Error::unavailable("other writers were in the way again and again")
+            .hint("repeat the call; nothing was written"),
         "28P01" | "28000" => Error::misconfigured("Postgres refuses the user or the password")
             .hint("check the user and the password in the URL, and pg_hba.conf on the server"),
         "3D000" => Error::misconfigured("the database does not exist").hint("make it with createdb"),
         "42501" => Error::misconfigured("the user lacks a right in the ledger's schema")
             .hint("let the schema's owner write, or grant INSERT, SELECT and UPDATE on its tables"),
-        "XX001" | "XX002" => Error::corrupt("Postgres finds its files damaged")
-            .hint("stop the writers and restore a backup"),
+        "XX001" | "XX002" => {
+            Error::corrupt("Postgres finds its files damaged").hint("stop the writers and restore a backup")
+        }
         _ if code.starts_with("08") => unavailable("the connection to Postgres was lost"),
         _ if code.starts_with("53") || code.starts_with("58") => {
             unavailable("Postgres lacks a resource").hint("see the server's log")
         }
-        _ if code.starts_with("42") || code.starts_with("3F") => {
-            Error::misconfigured(format_args!("the ledger's schema is not as Rushgate made it (SQLSTATE {code})"))
-                .hint("see who changed it; the server's log names the statement")
-        }
+        _ if code.starts_with("42") || code.starts_with("3F") => Error::misconfigured(format_args!(
+            "the ledger's schema is not as Rushgate made it (SQLSTATE {code})"
+        ))
+        .hint("see who changed it; the server's log names the statement"),
         _ if is_fatal(error) => unavailable("Postgres ended the connection"),
         _ => Error::bug(format_args!("Postgres refused a statement of the ledger (SQLSTATE {code})")),
     }

@@ -131,8 +131,9 @@ async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
     let newest = MIGRATIONS.len() as i32;
     match version {
         Some(version) if version > newest => {
-            let why =
-                format!("the ledger's schema has version {version}; this Rushgate knows versions up to {newest}");
+            let why = format!(
+                "the ledger's schema has version {version}; this Rushgate knows versions up to {newest}"
+            );
             Err(Error::misconfigured(why).hint("run the newer Rushgate that made it"))
         }
         version => Ok(version),
@@ -153,7 +154,7 @@ async fn migrate(client: &Client, options: &Options) -> Result<()> {
 
 async fn migrate_steps(client: &Client, schema: &str) -> Result<()> {
     let begin = format!(
-        "SET statement_timeout = {}; BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+        "SET statement_timeout = {}; BEGIN ISOLATION LEVEL READ COMMITTED;
          SELECT pg_advisory_xact_lock(hashtext('rushgate migration of {schema}'))",
         MIGRATION_MAX.as_millis()
     );

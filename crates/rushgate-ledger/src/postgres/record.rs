@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::{join, join3, join_all};
+use futures_util::future::{join, join_all, join3};
 use rushgate_core::{BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, Sku, UnitNumber};
 use tokio_postgres::Row;
 
@@ -187,7 +187,8 @@ impl<'c> Recorder<'c> {
 
     pub(super) async fn open_sale(&mut self, sale: &LedgerSale) -> Sql<()> {
         let generation = i64::from(sale.generation);
-        let row = self.session.first(sql::SALE_OPEN, &[&sale.sale.as_str(), &generation, &self.now_us]).await?;
+        let row =
+            self.session.first(sql::SALE_OPEN, &[&sale.sale.as_str(), &generation, &self.now_us]).await?;
         let id: i32 = row.ok_or(Fault::Raced)?.get(0);
         let (mut names, mut totals, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for told in &sale.skus {
@@ -517,7 +518,12 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    async fn insert(&mut self, order: &Order<'_>, id: i64, reassign: bool) -> Sql<Result<Written, Violation>> {
+    async fn insert(
+        &mut self,
+        order: &Order<'_>,
+        id: i64,
+        reassign: bool,
+    ) -> Sql<Result<Written, Violation>> {
         let plan = Plan { orders: BTreeMap::from([(order.key(), (id, 0))]), ..Plan::default() };
         match self.insert_orders(std::slice::from_ref(order), &plan).await {
             Ok(1) => {}

@@ -133,7 +133,12 @@ impl Dispatcher {
         }
     }
 
-    fn take(&mut self, job: Job, waiting: &mut std::collections::VecDeque<Call>, close: &mut Option<Reply<()>>) {
+    fn take(
+        &mut self,
+        job: Job,
+        waiting: &mut std::collections::VecDeque<Call>,
+        close: &mut Option<Reply<()>>,
+    ) {
         let desk = Rc::clone(&self.desk);
         // A caller that went away needs no answer.
         match job {

@@ -32,7 +32,7 @@ files! {
     BOOKS_UNITS = "books/units.sql";
 }
 
-pub(super) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+pub(super) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// One snapshot for all the reads of the books, however long they take; the planner may choose as it does elsewhere.
 pub(super) const BEGIN_BOOKS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL statement_timeout = '10min';

@@ -78,8 +78,8 @@ impl Options {
             None if verify => Trust::System,
             None => Trust::Anything,
         };
-        options.config = Config::from_str(&format!("{address}?{}", theirs.join("&")))
-            .map_err(|_| not_understood())?;
+        options.config =
+            Config::from_str(&format!("{address}?{}", theirs.join("&"))).map_err(|_| not_understood())?;
         options.settle();
         Ok(options)
     }
@@ -193,7 +193,10 @@ mod tests {
     #[test]
     fn what_a_url_leaves_open_is_settled() {
         let options = Options::parse("postgresql://ann@db/shop").unwrap();
-        assert_eq!((options.pool, options.schema.as_str(), &options.trust), (4, "rushgate", &Trust::Anything));
+        assert_eq!(
+            (options.pool, options.schema.as_str(), &options.trust),
+            (4, "rushgate", &Trust::Anything)
+        );
         assert_eq!(options.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
         assert!(options.uses_tls());
         let hosts = Options::parse("postgres://a,b/shop").unwrap();
