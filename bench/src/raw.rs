@@ -66,7 +66,7 @@ pub fn lock(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     let rate = grouped(conn, group, length, |n| {
         let (name, token) = (format!("lock:{}", n % group), [(n % group) as u8; 16]);
         let at = now();
-        if n / group % 2 == 0 {
+        if (n / group).is_multiple_of(2) {
             let params = (&name, at, token, at + 15_000_000, "host", 1, "");
             conn.prepare_cached(take)?.query_row(params, |row| row.get::<_, i64>(0))?;
         } else {
