@@ -209,8 +209,12 @@ fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
 
 /// Refuses a database that belongs to another program or to a newer build.
 fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let read = || Ok((pragma("application_id")?, pragma("user_version")?, tables(conn)?));
+    // In one transaction: another process may be making the schema at this moment.
+    let read = || {
+        let seen = conn.unchecked_transaction()?;
+        let pragma = |name| seen.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok((pragma("application_id")?, pragma("user_version")?, tables(&seen)?))
+    };
     let (application, version, tables) =
         patiently(limits.patience, read).map_err(|fault| translate(fault, path))?;
     let fresh = application == 0 && version == 0 && tables == 0;
