@@ -134,7 +134,7 @@ fn a_store_that_cannot_be_used_is_status_4_with_a_hint() {
         ("sqlite:garbage", "`garbage` is not an SQLite database"),
         ("sqlite:other.db", "another program"),
         ("sqlite:newer.db", "has schema 999"),
-        ("sqlite:none/store.db", "cannot be opened"),
+        ("sqlite:none/store.db", "the directory `none` does not exist"),
     ] {
         for verb in [&["queue", "push", "q", "a"][..], &["lock", "run", "a", "--", "true"], &["doctor"]] {
             let said = shop.run(&[&["--store", store][..], verb].concat());

@@ -103,7 +103,7 @@ fn show_tells_holder_and_line() {
 fn only_the_holders_token_releases() {
     let shop = Shop::new();
     let script = "echo $RUSHGATE_TOKEN; while :; do sleep 0.02; done";
-    let mut holder = shop.start(&run("a", &["--lease", "600ms"], &sh(script)));
+    let mut holder = shop.start(&run("a", &["--lease", "2s"], &sh(script)));
     let token = holder.line();
     let other = "0".repeat(32);
     assert_eq!(shop.run(&["lock", "release", "a", "--token", &other]).status, 1);
@@ -214,7 +214,7 @@ fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_h
 #[test]
 fn a_command_longer_than_the_lease_keeps_its_lock() {
     let shop = Shop::new();
-    let said = shop.run(&run("a", &["--lease", "200ms"], &sh("sleep 1; exit 4")));
+    let said = shop.run(&run("a", &["--lease", "2s"], &sh("sleep 3; exit 4")));
     assert_eq!(said.status, 4, "{}", said.err);
 }
 

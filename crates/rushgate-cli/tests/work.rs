@@ -151,7 +151,7 @@ fn a_cancelled_tasks_command_is_told_to_stop() {
     let shop = Shop::new();
     push(&shop, "a");
     let script = "trap 'echo told; exit 0' TERM; echo at work; while :; do sleep 0.02; done";
-    let mut worker = shop.start(&work(&["--lease", "300ms", "--until-empty"], script));
+    let mut worker = shop.start(&work(&["--lease", "1s", "--until-empty"], script));
     assert_eq!(worker.line(), "at work");
     shop.ok(&["queue", "cancel", "mail", "a"]);
     assert_eq!(worker.line(), "told");
