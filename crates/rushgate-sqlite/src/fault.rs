@@ -1,7 +1,9 @@
 //! SQLite's faults, translated into core's words at this one place.
 
+use std::panic::AssertUnwindSafe;
+
 use rushgate_core::Error;
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// Why a verb stopped before its answer.
 #[derive(Debug)]
@@ -26,40 +28,154 @@ impl From<rusqlite::Error> for Stop {
 
 pub(crate) type Result<T> = std::result::Result<T, Stop>;
 
-/// What a fault of SQLite means to a caller. `path` is the store's file, for the reader's sake.
+/// Runs a verb; if it panics, only its own call fails.
+pub(crate) fn caught<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Nothing is used again that the verb may have left half-changed: its step is rolled back.
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(verb));
+    ran.unwrap_or_else(|_| {
+        Err(Error::bug("Rushgate panicked; nothing was changed").hint("please report it").into())
+    })
+}
+
+/// What a stop means to a caller.
+pub(crate) fn explain(stop: Stop, path: &str) -> Error {
+    match stop {
+        Stop::Refused(error) => error,
+        Stop::Fault(fault) => translate(fault, path),
+    }
+}
+
+/// What a fault of SQLite means to a caller, if whatever was begun has been rolled back. `path` is the store's file,
+/// for the reader's sake.
 pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
-    let text = fault.to_string();
+    let text = match fault.sqlite_error() {
+        Some(error) => format!("{fault}; SQLite's code {}", error.extended_code),
+        None => fault.to_string(),
+    };
+    let unchanged = |what: &str| format!("{what} ({text}); nothing was changed");
     let error = match fault.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Error::full(format_args!("no room is left for `{path}` ({text})"))
-            .hint("free some space on the disk, then try again; nothing was written"),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::unavailable(format_args!("another process has kept `{path}` locked for too long ({text})"))
-                .hint("look for a process that holds a write transaction open on this file")
+        Some(ErrorCode::DiskFull) => Error::full(unchanged(&format!("no room is left for `{path}`")))
+            .hint("make room on the disk (or raise the store's limit), then try again"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            Error::unavailable(unchanged(&format!("another process has kept `{path}` locked for too long")))
+                .hint("try again; look for a process that holds a transaction open on this file")
         }
-        Some(ErrorCode::DatabaseCorrupt) => Error::corrupt(format_args!("`{path}` is damaged ({text})"))
-            .hint("restore it from a backup, or salvage it with `sqlite3 FILE .recover`"),
+        Some(ErrorCode::DatabaseCorrupt) => damaged(&unchanged(&format!("`{path}` is damaged"))),
         Some(ErrorCode::NotADatabase) => {
-            Error::corrupt(format_args!("`{path}` is not an SQLite database ({text})"))
+            Error::corrupt(unchanged(&format!("`{path}` is not an SQLite database")))
                 .hint("name another file, or move this one away")
         }
-        Some(ErrorCode::ReadOnly) => {
-            Error::misconfigured(format_args!("`{path}` cannot be written to ({text})"))
-                .hint("give the user that runs Rushgate write permission on the file and its directory")
-        }
-        Some(ErrorCode::PermissionDenied) => {
-            Error::misconfigured(format_args!("`{path}` may not be opened ({text})"))
-                .hint("give the user that runs Rushgate permission on the file and its directory")
-        }
-        Some(ErrorCode::CannotOpen) => {
-            Error::misconfigured(format_args!("`{path}` cannot be opened ({text})"))
-                .hint("the directory must exist and the path must name a file")
-        }
+        Some(ErrorCode::ReadOnly) if is_moved(&fault) => moved(path),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
+        Some(ErrorCode::CannotOpen) => Error::misconfigured(unchanged(&format!(
+            "`{path}` or its log beside it cannot be opened"
+        )))
+        .hint("check that this user may write to the file and to its directory, and has open files left"),
         Some(ErrorCode::SystemIoFailure) => {
-            Error::unavailable(format_args!("the disk failed while `{path}` was in use ({text})"))
-                .hint("look at the system's log; restart this process once the disk is well")
+            Error::unavailable(unchanged(&format!("the disk failed while `{path}` was in use")))
+                .hint("look at the system's log; the disk may be full, gone or broken")
         }
-        Some(ErrorCode::OutOfMemory) => Error::unavailable(format_args!("SQLite ran out of memory ({text})")),
-        _ => Error::bug(format_args!("an SQLite statement failed on `{path}`: {text}")),
+        Some(ErrorCode::OutOfMemory) => {
+            Error::unavailable(unchanged("SQLite ran out of memory")).hint("try again with more memory")
+        }
+        // No code of SQLite's: a value in the file is not what it was when it was written.
+        None => damaged(&unchanged(&format!("`{path}` holds a value that cannot be read"))),
+        Some(_) => Error::bug(unchanged(&format!("an SQLite statement failed on `{path}`"))),
     };
     error.caused_by(fault)
+}
+
+fn damaged(why: &str) -> Error {
+    Error::corrupt(why).hint("restore it from a backup, or salvage it with `sqlite3 FILE .recover`")
+}
+
+/// The error of a file that may not be written to.
+pub(crate) fn read_only(path: &str) -> Error {
+    Error::misconfigured(format_args!("`{path}` may not be written to; nothing was changed")).hint(
+        "give the user that runs Rushgate permission to write to the file and to its directory, or name another file",
+    )
+}
+
+/// The error of a file that is not where it was when it was opened.
+pub(crate) fn moved(path: &str) -> Error {
+    let why =
+        format_args!("`{path}` was moved, deleted or replaced while it was in use; nothing was changed");
+    Error::misconfigured(why)
+        .hint("put the file back, or restart this process to begin with the one that is there now")
+}
+
+fn is_moved(fault: &rusqlite::Error) -> bool {
+    fault.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_DBMOVED)
+}
+
+/// How a commit failed: known to have changed nothing, or nobody knows.
+///
+/// Without room SQLite stops before the mark that makes a commit one. Any other fault may have come after it: a
+/// failed sync leaves the mark in the log, where a restart may or may not find it.
+pub(crate) fn translate_commit(fault: rusqlite::Error, path: &str) -> Error {
+    match fault.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => translate(fault, path),
+        _ => Error::unavailable(format_args!(
+            "the disk failed while a commit was written to `{path}` ({fault})"
+        ))
+        .hint("look at the system's log, then restart this process and ask again")
+        .caused_by(fault)
+        .maybe_happened(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn every_fault_has_its_kind_and_says_what_to_do_and_that_nothing_was_changed() {
+        for (code, kind) in [
+            (ffi::SQLITE_FULL, "full"),
+            (ffi::SQLITE_BUSY, "unavailable"),
+            (ffi::SQLITE_BUSY_RECOVERY, "unavailable"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "unavailable"),
+            (ffi::SQLITE_PROTOCOL, "unavailable"),
+            (ffi::SQLITE_IOERR_READ, "unavailable"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "unavailable"),
+            (ffi::SQLITE_NOMEM, "unavailable"),
+            (ffi::SQLITE_CORRUPT, "corrupt"),
+            (ffi::SQLITE_CORRUPT_INDEX, "corrupt"),
+            (ffi::SQLITE_NOTADB, "corrupt"),
+            (ffi::SQLITE_READONLY, "misconfigured"),
+            (ffi::SQLITE_READONLY_CANTINIT, "misconfigured"),
+            (ffi::SQLITE_READONLY_DBMOVED, "misconfigured"),
+            (ffi::SQLITE_PERM, "misconfigured"),
+            (ffi::SQLITE_CANTOPEN, "misconfigured"),
+        ] {
+            let error = translate(fault(code), "x.db");
+            assert_eq!(error.code(), kind, "{code}");
+            assert!(error.to_string().contains("nothing was changed"), "{error}");
+            assert!(error.hint_text().is_some() && !error.may_have_happened(), "{error:?}");
+        }
+        assert!(translate(fault(ffi::SQLITE_CONSTRAINT_CHECK), "x.db").is_bug());
+        assert!(translate(rusqlite::Error::InvalidColumnIndex(0), "x.db").is_corrupt());
+    }
+
+    #[test]
+    fn a_panic_is_a_bug_of_one_call() {
+        let Err(Stop::Refused(error)) = caught(|| -> Result<()> { panic!("on purpose") }) else {
+            panic!("the panic was not caught");
+        };
+        assert!(error.is_bug());
+    }
+
+    #[test]
+    fn only_a_commit_without_room_is_known_not_to_have_happened() {
+        let full = translate_commit(fault(ffi::SQLITE_FULL), "x.db");
+        assert!(full.is_full() && !full.may_have_happened());
+        for code in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_NOMEM] {
+            let error = translate_commit(fault(code), "x.db");
+            assert!(error.is_unavailable() && error.may_have_happened(), "{error}");
+        }
+    }
 }

@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod busy;
 mod clock;
 mod fault;
 mod lock;

@@ -1,18 +1,18 @@
 //! Opening the file: its URL, its pragmas, its schema.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rushgate_core::{Durability, Error, Result};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use crate::fault::translate;
+use crate::busy::patiently;
+use crate::fault::{moved, read_only, translate};
 
 /// "RGAT": says that a file is ours.
 const APPLICATION_ID: i64 = 0x5247_4154;
-/// How long a writer waits for the other processes' transactions.
-const BUSY_LIMIT: Duration = Duration::from_secs(5);
 /// The pages that a connection keeps in memory, in KiB.
 const CACHE_KIB: i64 = 65_536;
 
@@ -69,137 +69,187 @@ impl Location {
     }
 
     /// The writer's connection, on a file that is known to have today's schema.
-    pub(crate) fn open_writer(&self) -> Result<Connection> {
-        let mut conn = match &self.target {
-            Target::File(path) => {
-                open_file(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?
-            }
-            Target::Memory => Connection::open_in_memory().map_err(|fault| translate(fault, ":memory:"))?,
-        };
+    pub(crate) fn open_writer(&self, limits: &Limits) -> Result<Connection> {
         let path = self.shown();
-        check_ours(&conn, &path)?;
-        self.prepare(&mut conn).map_err(|fault| translate(fault, &path))?;
-        migrate(&conn, &path)?;
+        let conn = match &self.target {
+            Target::File(file) => {
+                open_file(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?
+            }
+            Target::Memory => Connection::open_in_memory().map_err(|fault| translate(fault, &path))?,
+        };
+        let fault = |fault| translate(fault, &path);
+        // The writer waits in its own way, see `patiently`.
+        conn.busy_timeout(Duration::ZERO).map_err(fault)?;
+        check_ours(&conn, &path, limits)?;
+        patiently(limits.patience, || self.prepare(&conn, limits)).map_err(fault)?;
+        if matches!(self.target, Target::File(_)) {
+            enter_wal(&conn, &path, limits)?;
+        }
+        migrate(&conn, limits).map_err(fault)?;
         Ok(conn)
     }
 
     /// A connection that only reads. There is none for a store in memory.
-    pub(crate) fn open_reader(&self) -> Result<Option<Connection>> {
+    pub(crate) fn open_reader(&self, limits: &Limits) -> Result<Option<Connection>> {
         let Target::File(path) = &self.target else { return Ok(None) };
-        let mut conn = open_file(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let pragmas = |conn: &mut Connection| {
-            conn.busy_handler(Some(wait_for_lock))?;
+        let conn = open_file(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let pragmas = || {
+            conn.busy_timeout(limits.patience)?;
+            keep_plans(&conn)?;
             conn.pragma_update(None, "query_only", true)?;
             conn.pragma_update(None, "cache_size", -CACHE_KIB / 4)?;
             conn.set_prepared_statement_cache_capacity(64);
             Ok(())
         };
-        pragmas(&mut conn).map_err(|fault| translate(fault, &self.shown()))?;
+        pragmas().map_err(|fault| translate(fault, &self.shown()))?;
         Ok(Some(conn))
     }
 
-    fn prepare(&self, conn: &mut Connection) -> rusqlite::Result<()> {
-        conn.busy_handler(Some(wait_for_lock))?;
-        if matches!(self.target, Target::File(_)) {
-            enter_wal(conn)?;
-        }
+    fn prepare(&self, conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
+        keep_plans(conn)?;
         let synchronous = if self.durability >= Durability::D2 { "FULL" } else { "NORMAL" };
         conn.pragma_update(None, "synchronous", synchronous)?;
         conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
         conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
         conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;
+        if let Some(bytes) = limits.max_bytes {
+            let page: u64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+            let pages = (bytes / page).clamp(1, u32::MAX.into());
+            conn.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
+        }
         conn.set_prepared_statement_cache_capacity(256);
         Ok(())
     }
 }
 
-fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    if path.is_dir() {
-        return Err(Error::misconfigured(format_args!("`{}` is a directory", path.display()))
-            .hint("name a file in it, such as `sqlite:DIR/rushgate.db`"));
-    }
-    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .map_err(|fault| translate(fault, &path.display().to_string()))
+/// Which file a path led to when it was opened.
+///
+/// A file that is moved or deleted stays writable for whoever has it open, and the next process to come makes a new
+/// one: then two processes would hold one lock, and acknowledged work would be gone with the old file.
+pub(crate) struct SameFile {
+    path: PathBuf,
+    inode: (u64, u64),
 }
 
-/// Switches to write-ahead logging.
-///
-/// On a fresh file SQLite answers "busy" at once, without asking the busy handler, when two processes do this at
-/// the same moment; so the switch is tried again until the limit.
-fn enter_wal(conn: &Connection) -> rusqlite::Result<()> {
-    let end = Instant::now() + BUSY_LIMIT;
-    loop {
-        let switched = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
-        match switched {
-            Err(fault)
-                if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < end =>
-            {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            other => return other.map(drop),
+impl SameFile {
+    pub(crate) fn of(location: &Location) -> Result<Option<Self>> {
+        let Target::File(path) = &location.target else { return Ok(None) };
+        let looked = || {
+            let path = path.canonicalize()?;
+            Ok(Self { inode: inode(&path)?, path })
+        };
+        looked().map(Some).map_err(|error: std::io::Error| moved(&location.shown()).caused_by(error))
+    }
+
+    /// Refuses if the path leads to another file now, or to none.
+    pub(crate) fn check(&self) -> Result<()> {
+        match inode(&self.path) {
+            Ok(inode) if inode == self.inode => Ok(()),
+            _ => Err(moved(&self.path.display().to_string())),
         }
     }
 }
 
-/// Refuses a database that belongs to another program.
-fn check_ours(conn: &Connection, path: &str) -> Result<()> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let read = || Ok((pragma("application_id")?, pragma("user_version")?, tables(conn)?));
-    let (application, version, tables) = read().map_err(|fault| translate(fault, path))?;
-    if application == APPLICATION_ID || (application == 0 && version == 0 && tables == 0) {
+fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
+    let found = path.metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// What a store puts up with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long to wait while another process keeps the file locked.
+    pub(crate) patience: Duration,
+    /// The largest file.
+    pub(crate) max_bytes: Option<u64>,
+}
+
+/// Statements keep the plan that they were prepared with. Otherwise SQLite plans anew when a value is bound that
+/// might change its mind, which costs more than most of our statements do.
+fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
+fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Error::misconfigured(format_args!("`{shown}` is a directory"))
+            .hint(format_args!("name a file in it, such as `sqlite:{shown}/rushgate.db`")));
+    }
+    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("") && is_missing(folder)) {
+        let folder = folder.display();
+        return Err(Error::misconfigured(format_args!("the directory `{folder}` does not exist"))
+            .hint(format_args!("make it with `mkdir -p {folder}`, or name a file elsewhere")));
+    }
+    let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|fault| translate(fault, &shown.to_string()))?;
+    // SQLite opens a file that it may not write for reading, and says so only at the first write.
+    if conn.is_readonly(MAIN_DB).unwrap_or_default() {
+        return Err(read_only(&shown.to_string()));
+    }
+    Ok(conn)
+}
+
+fn is_missing(folder: &Path) -> bool {
+    matches!(folder.try_exists(), Ok(false))
+}
+
+/// Switches to write-ahead logging.
+fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
+    let switch = || conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+    let mode = patiently(limits.patience, switch).map_err(|fault| translate(fault, path))?;
+    if mode == "wal" {
         return Ok(());
     }
-    Err(Error::misconfigured(format_args!("`{path}` is an SQLite database of another program"))
-        .hint("give Rushgate a file of its own"))
+    let why =
+        format!("the file system of `{path}` cannot share memory between processes; nothing was changed");
+    Err(Error::misconfigured(why).hint("keep the file on a local disk, not on a network file system"))
+}
+
+/// Refuses a database that belongs to another program or to a newer build.
+fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
+    // In one transaction: another process may be making the schema at this moment.
+    let read = || {
+        let seen = conn.unchecked_transaction()?;
+        let pragma = |name| seen.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok((pragma("application_id")?, pragma("user_version")?, tables(&seen)?))
+    };
+    let (application, version, tables) =
+        patiently(limits.patience, read).map_err(|fault| translate(fault, path))?;
+    let fresh = application == 0 && version == 0 && tables == 0;
+    if application != APPLICATION_ID && !fresh {
+        let why = format!("`{path}` is an SQLite database of another program; nothing was changed");
+        return Err(Error::misconfigured(why).hint("give Rushgate a file of its own"));
+    }
+    let known = MIGRATIONS.len();
+    if version > known as i64 {
+        let why = format!(
+            "`{path}` has schema {version}, this build knows schemas up to {known}; nothing was changed"
+        );
+        return Err(Error::misconfigured(why).hint("use a newer build of Rushgate with this file"));
+    }
+    Ok(())
 }
 
 fn tables(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
 }
 
-fn migrate(conn: &Connection, path: &str) -> Result<()> {
-    let version =
-        |conn: &Connection| conn.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0));
-    let newer = |have: usize| {
-        Error::misconfigured(format_args!(
-            "`{path}` has schema {have}, this build knows schemas up to {}",
-            MIGRATIONS.len()
-        ))
-        .hint("use a newer build of Rushgate with this file")
-    };
-    let fault = |fault| translate(fault, path);
-    let have = version(conn).map_err(fault)?;
-    if have == MIGRATIONS.len() {
+fn migrate(conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
+    let version = || conn.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0));
+    if patiently(limits.patience, version)? >= MIGRATIONS.len() {
         return Ok(());
     }
-    if have > MIGRATIONS.len() {
-        return Err(newer(have));
-    }
     // Another process may be migrating as well: look again once the file is ours.
-    conn.execute_batch("BEGIN IMMEDIATE").map_err(fault)?;
+    patiently(limits.patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let run = || {
-        for migration in MIGRATIONS.iter().skip(version(conn)?) {
+        for migration in MIGRATIONS.iter().skip(version()?) {
             conn.execute_batch(migration)?;
         }
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;
-        conn.pragma_update(None, "user_version", MIGRATIONS.len())?;
+        conn.pragma_update(None, "user_version", MIGRATIONS.len().max(version()?))?;
         conn.execute_batch("COMMIT")
     };
-    run().map_err(|error| {
-        let _ = conn.execute_batch("ROLLBACK");
-        fault(error)
-    })
-}
-
-/// Waits for another process's lock in short, uneven naps.
-///
-/// SQLite's own handler sleeps up to 100 ms at a time, which starves whoever came first when several processes
-/// write without a pause. Naps of 20 to 100 µs share the file nearly evenly.
-fn wait_for_lock(tries: i32) -> bool {
-    static NAPS: AtomicU64 = AtomicU64::new(0);
-    let micros = if tries < 10 { 20 } else { 80 + NAPS.fetch_add(17, Ordering::Relaxed) % 40 };
-    std::thread::sleep(Duration::from_micros(micros));
-    // A nap lasts about 60 µs longer than asked for.
-    u64::try_from(tries).unwrap_or(0) * 150 < BUSY_LIMIT.as_micros() as u64
+    run().inspect_err(|_| drop(conn.execute_batch("ROLLBACK")))
 }

@@ -45,11 +45,14 @@ type ReadJob = Box<dyn FnOnce(&Reader<'_>) + Send>;
 /// A few threads that take turns at one list of questions.
 pub(crate) struct Readers {
     jobs: Mutex<Option<Sender<ReadJob>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Readers {
-    pub(crate) fn start(connections: Vec<Connection>, clock: &Clock) -> std::io::Result<Self> {
+    /// The readers, and their threads, which end once the readers are closed.
+    pub(crate) fn start(
+        connections: Vec<Connection>,
+        clock: &Clock,
+    ) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
         let (send, receive) = mpsc::channel();
         let receive = Arc::new(Mutex::new(receive));
         let mut threads = Vec::new();
@@ -58,7 +61,7 @@ impl Readers {
             let thread = thread::Builder::new().name("rushgate-reader".into());
             threads.push(thread.spawn(move || serve(&conn, &receive, &clock))?);
         }
-        Ok(Self { jobs: Mutex::new(Some(send)), threads: Mutex::new(threads) })
+        Ok((Self { jobs: Mutex::new(Some(send)) }, threads))
     }
 
     pub(crate) fn send(&self, job: ReadJob) {
@@ -69,10 +72,6 @@ impl Readers {
 
     pub(crate) fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    pub(crate) fn take_threads(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
@@ -16,8 +17,8 @@ use rushgate_core::{
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
-use crate::fault::{self, Stop, translate};
-use crate::open::{Location, Target};
+use crate::fault::{self, caught, explain};
+use crate::open::{Limits, Location, SameFile, Target};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::wake::{Listeners, Watcher};
@@ -42,37 +43,78 @@ pub struct SqliteStore {
 }
 
 /// How to open a store, beyond what its URL says.
-#[derive(Default)]
+///
+/// ```
+/// # fn main() -> Result<(), rushgate_core::Error> {
+/// use std::time::Duration;
+///
+/// use rushgate_sqlite::{Options, SqliteStore};
+///
+/// let options = Options::new().patience(Duration::from_secs(1)).max_bytes(1 << 30);
+/// let store = SqliteStore::open_with("sqlite::memory:", options)?;
+/// # drop(store);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Options {
-    clock: Option<Clock>,
+    clock: Clock,
+    limits: Limits,
 }
 
 impl Options {
-    /// The machine's clock.
+    /// The machine's clock, five seconds of patience, and as much room as the disk has.
     pub fn new() -> Self {
-        Self::default()
+        let limits = Limits { patience: Duration::from_secs(5), max_bytes: None };
+        Self { clock: clock::system(), limits }
     }
 
     /// Another clock than the machine's, for tests that pass the time in. All processes that share a file must read
     /// the same one.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How long a call waits while another process keeps the file locked, before it fails with
+    /// [`is_unavailable`](Error::is_unavailable). Processes lock the file for a few milliseconds at a time.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.limits.patience = patience;
+        self
+    }
+
+    /// The largest that the file may become, in whole pages of 4 KiB. A call that needs more fails with
+    /// [`is_full`](Error::is_full) and changes nothing. The log beside the file is not counted: it is kept below
+    /// 64 MiB, unless readers hold it up. Every process that opens the file has its own limit.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.limits.max_bytes = Some(bytes);
         self
     }
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SqliteStore {
-    /// Opens `sqlite:PATH` or `sqlite::memory:`, and makes the file if there is none.
+    /// Opens `sqlite:PATH` or `sqlite::memory:`, and makes the file if there is none. Its directory must exist.
     ///
-    /// `?durability=process` trades the survival of a power cut for speed; see the crate's first page.
+    /// `?durability=process` trades the survival of a power cut for speed; see the crate's first page. Beside the
+    /// file there are two more while it is open, `PATH-wal` and `PATH-shm`; the last process to close the store folds
+    /// them in. Copy or move the file only then. It must be on a local disk: processes share memory through it.
     ///
     /// # Errors
     /// - [`is_invalid`](Error::is_invalid): the URL.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a directory, a file that may not be written, a file of another
-    ///   program, a schema from a newer build.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a directory, a file or directory that may not be written, a
+    ///   missing directory, a file of another program, a schema from a newer build, a network file system.
     /// - [`is_corrupt`](Error::is_corrupt): a file that is not a database, or damaged.
-    /// - [`is_full`](Error::is_full), [`is_unavailable`](Error::is_unavailable): no room, or locked for five seconds.
+    /// - [`is_full`](Error::is_full): no room on the disk.
+    /// - [`is_unavailable`](Error::is_unavailable): another process kept the file locked for too long
+    ///   ([`Options::patience`]), or the disk failed.
     ///
     /// None of them changes the file.
     pub fn open(url: &str) -> Result<Self, Error> {
@@ -85,18 +127,22 @@ impl SqliteStore {
         Self::start(location, options).map_err(|error| error.doing(format_args!("open the store `{url}`")))
     }
 
-    fn start(location: Location, options: Options) -> Result<Self, Error> {
-        let clock = options.clock.unwrap_or_else(clock::system);
+    fn start(location: Location, Options { clock, limits }: Options) -> Result<Self, Error> {
         let listeners = Arc::new(Listeners::default());
         let counters = Arc::new(Counters::default());
-        let conn = location.open_writer()?;
-        let readers = Self::start_readers(&location, &clock)?;
-        if let Some(conn) = location.open_reader()? {
-            Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock)).map_err(no_thread)?;
+        let conn = location.open_writer(&limits)?;
+        let mut companions = Vec::new();
+        let readers = start_readers(&location, &limits, &clock, &mut companions)?;
+        if let Some(conn) = location.open_reader(&limits)? {
+            let watcher = Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock));
+            companions.push(watcher.map_err(no_thread)?);
         }
         let writer = Writer {
             conn,
             path: location.shown(),
+            file: SameFile::of(&location)?,
+            patience: limits.patience,
+            companions,
             clock: Arc::clone(&clock),
             listeners: Arc::clone(&listeners),
             counters: Arc::clone(&counters),
@@ -106,14 +152,11 @@ impl SqliteStore {
             sweep_from: String::new(),
             pace: Pace::default(),
         };
-        let writer = writer.start().map_err(no_thread)?;
+        let writer = writer.start().map_err(|error| {
+            listeners.close();
+            no_thread(error)
+        })?;
         Ok(Self { location, clock, writer, readers, listeners, counters, reads: AtomicU64::new(0) })
-    }
-
-    fn start_readers(location: &Location, clock: &Clock) -> Result<Option<Readers>, Error> {
-        let connections =
-            (0..READERS).map(|_| location.open_reader()).collect::<Result<Option<Vec<_>>, _>>()?;
-        connections.map(|connections| Readers::start(connections, clock).map_err(no_thread)).transpose()
     }
 
     /// Sends a verb to the writer, unless the request is outside its limits.
@@ -151,11 +194,7 @@ impl SqliteStore {
         let (reply, answer) = oneshot::channel();
         let path = self.location.shown();
         readers.send(Box::new(move |reader| {
-            let found = question(reader).map_err(|stop| match stop {
-                Stop::Refused(error) => error,
-                Stop::Fault(fault) => translate(fault, &path),
-            });
-            let _ = reply.send(found);
+            let _ = reply.send(caught(|| question(reader)).map_err(|stop| explain(stop, &path)));
         }));
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }
@@ -182,17 +221,38 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Ends the threads, once they have carried out what was sent.
+    fn take_no_more(&self) {
+        self.listeners.close();
+        self.writer.close();
+        if let Some(readers) = &self.readers {
+            readers.close();
+        }
+    }
+}
+
+/// The readers of a store on a file; their threads go to the others.
+fn start_readers(
+    location: &Location,
+    limits: &Limits,
+    clock: &Clock,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Option<Readers>, Error> {
+    let connections = (0..READERS).map(|_| location.open_reader(limits));
+    let Some(connections) = connections.collect::<Result<Option<Vec<_>>, _>>()? else { return Ok(None) };
+    let (readers, started) = Readers::start(connections, clock).map_err(no_thread)?;
+    threads.extend(started);
+    Ok(Some(readers))
+}
+
 fn no_thread(error: std::io::Error) -> Error {
     Error::unavailable("the system did not start a thread").caused_by(error)
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.listeners.close();
-        self.writer.close();
-        if let Some(readers) = &self.readers {
-            readers.close();
-        }
+        self.take_no_more();
     }
 }
 
@@ -216,17 +276,12 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        self.listeners.close();
-        self.writer.close();
-        if let Some(readers) = &self.readers {
-            readers.close();
-        }
-        let threads = self.readers.iter().flat_map(Readers::take_threads).chain(self.writer.take_thread());
-        let threads: Vec<_> = threads.collect();
+        self.take_no_more();
+        let writer = self.writer.take_thread();
         let (tell, told) = oneshot::channel::<()>();
-        // Joining blocks, so it has a thread of its own; it ends with the threads that it waits for.
+        // Joining blocks, so it has a thread of its own; it ends with the writer, which ends last.
         let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
-            threads.into_iter().for_each(|thread| drop(thread.join()));
+            writer.into_iter().for_each(|thread| drop(thread.join()));
             let _ = tell.send(());
         });
         Box::pin(async move {

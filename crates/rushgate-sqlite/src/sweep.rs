@@ -1,8 +1,11 @@
 //! Forgetting what nobody needs any more.
 
+use std::time::Duration;
+
 use rushgate_core::Timestamp;
 use rusqlite::Connection;
 
+use crate::busy::patiently;
 use crate::sql::sql;
 
 /// Idle locks and undelivered news are kept for so long.
@@ -14,7 +17,12 @@ const ROWS: i64 = 2_000;
 ///
 /// A forgotten lock's fence raises the floor under all later fences, so no fence is ever given twice, even if the
 /// machine's clock steps back.
-pub(crate) fn sweep(conn: &Connection, now: Timestamp, from: &mut String) -> rusqlite::Result<()> {
+pub(crate) fn sweep(
+    conn: &Connection,
+    patience: Duration,
+    now: Timestamp,
+    from: &mut String,
+) -> rusqlite::Result<()> {
     let before = now.as_micros().cast_signed() - KEEP_US;
     let last: Option<String> = conn
         .prepare_cached(sql!("lock/sweep", "stretch"))?
@@ -23,7 +31,7 @@ pub(crate) fn sweep(conn: &Connection, now: Timestamp, from: &mut String) -> rus
         from.clear();
         return Ok(());
     };
-    conn.execute_batch("BEGIN IMMEDIATE")?;
+    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let stretch = (from.as_str(), last.as_str(), before);
     conn.prepare_cached(sql!("lock/sweep", "drop_dead"))?.execute(stretch)?;
     conn.prepare_cached(sql!("lock/sweep", "recount"))?.execute((from.as_str(), last.as_str()))?;

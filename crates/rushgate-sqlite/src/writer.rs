@@ -12,11 +12,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{Error, StoreCalls};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
+use crate::busy::patiently;
 use crate::clock::Clock;
-use crate::fault::{Result, Stop, translate};
+use crate::fault::{Result, Stop, caught, explain, translate, translate_commit};
+use crate::open::SameFile;
 use crate::step::{Replays, Step};
 use crate::sweep;
 use crate::wake::Listeners;
@@ -28,8 +31,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// A call on its way to the writer and back.
 trait Job: Send {
-    /// Carries the call out. May run again after a rollback.
-    fn run(&mut self, step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error>;
+    /// Carries the call out. May run again after a rollback. An error means that what it wrote must be rolled back.
+    fn run(&mut self, step: &mut Step<'_>) -> Result<()>;
     /// Answers the caller: with what `run` found if the group was committed.
     fn answer(self: Box<Self>, failed: Option<&Error>);
 }
@@ -45,11 +48,15 @@ where
     F: FnMut(&mut Step<'_>) -> Result<T> + Send,
     T: Send,
 {
-    fn run(&mut self, step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error> {
-        self.found = match (self.verb)(step) {
+    fn run(&mut self, step: &mut Step<'_>) -> Result<()> {
+        let before = step.conn.total_changes();
+        self.found = match caught(|| (self.verb)(step)) {
             Ok(answer) => Some(Ok(answer)),
-            Err(Stop::Refused(error)) => Some(Err(error)),
-            Err(Stop::Fault(fault)) => return Err(fault),
+            // Refused before its first write: the rest of the group need not suffer.
+            Err(Stop::Refused(error)) if step.conn.total_changes() == before && !error.is_bug() => {
+                Some(Err(error))
+            }
+            Err(stop) => return Err(stop),
         };
         Ok(())
     }
@@ -117,6 +124,12 @@ impl WriterHandle {
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
     pub(crate) path: String,
+    /// `None` for a store in memory.
+    pub(crate) file: Option<SameFile>,
+    /// How long to wait for other processes.
+    pub(crate) patience: Duration,
+    /// The other threads with connections to the file.
+    pub(crate) companions: Vec<JoinHandle<()>>,
     pub(crate) clock: Clock,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) counters: Arc<Counters>,
@@ -159,9 +172,9 @@ impl Writer {
     }
 
     fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
-        let mut group = Vec::with_capacity(GROUP_MAX);
         let mut unswept = false;
         loop {
+            let mut group = Vec::new();
             let wait = if unswept { SWEEP_EVERY } else { Duration::from_secs(3_600) };
             match jobs.recv_timeout(wait) {
                 Ok(job) => group.push(job),
@@ -170,7 +183,8 @@ impl Writer {
             }
             self.gather(jobs, &mut group);
             if !group.is_empty() {
-                self.carry_out(&mut group);
+                self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+                self.carry_out(group);
                 unswept = true;
             }
             if unswept && self.swept.elapsed() >= SWEEP_EVERY {
@@ -178,8 +192,8 @@ impl Writer {
                 unswept = false;
             }
         }
-        // Fold the log into the file, so that what is left behind is one file.
-        let _ = self.conn.execute_batch("PRAGMA optimize");
+        // Whoever closes the file last folds the log into it, so that what is left behind is one file.
+        self.companions.drain(..).for_each(|thread| drop(thread.join()));
     }
 
     /// Takes the calls that are waiting, and lets as many as last time come back.
@@ -196,34 +210,31 @@ impl Writer {
         }
     }
 
-    /// Carries out a group in one transaction. If one call of it makes SQLite fail, each is carried out alone, so
-    /// that only those that fail by themselves are told so.
-    fn carry_out(&mut self, group: &mut Vec<Box<dyn Job>>) {
-        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
-        match self.transaction(group) {
-            Ok(()) => group.drain(..).for_each(|job| job.answer(None)),
-            Err(Failed::Before(_)) if group.len() > 1 => {
-                for job in group.drain(..) {
-                    let mut alone = vec![job];
-                    let failed = self.transaction(&mut alone).err().map(Failed::into_error);
-                    alone.drain(..).for_each(|job| job.answer(failed.as_ref()));
-                }
-            }
-            Err(failed) => {
-                let error = failed.into_error();
-                group.drain(..).for_each(|job| job.answer(Some(&error)));
-            }
+    /// Carries out a group in one transaction, and answers. If one call makes it fail, the halves are carried out by
+    /// themselves, so that in the end only those are told so that fail alone.
+    fn carry_out(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let done = self.transaction(&mut group);
+        if let Err(Failed::Before(_)) = done
+            && group.len() > 1
+        {
+            let second = group.split_off(group.len() / 2);
+            self.carry_out(group);
+            self.carry_out(second);
+            return;
         }
+        let failed = done.err().map(Failed::into_error);
+        group.into_iter().for_each(|job| job.answer(failed.as_ref()));
     }
 
     fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<(), Failed> {
         if let Some(error) = &self.broken {
             return Err(Failed::Known(error.duplicate()));
         }
+        self.file.as_ref().map_or(Ok(()), SameFile::check).map_err(Failed::Known)?;
         let path = &self.path;
-        begin(&self.conn).map_err(|fault| Failed::Known(translate(fault, path)))?;
+        self.begin().map_err(|fault| Failed::Known(translate(fault, path)))?;
         let mut step = Step::new(&self.conn, (self.clock)(), &self.listeners, &mut self.replays);
-        let ran = run_all(group, &mut step).map_err(|fault| Failed::Before(translate(fault, path)));
+        let ran = run_all(group, &mut step).map_err(|stop| Failed::Before(explain(stop, path)));
         // BEGIN and COMMIT are statements too.
         let statements = step.statements() + 2;
         let start = Instant::now();
@@ -237,14 +248,32 @@ impl Writer {
         committed.inspect_err(|failed| self.recover(failed))
     }
 
-    /// Leaves no transaction open. After a commit of which nobody knows the outcome, nothing more is written.
+    fn begin(&self) -> rusqlite::Result<()> {
+        patiently(self.patience, || self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))
+    }
+
+    /// Leaves no transaction open. In a damaged file, and after a commit of which nobody knows the outcome, nothing
+    /// more is written.
     fn recover(&mut self, failed: &Failed) {
         self.roll_back();
-        if let Failed::Unknown(error) = failed {
-            tracing::error!(%error, "a commit failed; this process writes no more");
-            let why = "the disk failed during a commit, and nothing was written since";
-            let hint = "look at the system's log, then restart this process";
-            self.broken = Some(Error::unavailable(why).hint(hint));
+        match failed {
+            Failed::Unknown(error) => {
+                let why = "a commit failed in this process, and it has written nothing since";
+                let hint = "look at the system's log, then restart this process and ask again";
+                self.stop(error, Error::unavailable(why).hint(hint));
+            }
+            Failed::Before(error) if error.is_corrupt() => self.stop(error, error.duplicate()),
+            Failed::Before(_) | Failed::Known(_) => {}
+        }
+    }
+
+    /// Writes no more, and answers every later call with `error`.
+    fn stop(&mut self, cause: &Error, error: Error) {
+        tracing::error!(%cause, "this process writes no more to the store");
+        self.broken = Some(error);
+        // Nor may the log be folded into the file when it is closed.
+        if let Err(fault) = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::error!(%fault, "the log will be folded into the file");
         }
     }
 
@@ -259,7 +288,7 @@ impl Writer {
     fn sweep(&mut self) {
         self.swept = Instant::now();
         if self.broken.is_none()
-            && let Err(fault) = sweep::sweep(&self.conn, (self.clock)(), &mut self.sweep_from)
+            && let Err(fault) = sweep::sweep(&self.conn, self.patience, (self.clock)(), &mut self.sweep_from)
         {
             self.roll_back();
             tracing::warn!(%fault, "sweeping old rows failed; will try again");
@@ -284,19 +313,9 @@ impl Failed {
     }
 }
 
-fn run_all(group: &mut [Box<dyn Job>], step: &mut Step<'_>) -> std::result::Result<(), rusqlite::Error> {
-    for job in group {
-        job.run(step)?;
-    }
-    match step.write_back() {
-        Ok(()) => Ok(()),
-        Err(Stop::Fault(fault)) => Err(fault),
-        Err(Stop::Refused(error)) => Err(rusqlite::Error::ToSqlConversionFailure(error.to_string().into())),
-    }
-}
-
-fn begin(conn: &Connection) -> rusqlite::Result<()> {
-    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+fn run_all(group: &mut [Box<dyn Job>], step: &mut Step<'_>) -> Result<()> {
+    group.iter_mut().try_for_each(|job| job.run(step))?;
+    step.write_back()
 }
 
 fn commit(conn: &Connection) -> rusqlite::Result<()> {
@@ -304,8 +323,6 @@ fn commit(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 fn failed_commit(fault: rusqlite::Error, path: &str) -> Failed {
-    let unknown = fault.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
-    let error = translate(fault, path);
-    // After a failed write or sync the log may or may not hold the commit: a restart will tell.
-    if unknown { Failed::Unknown(error.maybe_happened()) } else { Failed::Before(error) }
+    let error = translate_commit(fault, path);
+    if error.may_have_happened() { Failed::Unknown(error) } else { Failed::Before(error) }
 }

@@ -5,7 +5,7 @@ mod common;
 use rushgate_testkit::history;
 
 /// Histories with fixed seeds. Each test runs one more, from the time of day.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 const STEPS: usize = 400;
 
 #[test]

@@ -1,6 +1,7 @@
 //! The crowd: so many buyers, a few hundred of them at a time.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,9 +53,6 @@ struct Crowd {
     tag: String,
     keys: [IdempotencyKey; 2],
     next: AtomicU64,
-    start: Instant,
-    /// When the last buyer of the first wave had an answer; some are at the till still.
-    wave_us: AtomicU64,
     tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
 }
@@ -83,22 +81,26 @@ pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Wave> {
     let (patient, comers) = mpsc::channel(plan.patient_max);
     let tag = script::tag(plan.seed);
     let keys = [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?];
-    let (next, start, wave_us) = (AtomicU64::new(0), Instant::now(), AtomicU64::new(0));
-    let crowd = Arc::new(Crowd { plan, tag, keys, next, start, wave_us, tally, patient });
+    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), tally, patient });
+    let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
+    let start = Instant::now();
     let mut members = JoinSet::new();
     for number in 0..crowd.plan.members {
-        let crowd = Arc::clone(&crowd);
-        members.spawn(async move { crowd.first_wave(number).await });
+        let (crowd, clicking) = (Arc::clone(&crowd), clicking.clone());
+        members.spawn(async move { crowd.first_wave(number, clicking).await });
     }
-    while let Some(member) = members.join_next().await {
-        member?;
-    }
+    drop(clicking);
+    // Some are at the till still when the last of them has clicked; others need not wait for that.
+    let _ = all_clicked.recv().await;
     let wave = Wave {
-        took: Duration::from_micros(crowd.wave_us.load(Ordering::Relaxed)),
+        took: start.elapsed(),
         attempts: crowd.tally.attempts(),
         from_memory: crowd.plan.sale.gate_stats().from_memory,
     };
     crowd.latecomers(comers).await?;
+    while let Some(member) = members.join_next().await {
+        member?;
+    }
     Ok(wave)
 }
 
@@ -118,7 +120,7 @@ impl Crowd {
         BuyerId::new(format!("buyer-{}-{number}", self.tag))
     }
 
-    async fn first_wave(self: &Arc<Self>, number: usize) {
+    async fn first_wave(self: &Arc<Self>, number: usize, clicking: mpsc::Sender<Infallible>) {
         let mut member = self.member(number);
         while !self.plan.stop.is_cancelled() {
             let first = self.next.fetch_add(STRETCH, Ordering::Relaxed);
@@ -131,8 +133,7 @@ impl Crowd {
             // The store's answers and the order workers want their turn.
             yield_now().await;
         }
-        let took = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.wave_us.fetch_max(took, Ordering::Relaxed);
+        drop(clicking);
         member.go().await;
     }
 

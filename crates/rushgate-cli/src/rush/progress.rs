@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rushgate::{CancellationToken, Sale};
 use tokio::task::JoinHandle;
 
-use super::report::thousands;
 use super::stage::Stage;
 use super::tally::{Tally, Told, per_second};
 use crate::globals::Globals;
@@ -56,7 +55,7 @@ async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
         (seen, at) = (attempts, Instant::now());
         let Ok(line) = line(&sale, &tally, attempts, rate).await else { continue };
         let mut out = stderr().lock();
-        let _ = if terminal { write!(out, "\r\x1b[2K{line}") } else { writeln!(out, "{line}") };
+        let _ = if terminal { write!(out, "\r\x1b[2K{}", fitting(&line)) } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }
     if terminal {
@@ -66,19 +65,36 @@ async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
 
 async fn line(sale: &Sale, tally: &Tally, attempts: u64, rate: u64) -> rushgate::Result<String> {
     let state = sale.state().await?;
-    let sum = |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(of).sum::<u32>();
-    let told = |told| thousands(tally.count(told));
+    let sum =
+        |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>();
+    let told = |told| short(tally.count(told));
     Ok(format!(
-        "{} attempts, {}/s | got a unit {}, again {}, in carts {}, sold out {}, limit {} | units: {} free, {} held, {} sold",
-        thousands(attempts),
-        thousands(rate),
+        "{} attempts, {}/s | units: {} free, {} held, {} sold | told: yours {}, again {}, in carts {}, sold out {}, limit {}",
+        short(attempts),
+        short(rate),
+        short(sum(|sku| sku.free)),
+        short(sum(|sku| sku.held)),
+        short(sum(|sku| sku.confirmed)),
         told(Told::Reserved),
         told(Told::Replayed),
         told(Told::AllHeld),
         told(Told::SoldOut),
         told(Told::LimitReached),
-        thousands(sum(|sku| sku.free).into()),
-        thousands(sum(|sku| sku.held).into()),
-        thousands(sum(|sku| sku.confirmed).into()),
     ))
+}
+
+/// As much of the line as fits on the terminal: a line that wraps cannot be drawn over.
+fn fitting(line: &str) -> &str {
+    let columns = rustix::termios::tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
+    // The line is ASCII; the last column is left free, because some terminals wrap there.
+    &line[..line.len().min(columns.max(2) - 1)]
+}
+
+/// `1234567` as `1.23M`.
+fn short(n: u64) -> String {
+    match n {
+        0..10_000 => n.to_string(),
+        10_000..1_000_000 => format!("{:.0}k", n as f64 / 1e3),
+        _ => format!("{:.2}M", n as f64 / 1e6),
+    }
 }

@@ -1,0 +1,99 @@
+//! Damage, and a disk that fails: what is known to be wrong is not made worse.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{
+    Process, claim, fresh, integrity, op, queue, refused, say, store, task, this_program, with_child,
+};
+use rushgate_core::{QueueStore, Store};
+
+#[tokio::test]
+async fn after_damage_was_found_nothing_is_written() {
+    let (_folder, path) = fresh();
+    let before = store(&path);
+    for n in 0..50 {
+        let tasks = (0..20).map(|m| task(&format!("t{n:02}-{m:02}"), 500)).collect();
+        before.enqueue(op(n), &queue("q"), tasks).await.unwrap();
+    }
+    before.close().await.unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2 / 4_096 * 4_096;
+    bytes[middle..middle + 5 * 4_096].fill(0xAB);
+    fs::write(&path, &bytes).unwrap();
+
+    let store = store(&path);
+    refused(store.claim(op(1_000), &queue("q"), claim(1_000)).await, "corrupt", "is damaged");
+    refused(store.enqueue(op(1_001), &queue("other"), vec![task("a", 1)]).await, "corrupt", "is damaged");
+    // What can be read is still answered.
+    assert_eq!(store.queues().await.unwrap(), [queue("q")]);
+    store.close().await.unwrap();
+    assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_away_is_not_written_until_it_is_back() {
+    let (folder, path) = fresh();
+    let (store, elsewhere) = (store(&path), folder.path().join("elsewhere.db"));
+    store.enqueue(op(1), &queue("q"), vec![task("a", 1)]).await.unwrap();
+    fs::rename(&path, &elsewhere).unwrap();
+    let answer = store.enqueue(op(2), &queue("q"), vec![task("b", 1)]).await;
+    refused(answer, "misconfigured", "was moved, deleted or replaced");
+    // Another process has begun a new store meanwhile: still not ours.
+    fs::write(&path, "").unwrap();
+    let answer = store.enqueue(op(3), &queue("q"), vec![task("b", 1)]).await;
+    refused(answer, "misconfigured", "was moved, deleted or replaced");
+    fs::rename(&elsewhere, &path).unwrap();
+    store.enqueue(op(4), &queue("q"), vec![task("b", 1)]).await.unwrap();
+    assert_eq!(store.stats(&queue("q")).await.unwrap().ready, 2);
+}
+
+/// How many tasks the child has put in before it meets the fault.
+const BEFORE: u64 = 5;
+
+#[tokio::test]
+async fn after_a_failed_sync_the_process_writes_no_more_and_a_restart_is_well() {
+    let (_folder, path) = fresh();
+    store(&path).close().await.unwrap();
+    let mut strace = Command::new("strace");
+    // Counted for each thread: the writer's first syncs succeed.
+    let fault = format!("inject=fsync,fdatasync:error=EIO:when={}+", BEFORE + 3);
+    let trace = path.with_extension("trace");
+    strace
+        .args(["-f", "-o"])
+        .arg(&trace)
+        .args(["-e", "trace=fsync,fdatasync", "-e", &fault])
+        .arg(this_program());
+    let said = Process::of(with_child(strace, "child_writes_until_a_sync_fails", &path)).finish();
+    let (acknowledged, faults) = said.split_at(said.len() - 2);
+    assert!(acknowledged.len() as u64 >= BEFORE, "{said:?}");
+    assert_eq!(faults[0], "unavailable, may have happened: true");
+    assert_eq!(faults[1], "unavailable, may have happened: false");
+
+    assert_eq!(integrity(&path), "ok");
+    let ready = store(&path).stats(&queue("q")).await.unwrap().ready;
+    // The one of which nobody knew may be there or not.
+    let known = acknowledged.len() as u64;
+    assert!(ready == known || ready == known + 1, "{ready} of {known}");
+}
+
+#[tokio::test]
+#[ignore = "started by another test in a process of its own"]
+async fn child_writes_until_a_sync_fails() {
+    let Some(path) = common::named_file() else { return };
+    let store = store(&path);
+    for n in 0..100 {
+        match store.enqueue(op(n), &queue("q"), vec![task(&format!("t{n}"), 100)]).await {
+            Ok(_) => say(n),
+            Err(error) => {
+                say(format_args!("{}, may have happened: {}", error.code(), error.may_have_happened()));
+                break;
+            }
+        }
+    }
+    let error = store.enqueue(op(1_000), &queue("q"), vec![task("late", 1)]).await.unwrap_err();
+    say(format_args!("{}, may have happened: {}", error.code(), error.may_have_happened()));
+    store.close().await.unwrap();
+}
