@@ -5,6 +5,9 @@
 //! refuses anything else, whoever writes to it. `202 Reserved` is a hold; `confirmed` means that the ledger has
 //! committed.
 //!
+//! It is an SQLite file for the processes of one machine, or a schema on a Postgres server; [`connect`] takes the URL of
+//! either, and every promise holds on both.
+//!
 //! The ledger hardly notices a rush: it is written in batches ([`Ledger::write`]) by few writers, and never asked by
 //! a buyer.
 //!
