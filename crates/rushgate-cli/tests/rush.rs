@@ -31,6 +31,11 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the child is there");
 }
 
+/// Starts a member of a sale that only says what came of it.
+fn start(args: &[&str]) -> Child {
+    rush(args).args(["--json", "--quiet"]).stdout(Stdio::piped()).spawn().expect("rush starts")
+}
+
 /// Starts a member of a sale and waits until its crowd has been answered for a while.
 fn start_and_see_it_sell(args: &[&str]) -> Child {
     let mut child =
