@@ -28,7 +28,13 @@ async fn main() -> Outcome<()> {
         let work = (0..callers).map(|caller| {
             let batches = (1..=orders).collect::<Vec<_>>();
             let batches = batches.chunks(batch as usize).skip(caller as usize).step_by(callers as usize);
-            tokio::spawn(send(ledger.clone(), sale.clone(), batches.map(<[u32]>::to_vec).collect(), intent, per_buyer))
+            tokio::spawn(send(
+                ledger.clone(),
+                sale.clone(),
+                batches.map(<[u32]>::to_vec).collect(),
+                intent,
+                per_buyer,
+            ))
         });
         for caller in work.collect::<Vec<_>>() {
             caller.await??;
@@ -47,7 +53,8 @@ async fn send(
     per_buyer: u32,
 ) -> Outcome<()> {
     for batch in batches {
-        let entries = batch.into_iter().map(|n| order(&sale, n, intent, per_buyer)).collect::<Outcome<Vec<_>>>()?;
+        let entries =
+            batch.into_iter().map(|n| order(&sale, n, intent, per_buyer)).collect::<Outcome<Vec<_>>>()?;
         let written = ledger.write(entries).await?;
         if written.iter().any(|written| *written != Written::Recorded(intent)) {
             return Err(format!("not every order was recorded: {:?}", written.first()).into());
