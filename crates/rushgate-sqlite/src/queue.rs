@@ -284,6 +284,7 @@ impl Queue<'_, '_> {
                 first: row.get(3)?,
                 leased: row.get::<_, i64>(4)? > 0,
                 replaced: row.get(5)?,
+                cancelled: row.get(6)?,
             })
         })
     }
@@ -294,6 +295,7 @@ impl Queue<'_, '_> {
             return Err(rushgate_core::Error::bug("a task's record vanished within a step").into());
         };
         match task.on_duplicate {
+            OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
             OnDuplicate::Keep => Ok(Enqueued::Kept { revision: Revision::from_u64(present.revision) }),
             OnDuplicate::Earliest if present.leased => self.earliest_newcomer(task, due, &present),
             OnDuplicate::Earliest => self.earliest(due, &present),
@@ -345,6 +347,16 @@ impl Queue<'_, '_> {
         let params = (self.row.id, task.id.as_str());
         let first = self.step.row(sql!("queue/enqueue", "newcomer"), params, |row| row.get(2))?;
         Ok(first.unwrap_or(self.now()))
+    }
+
+    /// The present run is the record's last: the first newcomer behind it is the one to keep.
+    fn follow_cancelled(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
+        let params = (self.row.id, task.id.as_str());
+        let newcomer = self.step.value::<i64>(sql!("queue/enqueue", "newcomer"), params)?;
+        match newcomer {
+            Some(revision) => Ok(Enqueued::Kept { revision: Revision::from_u64(revision.cast_unsigned()) }),
+            None => self.follow(task, due, self.now(), present),
+        }
     }
 
     fn earliest_newcomer(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
@@ -583,6 +595,7 @@ struct Present {
     first: i64,
     leased: bool,
     replaced: bool,
+    cancelled: bool,
 }
 
 /// The columns that every listing of tasks begins with.

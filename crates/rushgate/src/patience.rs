@@ -33,6 +33,11 @@ pub(crate) fn worth_asking_again(error: &Error) -> bool {
     error.is_unavailable() || error.may_have_happened()
 }
 
+/// True for what will pass, and what long-running helpers therefore wait for: an outage, and a full disk.
+pub(crate) fn will_pass(error: &Error) -> bool {
+    worth_asking_again(error) || error.is_full()
+}
+
 /// Asks until there is an answer, a lasting error, the moment `until`, or the end of the client.
 ///
 /// The call carries its own token, so that asking again does not do it again.

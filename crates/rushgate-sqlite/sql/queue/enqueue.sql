@@ -4,7 +4,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
 ON CONFLICT (queue, id) DO NOTHING;
 
 -- name: present
-SELECT arrival, revision, due_us, first_us, claim, replaced FROM task WHERE queue = ?1 AND id = ?2;
+SELECT arrival, revision, due_us, first_us, claim, replaced, cancelled FROM task WHERE queue = ?1 AND id = ?2;
 
 -- name: replace
 UPDATE task SET priority = ?2, due_us = ?3, revision = ?4, attempts = 0, max_attempts = ?5, content_type = ?6,

@@ -584,6 +584,21 @@ pub(super) async fn cancelling_a_task_at_work_tells_its_worker(desk: Desk) {
     assert!(desk.is_gone("a").await);
 }
 
+pub(super) async fn what_is_put_in_after_a_cancel_runs_after_the_cancelled_run(desk: Desk) {
+    desk.put(task("a")).await;
+    let claimed = desk.claim_one().await;
+    assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
+    let Enqueued::Replaced { revision } = desk.put(with(task("a"), "new", OnDuplicate::Keep)).await else {
+        panic!("what is cancelled is not kept")
+    };
+    let again = desk.put(with(task("a"), "newer", OnDuplicate::Keep)).await;
+    assert_eq!(again, Enqueued::Kept { revision }, "the newcomer is");
+    assert_eq!(retry(&desk, failed(&claimed, s(9))).await, Retried::Requeued);
+    let next = desk.claim_one().await;
+    assert_eq!((next.payload.bytes(), next.attempt), (&b"new"[..], 1));
+    assert_eq!(complete(&desk, &next).await, Completed::Done);
+}
+
 pub(super) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
     for how in ["retry", "give back", "expiry"] {
         desk.put(attempts(task("a"), 5)).await;

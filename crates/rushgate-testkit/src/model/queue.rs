@@ -249,7 +249,7 @@ impl Queue {
                 Some(bound) => Enqueued::Full { bound },
                 None => self.add(now, task.id, content),
             },
-            Some(record) if task.on_duplicate == OnDuplicate::Keep => {
+            Some(record) if task.on_duplicate == OnDuplicate::Keep && !record.cancelled => {
                 Enqueued::Kept { revision: record.revision }
             }
             Some(record) if record.lease.is_some() => {
@@ -303,6 +303,10 @@ impl Queue {
         let record = self.records.get_mut(id).expect("the caller found it");
         let first = record.next.as_ref().map_or(now, |next| next.first);
         match (&mut record.next, mode) {
+            (Some(next), OnDuplicate::Keep) => {
+                self.revision_last -= 1;
+                return Enqueued::Kept { revision: next.revision };
+            }
             (Some(next), OnDuplicate::Earliest) if content.due >= next.content.due => {
                 self.revision_last -= 1;
                 return Enqueued::Kept { revision: next.revision };

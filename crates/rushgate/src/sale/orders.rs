@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
-use crate::patience::{Pauses, worth_asking_again};
+use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 
 /// A refusal that may pass, such as a stock that is on its way, is delivered again after so long.
@@ -236,7 +236,7 @@ impl Clerk {
         loop {
             let answer = call().await;
             let error = match answer {
-                Err(error) if passes(&error) && !self.gate.closing().is_cancelled() => error,
+                Err(error) if will_be_mended(&error) && !self.gate.closing().is_cancelled() => error,
                 answer => return answer,
             };
             add(&self.counters.outages, 1);
@@ -339,7 +339,7 @@ fn sale_of(entry: &OrderTask) -> &SaleId {
     }
 }
 
-/// True for what an operator or time will mend; the entries are not to blame.
-fn passes(error: &Error) -> bool {
-    worth_asking_again(error) || error.is_full() || error.is_misconfigured() || error.is_corrupt()
+/// True for what time or an operator will mend; the entries are not to blame.
+fn will_be_mended(error: &Error) -> bool {
+    will_pass(error) || error.is_misconfigured() || error.is_corrupt()
 }

@@ -5,7 +5,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
-use crate::patience::{Pauses, worth_asking_again};
+use crate::patience::{Pauses, will_pass};
 
 /// Holds ended per call.
 const BATCH: u32 = 500;
@@ -70,7 +70,7 @@ impl Sweeper {
                     pauses = Pauses::new();
                     pause
                 }
-                Err(error) if worth_asking_again(&error) && !self.is_closed() => {
+                Err(error) if will_pass(&error) && !self.is_closed() => {
                     report.outages += 1;
                     tracing::warn!(sale = %self.sale.id(), %error, "the sweeper waits for the store");
                     pauses.draw()

@@ -21,7 +21,7 @@ use super::report::{Counters, count};
 use super::{IntoOutcome, Job, Outcome, Plan, WorkerReport};
 use crate::Queue;
 use crate::clock::Boot;
-use crate::patience::{Pauses, worth_asking_again};
+use crate::patience::{Pauses, will_pass};
 use crate::queue::Ready;
 
 /// How long the answers that are left may take after the last handler has ended.
@@ -144,7 +144,7 @@ where
                         ready.within(next_due.clamp(Duration::from_millis(1), IDLE_MAX)).await;
                     }
                 }
-                Err(error) if worth_asking_again(&error) && !self.is_closed() => {
+                Err(error) if will_pass(&error) && !self.is_closed() => {
                     count(&self.shop.counters.outages, 1);
                     tracing::warn!(queue = %self.shop.queue.name(), %error, "the worker waits for the store");
                     sleep(pauses.draw()).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::heartbeat::Leases;
 use super::report::{Counters, count};
 use crate::Rushgate;
-use crate::patience::{Pauses, worth_asking_again};
+use crate::patience::{Pauses, will_pass};
 
 /// Answers per call at most: what keeps one call short enough to let others in between.
 const BATCH_MAX: usize = 256;
@@ -119,8 +119,7 @@ impl Flusher {
                 Ok(answers) => return answers,
                 Err(error) => error,
             };
-            if !worth_asking_again(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled()
-            {
+            if !will_pass(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled() {
                 tracing::error!(queue = %self.queue, n, %error, "answers were not taken; the tasks come again");
                 count(&self.counters.unanswered, n);
                 return Vec::new();
