@@ -6,6 +6,7 @@ pub mod faults;
 pub mod history;
 pub mod model;
 pub mod planted;
+pub mod servers;
 
 pub use model::{ManualClock, Model, ModelStore};
 pub use planted::Planted;
