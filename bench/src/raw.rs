@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 const SCHEMA: &str = include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql");
 
@@ -30,6 +31,7 @@ pub fn open(path: &Path) -> Result<Connection> {
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "cache_size", -65_536)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.execute_batch(SCHEMA)?;
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
@@ -66,7 +68,7 @@ pub fn lock(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     let rate = grouped(conn, group, length, |n| {
         let (name, token) = (format!("lock:{}", n % group), [(n % group) as u8; 16]);
         let at = now();
-        if n / group % 2 == 0 {
+        if (n / group).is_multiple_of(2) {
             let params = (&name, at, token, at + 15_000_000, "host", 1, "");
             conn.prepare_cached(take)?.query_row(params, |row| row.get::<_, i64>(0))?;
         } else {

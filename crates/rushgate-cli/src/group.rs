@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use crate::exit::{Exit, Fault};
 use crate::signals::died_of;
+use crate::warden::Warden;
 
 /// How long what a command leaves behind may take to end when asked to.
 const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
@@ -20,23 +21,35 @@ const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
 pub(crate) struct Group {
     child: Child,
     id: Pid,
+    /// None if the command may go on by itself.
+    warden: Option<Warden>,
 }
 
 impl Group {
     /// Starts the command as the leader of a new group.
     pub(crate) fn start(mut command: Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
-        let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let id = id.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        Ok(Self { child, id })
+        Ok(Self { child, id, warden: None })
     }
 
-    /// The group's id, which is its leader's.
-    pub(crate) fn id(&self) -> Pid {
-        self.id
+    /// Starts the command in the group of a warden, which knows until when it may run before there is anything to
+    /// end.
+    pub(crate) fn start_under(warden: Warden, mut command: Command) -> io::Result<Self> {
+        let id = warden.group();
+        let child = command.process_group(id.as_raw_pid()).spawn()?;
+        Ok(Self { child, id, warden: Some(warden) })
     }
 
-    /// The leader.
+    /// Has the warden end the group unless it is told otherwise within that time.
+    pub(crate) async fn watch(&self, time: Duration) {
+        if let Some(warden) = &self.warden {
+            warden.watch(time).await;
+        }
+    }
+
+    /// The command's own process.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
@@ -47,8 +60,11 @@ impl Group {
         let _ = kill_process_group(self.id, signal);
     }
 
-    /// Ends what the leader left behind: asks first, then insists.
-    pub(crate) async fn end_left_behind(self) {
+    /// Ends what the command left behind: asks first, then insists.
+    pub(crate) async fn end_left_behind(mut self) {
+        if let Some(warden) = self.warden.take() {
+            warden.dismiss().await;
+        }
         let until = Instant::now() + LEFT_BEHIND_MAX;
         self.signal(Signal::TERM);
         while test_kill_process_group(self.id).is_ok() && Instant::now() < until {

@@ -86,7 +86,6 @@ fn globals(shared: &Shared) -> Globals {
 fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
     match cli.verb {
         Verb::Completions(args) => completions::run(&args, globals.output()),
-        Verb::Warden => Ok(warden::run()),
         verb => {
             let globals = if needs_file(&verb) { with_file(globals)? } else { globals };
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -100,7 +99,7 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
 
 /// A bench must not find its way into the working directory's store by a file.
 fn needs_file(verb: &Verb) -> bool {
-    !matches!(verb, Verb::Bench(_))
+    !matches!(verb, Verb::Bench(_) | Verb::Warden)
 }
 
 fn with_file(mut globals: Globals) -> Result<Globals> {
@@ -120,6 +119,6 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Doctor(_) => doctor::run(globals).await,
         Verb::Completions(args) => completions::run(&args, globals.output()),
-        Verb::Warden => Ok(warden::run()),
+        Verb::Warden => warden::run().await,
     }
 }

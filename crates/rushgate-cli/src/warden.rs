@@ -1,60 +1,74 @@
-//! The warden: a small process that ends process groups when whoever started them cannot any more.
+//! The warden: a small process that ends a command's process group when whoever started it cannot any more.
 //!
 //! A process that is killed, or stopped for longer than its lease, cannot end its command in time, and the command
-//! would work on under a lock that is another's. The warden can: it reads deadlines from a pipe, ends each group at
-//! its deadline, and ends them all when the pipe closes.
+//! would work on under a lock that is another's. The warden can: it is the first of the group, before there is a
+//! command, reads deadlines from a pipe, and ends the group, and itself with it, at the deadline or when the pipe
+//! closes.
 
-use std::collections::HashMap;
-use std::io::{self, BufRead, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::io;
+use std::process::Stdio;
 use std::time::Duration;
 
-use std::os::unix::process::CommandExt;
-
-use rustix::process::{Pid, Signal, kill_process_group};
+use anyhow::Result;
+use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::Mutex;
+use tokio::time::sleep;
 
 use crate::exit::Exit;
+use crate::signals::Signals;
 
 /// The longest sleep: the timer stops while the machine is suspended, and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
+/// What the warden is told when it may go.
+const OVER: &str = "over";
 
-/// A warden at work. Dropping it ends the groups that it still watches.
+/// A warden at work. Dropping it ends the group.
 pub(crate) struct Warden {
-    _process: Child,
+    process: Child,
     pipe: Mutex<ChildStdin>,
+    group: Pid,
 }
 
 impl Warden {
-    /// Starts one, in a group of its own so that a terminal's signals pass it by.
-    pub(crate) fn start() -> io::Result<Self> {
+    /// Starts one, as the first of a group of its own.
+    pub(crate) async fn start() -> io::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("__warden")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let pipe = process.stdin.take().ok_or_else(|| io::Error::other("the warden has no pipe"))?;
-        Ok(Self { _process: process, pipe: Mutex::new(pipe) })
+        let missing = || io::Error::other("the warden did not start");
+        let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or_else(missing)?;
+        let pipe = Mutex::new(process.stdin.take().ok_or_else(missing)?);
+        // It writes once it can stand the signals that the group may get.
+        process.stdout.take().ok_or_else(missing)?.read_u8().await?;
+        Ok(Self { process, pipe, group })
+    }
+
+    /// The group.
+    pub(crate) fn group(&self) -> Pid {
+        self.group
     }
 
     /// Has the group ended unless another deadline comes within that time.
-    pub(crate) fn watch(&self, group: Pid, time: Duration) -> io::Result<()> {
-        self.tell(group, &(now() + time).as_micros().to_string())
+    pub(crate) async fn watch(&self, time: Duration) {
+        self.tell(&(now() + time).as_micros().to_string()).await;
     }
 
-    /// The group is over.
-    pub(crate) fn forget(&self, group: Pid) {
-        // A warden that is gone watches nothing.
-        let _ = self.tell(group, "over");
+    /// Sends it home: only the command's own processes are left in the group.
+    pub(crate) async fn dismiss(mut self) {
+        self.tell(OVER).await;
+        let _ = self.process.wait().await;
     }
 
-    fn tell(&self, group: Pid, what: &str) -> io::Result<()> {
-        let mut pipe = self.pipe.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        pipe.write_all(format!("{} {what}\n", group.as_raw_nonzero()).as_bytes())
+    async fn tell(&self, what: &str) {
+        // A warden that is gone watches nothing; whoever started it still does.
+        let _ = self.pipe.lock().await.write_all(format!("{what}\n").as_bytes()).await;
     }
 }
 
@@ -68,67 +82,34 @@ pub(crate) fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// One line of the pipe: a group, and its deadline if it is not over.
-struct Order {
-    group: Pid,
-    deadline: Option<Duration>,
-}
-
-impl Order {
-    fn parse(line: &str) -> Option<Self> {
-        let (group, what) = line.split_once(' ')?;
-        let group = Pid::from_raw(group.parse().ok()?)?;
-        let deadline = match what {
-            "over" => None,
-            micros => Some(Duration::from_micros(micros.parse().ok()?)),
-        };
-        Some(Self { group, deadline })
-    }
-}
-
-/// What the warden's process does, until the pipe closes.
-pub(crate) fn run() -> Exit {
-    let (orders, taken) = sync_channel(64);
-    std::thread::spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if let Some(order) = Order::parse(&line)
-                && orders.send(order).is_err()
-            {
-                return;
-            }
-        }
-    });
-    watch(&taken);
-    Exit::Done
-}
-
-fn watch(orders: &Receiver<Order>) {
-    let mut deadlines: HashMap<Pid, Duration> = HashMap::new();
+/// What the warden's process does, until it is sent home.
+pub(crate) async fn run() -> Result<Exit> {
+    let mut signals = Signals::listen()?;
+    let mut ready = tokio::io::stdout();
+    ready.write_u8(b'.').await?;
+    ready.flush().await?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut deadline = None;
     loop {
-        let now = now();
-        deadlines.retain(|group, deadline| {
-            let lives = now < *deadline;
-            if !lives {
-                end(*group);
-            }
-            lives
-        });
-        let next = deadlines.values().min().map_or(SLEEP_MAX, |next| next.saturating_sub(now).min(SLEEP_MAX));
-        let order = if deadlines.is_empty() {
-            orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            orders.recv_timeout(next)
-        };
-        match order {
-            Ok(Order { group, deadline: Some(deadline) }) => drop(deadlines.insert(group, deadline)),
-            Ok(Order { group, deadline: None }) => drop(deadlines.remove(&group)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return deadlines.into_keys().for_each(end),
+        let left = deadline.map_or(SLEEP_MAX, |deadline: Duration| deadline.saturating_sub(now()));
+        if left.is_zero() {
+            end();
+        }
+        tokio::select! {
+            line = lines.next_line() => match line.ok().flatten() {
+                Some(line) if line == OVER => return Ok(Exit::Done),
+                Some(line) => deadline = line.parse().ok().map(Duration::from_micros),
+                None => end(),
+            },
+            // They are for the command, not for its warden.
+            _ = signals.next() => {}
+            () = sleep(left.min(SLEEP_MAX)) => {}
         }
     }
 }
 
-fn end(group: Pid) {
-    // It may have ended by itself.
-    let _ = kill_process_group(group, Signal::KILL);
+/// Ends the group, and so this process.
+fn end() {
+    // Nothing can be done about a failure but to go on trying.
+    let _ = kill_process_group(getpid(), Signal::KILL);
 }

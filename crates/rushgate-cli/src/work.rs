@@ -1,6 +1,5 @@
 //! `rushgate work`: a command for each task.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +14,7 @@ use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::args::work::WorkArgs;
-use crate::exit::{Exit, Fault};
+use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::group::{Group, command, not_started, status};
 use crate::log;
@@ -53,8 +52,6 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
         exec: args.exec.clone(),
         output,
         shutdown: shutdown.clone(),
-        warden: Warden::start().context("the commands' warden cannot be started")?,
-        at_work: Mutex::default(),
         lease: args.lease,
         fault: Mutex::default(),
     });
@@ -72,12 +69,11 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
             output.note("stopped at once; the tasks at hand come again when their leases run out");
             return Ok(Exit::Done);
         }
-        never = shop.keep_watch() => match never {},
         never = until_empty(&queue, args.until_empty, &shutdown) => match never? {},
     };
     say(report, output);
     match shop.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(fault) => Err(fault.into()),
+        Some(fault) => Err(fault),
         None => Ok(Exit::Done),
     }
 }
@@ -122,53 +118,27 @@ struct Shop {
     exec: Vec<OsString>,
     output: Output,
     shutdown: CancellationToken,
-    warden: Warden,
-    at_work: Mutex<VecDeque<rustix::process::Pid>>,
     lease: Duration,
     /// Why no command can be started.
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<anyhow::Error>>,
 }
 
 impl Shop {
-    /// Tells the warden again and again that this process lives. If it is stopped, the commands end before their
-    /// leases do: those are extended at a third.
-    async fn keep_watch(&self) -> Never {
-        let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tick.tick().await;
-            for group in &*self.groups() {
-                self.watch(*group);
-            }
-        }
-    }
-
-    fn watch(&self, group: rustix::process::Pid) {
-        // A warden that is gone watches nothing; this process still does.
-        let _ = self.warden.watch(group, self.lease / 3);
-    }
-
-    fn groups(&self) -> std::sync::MutexGuard<'_, VecDeque<rustix::process::Pid>> {
-        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn carry_out(self: Arc<Self>, job: Job<Payload>) -> Outcome {
         let mut line = Line::new(&self, &job);
-        let group = match Group::start(self.command(&job)) {
+        let mut group = match self.start(&job).await {
             Ok(group) => group,
             Err(error) => {
                 // Every task would fare the same: keep them all.
-                let fault = not_started(&self.exec, &error);
-                *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+                *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 self.shutdown.cancel();
                 line.ends("not started");
                 return Outcome::GiveBack;
             }
         };
-        let mut watched = Watched::new(&self, group);
-        match watched.wait(&job).await {
+        match self.wait(&mut group, &job).await {
             Ok(ended) => {
-                watched.end().await;
+                group.end_left_behind().await;
                 line.judge(ended)
             }
             Err(error) => {
@@ -176,6 +146,47 @@ impl Shop {
                 Outcome::retry(error)
             }
         }
+    }
+
+    async fn start(&self, job: &Job<Payload>) -> Result<Group> {
+        let warden = Warden::start().await.context("the command's warden cannot be started")?;
+        warden.watch(self.alive()).await;
+        Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
+    }
+
+    /// What the warden is told again and again while this process lives. If it is stopped, the command ends before
+    /// its lease does: that is extended at a third.
+    fn alive(&self) -> Duration {
+        self.lease / 3
+    }
+
+    /// Hands the content over and waits for the end. Whoever drops this ends the command by dropping the group: its
+    /// lease is lost, or it took too long.
+    async fn wait(&self, group: &mut Group, job: &Job<Payload>) -> std::io::Result<ExitStatus> {
+        let content = job.payload.clone();
+        let stdin = group.child().stdin.take();
+        // On its own, since a command need not read its content.
+        let handing_over = tokio::spawn(async move {
+            if let Some(mut stdin) = stdin {
+                let _ = stdin.write_all(content.bytes()).await;
+            }
+        });
+        let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = false;
+        let ended = loop {
+            tokio::select! {
+                ended = group.child().wait() => break ended,
+                () = job.cancel.cancelled(), if !told => {
+                    // The worker gives it its grace; then it ends by force.
+                    group.signal(Signal::TERM);
+                    told = true;
+                }
+                _ = tick.tick() => group.watch(self.alive()).await,
+            }
+        };
+        handing_over.abort();
+        ended
     }
 
     fn command(&self, job: &Job<Payload>) -> Command {
@@ -192,60 +203,6 @@ impl Shop {
             command.stdout(std::io::stderr());
         }
         command
-    }
-}
-
-/// A command at work, which the warden knows of. Dropping it ends it at once: its lease is lost, or it took too long.
-struct Watched<'a> {
-    shop: &'a Shop,
-    group: Option<Group>,
-    id: rustix::process::Pid,
-}
-
-impl<'a> Watched<'a> {
-    fn new(shop: &'a Shop, group: Group) -> Self {
-        let id = group.id();
-        shop.groups().push_back(id);
-        shop.watch(id);
-        Self { shop, group: Some(group), id }
-    }
-
-    /// Hands the content over and waits. A command need not read it.
-    async fn wait(&mut self, job: &Job<Payload>) -> std::io::Result<ExitStatus> {
-        let group = self.group.as_mut().ok_or_else(|| std::io::Error::other("the command is over"))?;
-        let stdin = group.child().stdin.take();
-        let content = job.payload.clone();
-        let hand_over = async move {
-            if let Some(mut stdin) = stdin {
-                let _ = stdin.write_all(content.bytes()).await;
-            }
-            std::future::pending::<()>().await
-        };
-        let told = async {
-            job.cancel.cancelled().await;
-            // The worker gives it its grace; then it ends by force.
-            let _ = rustix::process::kill_process_group(self.id, Signal::TERM);
-            std::future::pending::<()>().await
-        };
-        tokio::select! {
-            ended = group.child().wait() => ended,
-            () = hand_over => Err(std::io::Error::other("the content was not handed over")),
-            () = told => Err(std::io::Error::other("the command did not end")),
-        }
-    }
-
-    async fn end(mut self) {
-        if let Some(group) = self.group.take() {
-            group.end_left_behind().await;
-        }
-    }
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        self.group = None;
-        self.shop.groups().retain(|group| *group != self.id);
-        self.shop.warden.forget(self.id);
     }
 }
 

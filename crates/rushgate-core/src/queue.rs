@@ -16,7 +16,8 @@ use crate::{Answer, ContentType, Error, Fence, Lease, Op, QueueName, Result, Rev
 /// - Order is priority, then due time, then arrival.
 /// - A lease that ran out counts as given back from that moment on, on the store's clock, whoever asks.
 /// - A step with a [`Ticket`] acts only on that revision, and on that claim. Otherwise it is stale and changes nothing.
-/// - A mutating call repeated with its [`Op`] gets the same answer, for at least the 1,000 latest calls of a client.
+/// - A mutating call repeated with its [`Op`] gets the same answer, for at least the 1,000 latest calls of a client;
+///   fewer, but at least 16, if what they gave out weighs more than 32 MiB together.
 pub trait QueueStore: Send + Sync {
     /// Puts tasks in, in the order given. Each is answered by itself; a batch is one step.
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>>;

@@ -1,5 +1,7 @@
 //! SQLite's faults, translated into core's words at this one place.
 
+use std::panic::AssertUnwindSafe;
+
 use rushgate_core::Error;
 use rusqlite::{ErrorCode, ffi};
 
@@ -25,6 +27,15 @@ impl From<rusqlite::Error> for Stop {
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Stop>;
+
+/// Runs a verb; if it panics, only its own call fails.
+pub(crate) fn caught<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Nothing is used again that the verb may have left half-changed: its step is rolled back.
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(verb));
+    ran.unwrap_or_else(|_| {
+        Err(Error::bug("Rushgate panicked; nothing was changed").hint("please report it").into())
+    })
+}
 
 /// What a stop means to a caller.
 pub(crate) fn explain(stop: Stop, path: &str) -> Error {
@@ -54,10 +65,7 @@ pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
             Error::corrupt(unchanged(&format!("`{path}` is not an SQLite database")))
                 .hint("name another file, or move this one away")
         }
-        Some(ErrorCode::ReadOnly) if is_moved(&fault) => {
-            Error::misconfigured(unchanged(&format!("`{path}` was moved or deleted while it was in use")))
-                .hint("restart this process; put the file back first if its data are wanted")
-        }
+        Some(ErrorCode::ReadOnly) if is_moved(&fault) => moved(path),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
         Some(ErrorCode::CannotOpen) => Error::misconfigured(unchanged(&format!(
             "`{path}` or its log beside it cannot be opened"
@@ -86,6 +94,14 @@ pub(crate) fn read_only(path: &str) -> Error {
     Error::misconfigured(format_args!("`{path}` may not be written to; nothing was changed")).hint(
         "give the user that runs Rushgate permission to write to the file and to its directory, or name another file",
     )
+}
+
+/// The error of a file that is not where it was when it was opened.
+pub(crate) fn moved(path: &str) -> Error {
+    let why =
+        format_args!("`{path}` was moved, deleted or replaced while it was in use; nothing was changed");
+    Error::misconfigured(why)
+        .hint("put the file back, or restart this process to begin with the one that is there now")
 }
 
 fn is_moved(fault: &rusqlite::Error) -> bool {
@@ -143,6 +159,14 @@ mod tests {
         }
         assert!(translate(fault(ffi::SQLITE_CONSTRAINT_CHECK), "x.db").is_bug());
         assert!(translate(rusqlite::Error::InvalidColumnIndex(0), "x.db").is_corrupt());
+    }
+
+    #[test]
+    fn a_panic_is_a_bug_of_one_call() {
+        let Err(Stop::Refused(error)) = caught(|| -> Result<()> { panic!("on purpose") }) else {
+            panic!("the panic was not caught");
+        };
+        assert!(error.is_bug());
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
     end_expired(step, &ask.name, &row)?;
     let place = place(step, &ask.name, ask.token)?;
     if let Some((ticket, _)) = place {
-        step.exec(sql!("lock/acquire", "ask_again"), (ask.name.as_str(), ticket))?;
+        ask_again(step, ask, ticket)?;
     }
     let first = first(step, &ask.name)?;
     let mine = match &first {
@@ -153,7 +153,7 @@ fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, held_until: Timestamp) -> R
     }
     let ticket = match at {
         Some((ticket, _)) => {
-            step.exec(sql!("lock/acquire", "ask_again"), (ask.name.as_str(), ticket))?;
+            ask_again(step, ask, ticket)?;
             ticket
         }
         None => join(step, ask)?,
@@ -161,6 +161,12 @@ fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, held_until: Timestamp) -> R
     let position: i64 =
         step.value(sql!("lock/line", "ahead"), (ask.name.as_str(), ticket, stored(now)))?.unwrap_or(1);
     Ok(Acquired::Queued(Queued { position: position.cast_unsigned(), check_after: left }))
+}
+
+/// The token lives: it is served again if it was skipped. What it was told before is past.
+fn ask_again(step: &mut Step<'_>, ask: &Acquire, ticket: i64) -> Result<()> {
+    step.exec(sql!("lock/acquire", "ask_again"), (ask.name.as_str(), ticket))?;
+    step.exec(sql!("lock/line", "told"), (client(ask.token), ask.token.to_bytes())).map(drop)
 }
 
 fn join(step: &mut Step<'_>, ask: &Acquire) -> Result<i64> {

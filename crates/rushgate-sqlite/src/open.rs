@@ -1,5 +1,6 @@
 //! Opening the file: its URL, its pragmas, its schema.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use crate::busy::patiently;
-use crate::fault::{read_only, translate};
+use crate::fault::{moved, read_only, translate};
 
 /// "RGAT": says that a file is ours.
 const APPLICATION_ID: i64 = 0x5247_4154;
@@ -122,6 +123,39 @@ impl Location {
     }
 }
 
+/// Which file a path led to when it was opened.
+///
+/// A file that is moved or deleted stays writable for whoever has it open, and the next process to come makes a new
+/// one: then two processes would hold one lock, and acknowledged work would be gone with the old file.
+pub(crate) struct SameFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SameFile {
+    pub(crate) fn of(location: &Location) -> Result<Option<Self>> {
+        let Target::File(path) = &location.target else { return Ok(None) };
+        let looked = || {
+            let path = path.canonicalize()?;
+            Ok(Self { inode: inode(&path)?, path })
+        };
+        looked().map(Some).map_err(|error: std::io::Error| moved(&location.shown()).caused_by(error))
+    }
+
+    /// Refuses if the path leads to another file now, or to none.
+    pub(crate) fn check(&self) -> Result<()> {
+        match inode(&self.path) {
+            Ok(inode) if inode == self.inode => Ok(()),
+            _ => Err(moved(&self.path.display().to_string())),
+        }
+    }
+}
+
+fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
+    let found = path.metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
 /// What a store puts up with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -175,8 +209,12 @@ fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
 
 /// Refuses a database that belongs to another program or to a newer build.
 fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let read = || Ok((pragma("application_id")?, pragma("user_version")?, tables(conn)?));
+    // In one transaction: another process may be making the schema at this moment.
+    let read = || {
+        let seen = conn.unchecked_transaction()?;
+        let pragma = |name| seen.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok((pragma("application_id")?, pragma("user_version")?, tables(&seen)?))
+    };
     let (application, version, tables) =
         patiently(limits.patience, read).map_err(|fault| translate(fault, path))?;
     let fresh = application == 0 && version == 0 && tables == 0;

@@ -13,7 +13,7 @@ use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, stored, time};
+use crate::stored::{micros, parsed, stored, time, unreadable};
 
 /// A queue's counters while a group of calls is carried out.
 pub(crate) struct QueueRow {
@@ -119,6 +119,20 @@ struct Run {
     cancelled: bool,
 }
 
+impl Run {
+    /// The columns that `expired` and `claimed` begin with.
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            arrival: row.get(0)?,
+            lease_until: row.get(1)?,
+            attempts: row.get(2)?,
+            max_attempts: row.get(3)?,
+            replaced: row.get(4)?,
+            cancelled: row.get(5)?,
+        })
+    }
+}
+
 /// How a run that did not succeed leaves the record.
 enum Ended {
     /// A newcomer waits in its place.
@@ -172,15 +186,7 @@ impl Queue<'_, '_> {
         }
         let params = (self.row.id, self.now());
         let expired = self.step.rows(sql!("queue/reap", "expired"), params, |row| {
-            let run = Run {
-                arrival: row.get(0)?,
-                lease_until: row.get(2)?,
-                attempts: row.get(3)?,
-                max_attempts: row.get(4)?,
-                replaced: row.get(5)?,
-                cancelled: row.get(6)?,
-            };
-            Ok((row.get::<_, String>(1)?, run))
+            Ok((row.get::<_, String>(6)?, Run::read(row)?))
         })?;
         for (id, run) in expired {
             let dead = run.attempts >= run.max_attempts;
@@ -228,16 +234,7 @@ impl Queue<'_, '_> {
     fn claimed(&mut self, ticket: &Ticket) -> Result<Option<Run>> {
         let Some(claim) = ticket.claim else { return Ok(None) };
         let params = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed());
-        self.step.row(sql!("queue/end", "claimed"), params, |row| {
-            Ok(Run {
-                arrival: row.get(0)?,
-                lease_until: row.get(1)?,
-                attempts: row.get(2)?,
-                max_attempts: row.get(3)?,
-                replaced: row.get(4)?,
-                cancelled: row.get(5)?,
-            })
-        })
+        self.step.row(sql!("queue/end", "claimed"), params, Run::read)
     }
 
     fn enqueue(&mut self, task: &NewTask, bounded: bool) -> Result<Enqueued> {
@@ -613,10 +610,6 @@ fn payload(row: &Row<'_>, at: usize) -> rusqlite::Result<Payload> {
 
 fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
     Priority::new(row.get(at)?).map_err(|error| unreadable(at, error))
-}
-
-fn unreadable(at: usize, error: rushgate_core::Error) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Blob, Box::new(error))
 }
 
 pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {

@@ -16,7 +16,7 @@ use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, stored, time};
+use crate::stored::{micros, parsed, stored, time, unreadable};
 
 /// How often an order's task may be claimed: an accepted order is not given up lightly.
 const ORDER_ATTEMPTS: u32 = 1_000;
@@ -112,18 +112,15 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
     let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
     let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
     let orders: Option<String> = row.get(7)?;
-    let unreadable = |at, error| {
-        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
-    };
     Ok(SaleRow {
         no: row.get(0)?,
         spec: SaleSpec {
             id: id.clone(),
             skus: Vec::new(),
-            hold: HoldTime::new(hold).map_err(|error: Error| unreadable(4, error))?,
+            hold: HoldTime::new(hold).map_err(|error| unreadable(4, error))?,
             opens_at: moment(5)?.map(Timestamp::from_micros),
             closes_at: moment(6)?.map(Timestamp::from_micros),
-            orders: orders.map(QueueName::new).transpose().map_err(|error: Error| unreadable(7, error))?,
+            orders: orders.map(QueueName::new).transpose().map_err(|error| unreadable(7, error))?,
             secret: SaleSecret::from_bytes(row.get(8)?),
         },
         status: match row.get::<_, i64>(1)? {
@@ -252,10 +249,7 @@ struct HoldRow {
 
 impl HoldRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let unreadable = |at| {
-            let error = Error::corrupt("a reservation's row cannot be read");
-            rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
-        };
+        let unreadable = |at| unreadable(at, Error::corrupt("a reservation's row cannot be read"));
         Ok(Self {
             id: ReservationId::from_bytes(row.get(0)?),
             buyer: parsed(row, 1)?,
@@ -814,10 +808,7 @@ pub(crate) fn reservation(reader: &Reader<'_>, id: &SaleId, of: ReservationId) -
 }
 
 fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
-    let unreadable = |at| {
-        let error = Error::corrupt("an event's row cannot be read");
-        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, Box::new(error))
-    };
+    let unreadable = |at| unreadable(at, Error::corrupt("an event's row cannot be read"));
     let units = read_units(row.get_ref(4)?.as_str()?).ok_or_else(|| unreadable(4))?;
     Ok(Event {
         seq: row.get::<_, i64>(0)?.cast_unsigned(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
@@ -16,8 +17,8 @@ use rushgate_core::{
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
-use crate::fault::{self, explain};
-use crate::open::{Limits, Location, Target};
+use crate::fault::{self, caught, explain};
+use crate::open::{Limits, Location, SameFile, Target};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::wake::{Listeners, Watcher};
@@ -130,25 +131,16 @@ impl SqliteStore {
         let listeners = Arc::new(Listeners::default());
         let counters = Arc::new(Counters::default());
         let conn = location.open_writer(&limits)?;
-        let reading: Option<Vec<_>> =
-            (0..READERS).map(|_| location.open_reader(&limits)).collect::<Result<_, _>>()?;
-        let watching = location.open_reader(&limits)?;
         let mut companions = Vec::new();
-        let readers = match reading {
-            None => None,
-            Some(connections) => {
-                let (readers, threads) = Readers::start(connections, &clock).map_err(no_thread)?;
-                companions.extend(threads);
-                Some(readers)
-            }
-        };
-        if let Some(conn) = watching {
+        let readers = start_readers(&location, &limits, &clock, &mut companions)?;
+        if let Some(conn) = location.open_reader(&limits)? {
             let watcher = Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock));
             companions.push(watcher.map_err(no_thread)?);
         }
         let writer = Writer {
             conn,
             path: location.shown(),
+            file: SameFile::of(&location)?,
             patience: limits.patience,
             companions,
             clock: Arc::clone(&clock),
@@ -202,7 +194,7 @@ impl SqliteStore {
         let (reply, answer) = oneshot::channel();
         let path = self.location.shown();
         readers.send(Box::new(move |reader| {
-            let _ = reply.send(question(reader).map_err(|stop| explain(stop, &path)));
+            let _ = reply.send(caught(|| question(reader)).map_err(|stop| explain(stop, &path)));
         }));
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }
@@ -238,6 +230,20 @@ impl SqliteStore {
             readers.close();
         }
     }
+}
+
+/// The readers of a store on a file; their threads go to the others.
+fn start_readers(
+    location: &Location,
+    limits: &Limits,
+    clock: &Clock,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<Option<Readers>, Error> {
+    let connections = (0..READERS).map(|_| location.open_reader(limits));
+    let Some(connections) = connections.collect::<Result<Option<Vec<_>>, _>>()? else { return Ok(None) };
+    let (readers, started) = Readers::start(connections, clock).map_err(no_thread)?;
+    threads.extend(started);
+    Ok(Some(readers))
 }
 
 fn no_thread(error: std::io::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate_core::Timestamp;
+use rushgate_core::{Error, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::Type;
 
@@ -23,17 +23,16 @@ pub(crate) fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
 }
 
 /// A column whose text must be one of core's names or ids.
-pub(crate) fn parsed<T: std::str::FromStr<Err = rushgate_core::Error>>(
-    row: &Row<'_>,
-    at: usize,
-) -> rusqlite::Result<T> {
+pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     parse(row.get_ref(at)?.as_str()?, at)
 }
 
 /// Text that must be one of core's names or ids.
-pub(crate) fn parse<T: std::str::FromStr<Err = rushgate_core::Error>>(
-    text: &str,
-    at: usize,
-) -> rusqlite::Result<T> {
-    text.parse().map_err(|error| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error)))
+pub(crate) fn parse<T: std::str::FromStr<Err = Error>>(text: &str, at: usize) -> rusqlite::Result<T> {
+    text.parse().map_err(|error| unreadable(at, error))
+}
+
+/// A column whose value is none that was ever written.
+pub(crate) fn unreadable(at: usize, why: Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(why))
 }

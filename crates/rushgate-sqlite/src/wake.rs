@@ -124,21 +124,19 @@ impl Listeners {
         self.somebody.notify_all();
     }
 
-    /// What is listened for now; waits until there is something. `None` once closed.
-    fn wanted(&self) -> Option<(Vec<Token>, Vec<QueueName>)> {
+    /// Waits until somebody listens. False once closed.
+    fn somebody_listens(&self) -> bool {
         let mut inner = self.lock();
-        loop {
-            if self.closed.load(Ordering::Acquire) {
-                return None;
-            }
-            if !inner.is_empty() {
-                return Some((
-                    inner.tokens.keys().copied().collect(),
-                    inner.queues.keys().cloned().collect(),
-                ));
-            }
+        while inner.is_empty() && !self.closed.load(Ordering::Acquire) {
             inner = self.somebody.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
+        !self.closed.load(Ordering::Acquire)
+    }
+
+    /// What is listened for now.
+    fn wanted(&self) -> (Vec<Token>, Vec<QueueName>) {
+        let inner = self.lock();
+        (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
     }
 }
 
@@ -167,15 +165,9 @@ impl Watcher {
     fn run(&mut self) {
         // Not a version that SQLite gives, so the first look always looks.
         let mut seen = -1;
-        while let Some((tokens, queues)) = self.listeners.wanted() {
-            match self.version() {
-                Ok(version) if version == seen => {}
-                Ok(version) => {
-                    seen = version;
-                    if let Err(fault) = self.look(&tokens, &queues) {
-                        tracing::warn!(%fault, "looking for other processes' writes failed; will look again");
-                    }
-                }
+        while self.listeners.somebody_listens() {
+            match self.look(seen) {
+                Ok(version) => seen = version,
                 Err(fault) => {
                     tracing::warn!(%fault, "looking for other processes' writes failed; will look again")
                 }
@@ -184,13 +176,17 @@ impl Watcher {
         }
     }
 
-    fn version(&self) -> rusqlite::Result<i64> {
-        self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-    }
-
-    fn look(&mut self, tokens: &[Token], queues: &[QueueName]) -> rusqlite::Result<()> {
-        self.look_for_notices(tokens)?;
-        self.look_for_tasks(queues)
+    /// Tells the news if the file has another version than the one that was seen. Gives its version.
+    fn look(&mut self, seen: i64) -> rusqlite::Result<i64> {
+        // The version first: whoever listens before a write is then among the listeners that hear of it.
+        let version =
+            self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get::<_, i64>(0))?;
+        if version != seen {
+            let (tokens, queues) = self.listeners.wanted();
+            self.look_for_notices(&tokens)?;
+            self.look_for_tasks(&queues)?;
+        }
+        Ok(version)
     }
 
     fn look_for_notices(&self, tokens: &[Token]) -> rusqlite::Result<()> {

@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 
 use crate::busy::patiently;
 use crate::clock::Clock;
-use crate::fault::{Result, Stop, explain, translate, translate_commit};
+use crate::fault::{Result, Stop, caught, explain, translate, translate_commit};
+use crate::open::SameFile;
 use crate::step::{Replays, Step};
 use crate::sweep;
 use crate::wake::Listeners;
@@ -49,10 +50,12 @@ where
 {
     fn run(&mut self, step: &mut Step<'_>) -> Result<()> {
         let before = step.conn.total_changes();
-        self.found = match (self.verb)(step) {
+        self.found = match caught(|| (self.verb)(step)) {
             Ok(answer) => Some(Ok(answer)),
             // Refused before its first write: the rest of the group need not suffer.
-            Err(Stop::Refused(error)) if step.conn.total_changes() == before => Some(Err(error)),
+            Err(Stop::Refused(error)) if step.conn.total_changes() == before && !error.is_bug() => {
+                Some(Err(error))
+            }
             Err(stop) => return Err(stop),
         };
         Ok(())
@@ -121,6 +124,8 @@ impl WriterHandle {
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
     pub(crate) path: String,
+    /// `None` for a store in memory.
+    pub(crate) file: Option<SameFile>,
     /// How long to wait for other processes.
     pub(crate) patience: Duration,
     /// The other threads with connections to the file.
@@ -167,9 +172,9 @@ impl Writer {
     }
 
     fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
-        let mut group = Vec::with_capacity(GROUP_MAX);
         let mut unswept = false;
         loop {
+            let mut group = Vec::new();
             let wait = if unswept { SWEEP_EVERY } else { Duration::from_secs(3_600) };
             match jobs.recv_timeout(wait) {
                 Ok(job) => group.push(job),
@@ -178,7 +183,8 @@ impl Writer {
             }
             self.gather(jobs, &mut group);
             if !group.is_empty() {
-                self.carry_out(&mut group);
+                self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+                self.carry_out(group);
                 unswept = true;
             }
             if unswept && self.swept.elapsed() >= SWEEP_EVERY {
@@ -204,30 +210,27 @@ impl Writer {
         }
     }
 
-    /// Carries out a group in one transaction. If one call of it makes SQLite fail, each is carried out alone, so
-    /// that only those that fail by themselves are told so.
-    fn carry_out(&mut self, group: &mut Vec<Box<dyn Job>>) {
-        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
-        match self.transaction(group) {
-            Ok(()) => group.drain(..).for_each(|job| job.answer(None)),
-            Err(Failed::Before(_)) if group.len() > 1 => {
-                for job in group.drain(..) {
-                    let mut alone = vec![job];
-                    let failed = self.transaction(&mut alone).err().map(Failed::into_error);
-                    alone.drain(..).for_each(|job| job.answer(failed.as_ref()));
-                }
-            }
-            Err(failed) => {
-                let error = failed.into_error();
-                group.drain(..).for_each(|job| job.answer(Some(&error)));
-            }
+    /// Carries out a group in one transaction, and answers. If one call makes it fail, the halves are carried out by
+    /// themselves, so that in the end only those are told so that fail alone.
+    fn carry_out(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let done = self.transaction(&mut group);
+        if let Err(Failed::Before(_)) = done
+            && group.len() > 1
+        {
+            let second = group.split_off(group.len() / 2);
+            self.carry_out(group);
+            self.carry_out(second);
+            return;
         }
+        let failed = done.err().map(Failed::into_error);
+        group.into_iter().for_each(|job| job.answer(failed.as_ref()));
     }
 
     fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<(), Failed> {
         if let Some(error) = &self.broken {
             return Err(Failed::Known(error.duplicate()));
         }
+        self.file.as_ref().map_or(Ok(()), SameFile::check).map_err(Failed::Known)?;
         let path = &self.path;
         self.begin().map_err(|fault| Failed::Known(translate(fault, path)))?;
         let mut step = Step::new(&self.conn, (self.clock)(), &self.listeners, &mut self.replays);

@@ -33,6 +33,23 @@ async fn after_damage_was_found_nothing_is_written() {
     assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
 }
 
+#[tokio::test]
+async fn a_file_that_was_moved_away_is_not_written_until_it_is_back() {
+    let (folder, path) = fresh();
+    let (store, elsewhere) = (store(&path), folder.path().join("elsewhere.db"));
+    store.enqueue(op(1), &queue("q"), vec![task("a", 1)]).await.unwrap();
+    fs::rename(&path, &elsewhere).unwrap();
+    let answer = store.enqueue(op(2), &queue("q"), vec![task("b", 1)]).await;
+    refused(answer, "misconfigured", "was moved, deleted or replaced");
+    // Another process has begun a new store meanwhile: still not ours.
+    fs::write(&path, "").unwrap();
+    let answer = store.enqueue(op(3), &queue("q"), vec![task("b", 1)]).await;
+    refused(answer, "misconfigured", "was moved, deleted or replaced");
+    fs::rename(&elsewhere, &path).unwrap();
+    store.enqueue(op(4), &queue("q"), vec![task("b", 1)]).await.unwrap();
+    assert_eq!(store.stats(&queue("q")).await.unwrap().ready, 2);
+}
+
 /// How many tasks the child has put in before it meets the fault.
 const BEFORE: u64 = 5;
 

@@ -17,6 +17,7 @@ use rushgate_core::{
     Reserved, SaleStore, Store, Token,
 };
 use rushgate_sqlite::{Options, SqliteStore};
+use rushgate_testkit::ManualClock;
 use rusqlite::Connection;
 
 /// News that comes by a timer of the waiter's comes no earlier than this.
@@ -234,6 +235,31 @@ async fn child_releases_and_enqueues() {
     store.release(&lock("l"), token(1)).await.unwrap();
     store.enqueue(op(1), &queue("q"), vec![task("a", 1)]).await.unwrap();
     store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_that_was_too_late_and_asked_again_is_not_told_of_the_past() {
+    let (_folder, path) = fresh();
+    let clock = ManualClock::default();
+    let open = || {
+        let clock = clock.clone();
+        SqliteStore::open_with(&url(&path), Options::new().clock(move || clock.now())).unwrap()
+    };
+    // Two stores of one process see each other as two processes do.
+    let (here, there) = (open(), open());
+    let wait = Duration::from_secs(600);
+    here.acquire(ask("l", token(1), wait)).await.unwrap();
+    there.acquire(ask("l", token(2), wait)).await.unwrap();
+    here.acquire(ask("l", token(3), wait)).await.unwrap();
+    here.release(&lock("l"), token(1)).await.unwrap();
+    clock.advance(Duration::from_secs(5));
+    // The second let its claim window pass, so the third has the lock.
+    let third = here.acquire(ask("l", token(3), wait)).await.unwrap();
+    assert!(matches!(third, Acquired::Granted(_)), "{third:?}");
+    let again = there.acquire(ask("l", token(2), wait)).await.unwrap();
+    assert!(matches!(again, Acquired::Queued(_)), "{again:?}");
+    let told = tokio::time::timeout(Duration::from_millis(200), there.notice(token(2))).await;
+    assert!(told.is_err(), "it was told: {told:?}");
 }
 
 /// How often the threads of this process that look for other processes' writes have gone to sleep.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rushgate::{Busy, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate};
 use rustix::process::Signal;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::args::lock::{OnLost, RunArgs};
 use crate::exit::{Exit, Fault};
@@ -34,7 +34,7 @@ pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Resul
         signal = signals.next() => return Ok(died_of(signal.as_raw())),
     };
     output.detail(format_args!("holding `{}` with fence {}", guard.name(), guard.fence()));
-    let ended = match Watch::start(&guard, &args) {
+    let ended = match Watch::start(&guard, &args).await {
         Ok(watch) => watch.until_the_end(&guard, &mut signals, output).await,
         Err(error) => Err(error),
     };
@@ -73,10 +73,6 @@ enum Ended {
 /// A command, and what it takes to end it in time.
 struct Watch {
     group: Group,
-    /// None if the command goes on without the lock.
-    warden: Option<Warden>,
-    /// From the moment at which the guard is lost until the store can grant the lock to another.
-    margin: Duration,
     lease: Duration,
     on_lost: OnLost,
     /// Until then the lock was surely held when last looked at, on the clock that counts suspend.
@@ -84,11 +80,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn start(guard: &LockGuard, args: &RunArgs) -> Result<Self> {
-        let warden = match args.on_lost {
-            OnLost::Kill => Some(Warden::start().context("the command's warden cannot be started")?),
-            OnLost::Warn => None,
-        };
+    async fn start(guard: &LockGuard, args: &RunArgs) -> Result<Self> {
         let mut command = command(&args.command);
         command
             .env("RUSHGATE_LOCK", guard.name().as_str())
@@ -98,28 +90,26 @@ impl Watch {
             // Reading from a terminal stops every group but the one in front, for ever.
             command.stdin(Stdio::null());
         }
-        let group = Group::start(command).map_err(|error| not_started(&args.command, &error))?;
-        let mut watch = Self {
-            group,
-            warden,
-            margin: margin(args.lease),
-            lease: args.lease,
-            on_lost: args.on_lost,
-            sure_until: now(),
+        let group = match args.on_lost {
+            OnLost::Warn => Group::start(command),
+            OnLost::Kill => {
+                let warden = Warden::start().await.context("the command's warden cannot be started")?;
+                warden.watch(guard.held().time_left()).await;
+                Group::start_under(warden, command)
+            }
         };
-        watch.tell_warden(guard);
+        let group = group.map_err(|error| not_started(&args.command, &error))?;
+        let mut watch = Self { group, lease: args.lease, on_lost: args.on_lost, sure_until: now() };
+        watch.tell_warden(guard).await;
         Ok(watch)
     }
 
     /// The warden ends the group if this process cannot; it is told of the lease again and again.
-    fn tell_warden(&mut self, guard: &LockGuard) {
+    async fn tell_warden(&mut self, guard: &LockGuard) {
         let left = guard.held().time_left();
         self.sure_until = now() + left;
-        if let Some(warden) = &self.warden
-            && !left.is_zero()
-        {
-            // A warden that is gone watches nothing; this process still does.
-            let _ = warden.watch(self.group.id(), left + self.margin / 2);
+        if !left.is_zero() {
+            self.group.watch(left).await;
         }
     }
 
@@ -133,6 +123,7 @@ impl Watch {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut kept_on = false;
         let exit = loop {
+            let last_call = self.time_until_last_call();
             tokio::select! {
                 biased;
                 reason = guard.lost(), if !kept_on => {
@@ -145,23 +136,31 @@ impl Watch {
                 }
                 ended = self.group.child().wait() => break status(ended?),
                 signal = signals.next() => self.group.signal(signal),
-                _ = tick.tick() => self.tell_warden(guard),
+                () = sleep(last_call), if self.on_lost == OnLost::Kill => {
+                    // A renewal may have come since the last look.
+                    self.tell_warden(guard).await;
+                    if self.time_until_last_call().is_zero() {
+                        self.end(LostReason::Expired).await;
+                        return Ok(Ended::Lost(LostReason::Expired));
+                    }
+                }
+                _ = tick.tick() => self.tell_warden(guard).await,
             }
         };
         // A command that the warden ended, or that ended too late, did not run under the lock to its end.
         if guard.is_lost() && self.on_lost == OnLost::Kill {
             return Ok(Ended::Lost(guard.held().reason().unwrap_or(LostReason::Expired)));
         }
-        let Self { group, warden, .. } = self;
-        let id = group.id();
-        group.end_left_behind().await;
-        if let Some(warden) = warden {
-            warden.forget(id);
-        }
+        self.group.end_left_behind().await;
         Ok(Ended::Status(exit))
     }
 
-    /// Asks while there is time, and insists before the lock can pass to another.
+    /// How long until the command must be asked to end, if no renewal comes.
+    fn time_until_last_call(&self) -> Duration {
+        self.sure_until.saturating_sub(now()).saturating_sub(notice(self.lease))
+    }
+
+    /// Asks while the lock is surely held, and insists before it can pass to another.
     async fn end(mut self, reason: LostReason) {
         let left = self.time_to_end(reason);
         if !left.is_zero() {
@@ -171,9 +170,6 @@ impl Watch {
         self.group.signal(Signal::KILL);
         // Its end is certain; this only leaves no zombie.
         let _ = self.group.child().wait().await;
-        if let Some(warden) = &self.warden {
-            warden.forget(self.group.id());
-        }
     }
 
     /// None if the lock may have passed to another already: it was taken away, or this process was stopped.
@@ -181,12 +177,12 @@ impl Watch {
         if matches!(reason, LostReason::Revoked | LostReason::NotHeld) {
             return Duration::ZERO;
         }
-        (self.margin / 2).saturating_sub(now().saturating_sub(self.sure_until))
+        self.sure_until.saturating_sub(now())
     }
 }
 
-/// How much earlier than the store the library believes a lease to end: a tenth of it, 1 ms to 1 s.
-fn margin(lease: Duration) -> Duration {
+/// How long before it must have ended a command is asked to end: a tenth of the lease, 1 ms to 1 s.
+fn notice(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
 }
 

@@ -41,9 +41,9 @@ impl Progress {
 
 async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
     let terminal = stderr().is_terminal();
-    let mut ticks = tokio::time::interval(if terminal { DRAW_EVERY } else { PRINT_EVERY });
+    let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + DRAW_EVERY, every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    ticks.tick().await;
     let (mut seen, mut at) = (0, Instant::now());
     loop {
         tokio::select! {

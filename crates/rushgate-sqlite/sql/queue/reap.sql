@@ -1,6 +1,6 @@
 -- What a lease that ran out leads to.
 -- name: expired
-SELECT arrival, id, lease_until_us, attempts, max_attempts, replaced, cancelled FROM task
+SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, id FROM task
 WHERE queue = ?1 AND claim > 0 AND lease_until_us <= ?2 ORDER BY lease_until_us, claim;
 
 -- name: earliest

@@ -13,7 +13,7 @@ use crate::Rushgate;
 use crate::patience::{PATIENCE, ask};
 
 /// The longest sleep of a blocking claim without asking: what a lost push may cost at most.
-const SLEEP_MAX: Duration = Duration::from_secs(30);
+const SLEEP_MAX: Duration = Duration::from_secs(5);
 /// The shortest: the store's clock and this one do not tick together.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 /// How long to wait if the store does not tell.

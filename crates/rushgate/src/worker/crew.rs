@@ -27,7 +27,7 @@ use crate::queue::Ready;
 /// How long the answers that are left may take after the last handler has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 /// A claim that finds nothing asks again after so long, whatever it heard.
-const IDLE_MAX: Duration = Duration::from_secs(30);
+const IDLE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Crew<T, H> {
     shop: Arc<Shop<T, H>>,

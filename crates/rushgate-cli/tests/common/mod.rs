@@ -1,0 +1,145 @@
+//! The real binary on files of its own.
+
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory with a store, in which commands are run.
+pub struct Shop {
+    pub dir: TempDir,
+}
+
+/// What a command said.
+pub struct Said {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// A command that still runs, with its stdout read line by line.
+pub struct Running {
+    pub child: Child,
+    pub out: BufReader<ChildStdout>,
+}
+
+impl Shop {
+    pub fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rushgate"));
+        command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
+        for name in ["RUSHGATE_STORE", "RUSHGATE_ORDERS", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Said {
+        self.command(args).output().unwrap().into()
+    }
+
+    /// Runs a command that must succeed, and gives its stdout.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let said = self.run(args);
+        assert_eq!(said.status, 0, "{args:?}: {}{}", said.out, said.err);
+        said.out
+    }
+
+    /// Runs a command with --json that must end with that status, and gives its data.
+    pub fn json_as(&self, status: i32, args: &[&str]) -> Value {
+        let said = self.run(&[&["--json"], args].concat());
+        assert_eq!(said.status, status, "{args:?}: {}{}", said.out, said.err);
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {:?}", said.out))
+    }
+
+    /// Runs a command with --json that must succeed, and gives its data.
+    pub fn json(&self, args: &[&str]) -> Value {
+        self.json_as(0, args)
+    }
+
+    pub fn with_stdin(&self, args: &[&str], stdin: &[u8]) -> Said {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        // A command that reads no more than it needs closes the pipe early.
+        let _ = pipe.write_all(stdin);
+        drop(pipe);
+        child.wait_with_output().unwrap().into()
+    }
+
+    pub fn start(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Running { child, out }
+    }
+
+    /// Waits until a command's JSON is as wished for. For what no line and no file tells of.
+    pub fn until(&self, args: &[&str], wish: impl Fn(&Value) -> bool) -> Value {
+        let start = std::time::Instant::now();
+        loop {
+            let value = self.json(args);
+            if wish(&value) {
+                return value;
+            }
+            assert!(start.elapsed().as_secs() < 30, "{args:?} stays {value}");
+        }
+    }
+}
+
+impl Running {
+    /// The next line of its stdout.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// What is left of its stdout, which ends when everybody who could write to it has ended.
+    pub fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        rest
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    pub fn end(mut self) -> Said {
+        let out = self.rest();
+        let said = Said::from(self.child.wait_with_output().unwrap());
+        Said { out, ..said }
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let status = output.status.code().unwrap_or(-1);
+        Self { status, out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Said {
+    /// The error that was said as JSON.
+    pub fn error(&self) -> Value {
+        let line = self.err.lines().last().unwrap_or_default();
+        let error: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {:?}", self.err));
+        error["error"].clone()
+    }
+}

@@ -1,0 +1,232 @@
+//! `rushgate lock`: one holder at a time, whatever becomes of the processes.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+
+use common::Shop;
+use rustix::process::Signal;
+
+fn run<'a>(name: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
+    [&["lock", "run", name], options, &["--"], command].concat()
+}
+
+fn sh(script: &str) -> [&str; 3] {
+    ["sh", "-c", script]
+}
+
+#[test]
+fn the_exit_status_is_the_commands_own() {
+    let shop = Shop::new();
+    for status in [0, 1, 7, 255] {
+        let script = format!("exit {status}");
+        assert_eq!(shop.run(&run("a", &[], &sh(&script))).status, status);
+    }
+}
+
+#[test]
+fn a_command_that_dies_of_a_signal_gives_128_and_its_number() {
+    let shop = Shop::new();
+    assert_eq!(shop.run(&run("a", &[], &sh("kill -9 $$"))).status, 137);
+    assert_eq!(shop.run(&run("a", &[], &sh("kill -TERM $$"))).status, 143);
+}
+
+#[test]
+fn a_command_that_cannot_be_started_gives_127_or_126_and_the_lock_back() {
+    let shop = Shop::new();
+    let said = shop.run(&run("a", &[], &["no-such-command"]));
+    assert_eq!(said.status, 127);
+    assert!(said.err.contains("hint: no shell is started"), "{}", said.err);
+    let file = shop.path("plain");
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(shop.run(&run("a", &[], &["./plain"])).status, 126);
+    assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
+}
+
+#[test]
+fn name_token_and_a_growing_fence_are_exported() {
+    let shop = Shop::new();
+    let print = sh("echo $RUSHGATE_LOCK $RUSHGATE_TOKEN $RUSHGATE_FENCE");
+    let mut last = 0;
+    for _ in 0..3 {
+        let out = shop.ok(&run("order:42", &[], &print));
+        let words: Vec<_> = out.split_whitespace().collect();
+        assert_eq!((words[0], words[1].len()), ("order:42", 32));
+        let fence: u64 = words[2].parse().unwrap();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    }
+}
+
+#[test]
+fn a_busy_lock_is_refused_and_its_holder_named() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &["--label", "release 7"], &sh(WAIT_FOR_GO)));
+    assert_eq!(holder.line(), "held");
+    let pid = holder.child.id();
+    let said = shop.run(&run("a", &["--wait", "0s"], &["true"]));
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains(&format!("process {pid} on ")), "{}", said.err);
+    assert!(said.err.contains("(release 7) since 2"), "{}", said.err);
+    let said = shop.run(&[&["--json"][..], &run("a", &["--wait", "10ms"], &["true"])].concat());
+    assert_eq!((said.status, said.error()["code"].as_str()), (1, Some("busy")));
+    std::fs::write(shop.path("go"), "").unwrap();
+    assert_eq!(holder.end().status, 0);
+}
+
+/// Says that it runs, and goes on until a file appears.
+const WAIT_FOR_GO: &str = "echo held; while [ ! -e go ]; do sleep 0.02; done";
+
+#[test]
+fn show_tells_holder_and_line() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &[], &sh(WAIT_FOR_GO)));
+    assert_eq!(holder.line(), "held");
+    let waiter = shop.start(&run("a", &["--label", "second"], &["true"]));
+    let lock = shop.until(&["lock", "show", "a"], |lock| !lock["waiters"].as_array().unwrap().is_empty());
+    assert_eq!(lock["name"], "a");
+    assert_eq!(lock["holder"]["pid"], holder.child.id());
+    assert!(lock["holder"]["label"].as_str().unwrap().starts_with("sh -c echo held"), "{lock}");
+    assert_eq!(lock["waiters"][0]["position"], 1);
+    assert_eq!(lock["waiters"][0]["pid"], waiter.child.id());
+    assert_eq!(lock["waiters"][0]["label"], "second");
+    let text = shop.ok(&["lock", "show", "a"]);
+    assert!(text.starts_with("a is held by process "), "{text}");
+    assert_eq!(shop.json(&["lock", "ls"])[0], shop.json(&["lock", "show", "a"]));
+    std::fs::write(shop.path("go"), "").unwrap();
+    assert_eq!((holder.end().status, waiter.end().status), (0, 0));
+    assert_eq!(shop.ok(&["lock", "show", "a"]), "a is free\n");
+}
+
+#[test]
+fn only_the_holders_token_releases() {
+    let shop = Shop::new();
+    let script = "echo $RUSHGATE_TOKEN; while :; do sleep 0.02; done";
+    let mut holder = shop.start(&run("a", &["--lease", "2s"], &sh(script)));
+    let token = holder.line();
+    let other = "0".repeat(32);
+    assert_eq!(shop.run(&["lock", "release", "a", "--token", &other]).status, 1);
+    assert_eq!(shop.run(&["lock", "release", "a", "--token", "x"]).status, 2);
+    assert_eq!(shop.ok(&["lock", "release", "a", "--token", &token]), "released\n");
+    let said = holder.end();
+    assert_eq!(said.status, 1, "its command may not go on");
+    assert!(said.err.contains("lease lost"), "{}", said.err);
+    shop.ok(&run("a", &[], &["true"]));
+    assert_eq!(shop.json(&["lock", "show", "a"])["holder"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_broken_lock_ends_the_command_and_what_it_started() {
+    let shop = Shop::new();
+    let script = "sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & echo started; wait";
+    let mut holder = shop.start(&run("a", &[], &sh(script)));
+    assert_eq!(holder.line(), "started");
+    let broken = shop.json(&["lock", "break", "a"]);
+    assert_eq!((&broken["outcome"], &broken["holder"]["pid"]), (&"broken".into(), &holder.child.id().into()));
+    // Grandchildren have this pipe as well: it ends when the last of them has ended.
+    assert_eq!(holder.rest(), "");
+    let said = holder.end();
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains("lease lost: `a`: it was taken away by force"), "{}", said.err);
+    assert_eq!(shop.run(&["lock", "break", "a"]).status, 1);
+}
+
+#[test]
+fn with_on_lost_warn_the_command_goes_on() {
+    let shop = Shop::new();
+    let script = format!("{WAIT_FOR_GO}; exit 3");
+    let mut holder = shop.start(&run("a", &["--on-lost", "warn"], &sh(&script)));
+    assert_eq!(holder.line(), "held");
+    shop.ok(&["lock", "break", "a"]);
+    std::fs::write(shop.path("go"), "").unwrap();
+    let said = holder.end();
+    assert_eq!(said.status, 3, "{}", said.err);
+}
+
+#[test]
+fn what_the_command_leaves_behind_ends_with_it() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &[], &sh("sleep 1000 & exit 5")));
+    assert_eq!(holder.rest(), "", "the pipe ends with the last of the group");
+    assert_eq!(holder.end().status, 5);
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_lock_released_after() {
+    let shop = Shop::new();
+    for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM"), (Signal::HUP, "HUP")] {
+        let script = format!("trap 'exit 9' {name}; echo ready; while :; do sleep 0.02; done");
+        let mut holder = shop.start(&run("a", &[], &sh(&script)));
+        assert_eq!(holder.line(), "ready");
+        holder.signal(signal);
+        assert_eq!(holder.end().status, 9, "{name}");
+        assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
+    }
+}
+
+#[test]
+fn a_waiter_that_is_interrupted_leaves_no_place_behind() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &[], &sh(WAIT_FOR_GO)));
+    assert_eq!(holder.line(), "held");
+    let waiter = shop.start(&run("a", &[], &["true"]));
+    shop.until(&["lock", "show", "a"], |lock| !lock["waiters"].as_array().unwrap().is_empty());
+    waiter.signal(Signal::INT);
+    assert_eq!(waiter.end().status, 130);
+    assert_eq!(shop.json(&["lock", "show", "a"])["waiters"], serde_json::json!([]));
+    std::fs::write(shop.path("go"), "").unwrap();
+    assert_eq!(holder.end().status, 0);
+}
+
+#[test]
+fn a_holder_that_is_killed_takes_its_command_along_and_its_lock_frees_after_the_lease() {
+    let shop = Shop::new();
+    let script = "echo $RUSHGATE_FENCE; sh -c 'while :; do sleep 0.02; done'";
+    let mut holder = shop.start(&run("a", &["--lease", "1s"], &sh(script)));
+    let fence: u64 = holder.line().parse().unwrap();
+    holder.signal(Signal::KILL);
+    assert_eq!(holder.rest(), "", "nobody of the group is left");
+    let next = shop.ok(&run("a", &["--wait", "20s"], &sh("echo $RUSHGATE_FENCE")));
+    assert!(next.trim().parse::<u64>().unwrap() > fence);
+    drop(holder.end());
+}
+
+#[test]
+fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_has_the_lock() {
+    let shop = Shop::new();
+    let script = "echo $RUSHGATE_FENCE; while :; do echo x >> log; sleep 0.005; done";
+    let mut holder = shop.start(&run("a", &["--lease", "1s"], &sh(script)));
+    let fence: u64 = holder.line().parse().unwrap();
+    holder.signal(Signal::STOP);
+    // The next holder looks twice at what the first one writes: it must have ended.
+    let script = "echo $RUSHGATE_FENCE; wc -l < log; sleep 0.1; wc -l < log";
+    let said = shop.ok(&run("a", &["--wait", "20s"], &sh(script)));
+    let lines: Vec<u64> = said.lines().map(|line| line.trim().parse().unwrap()).collect();
+    assert!(lines[0] > fence, "the fence grows");
+    assert_eq!(lines[1], lines[2], "the first command had ended");
+    holder.signal(Signal::CONT);
+    let said = holder.end();
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains("lease lost"), "{}", said.err);
+}
+
+#[test]
+fn a_command_longer_than_the_lease_keeps_its_lock() {
+    let shop = Shop::new();
+    let said = shop.run(&run("a", &["--lease", "2s"], &sh("sleep 3; exit 4")));
+    assert_eq!(said.status, 4, "{}", said.err);
+}
+
+#[test]
+fn processes_exclude_each_other() {
+    let shop = Shop::new();
+    std::fs::write(shop.path("count"), "0\n").unwrap();
+    let add = sh("n=$(cat count); echo $((n+1)) > count");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| drop(shop.ok(&run("count", &["--wait", "2m"], &add)))));
+        }
+    });
+    assert_eq!(std::fs::read_to_string(shop.path("count")).unwrap(), "160\n");
+}

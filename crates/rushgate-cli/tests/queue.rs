@@ -1,0 +1,206 @@
+//! `rushgate queue`: tasks in, tasks out, and a ticket that survives the shell.
+
+mod common;
+
+use common::Shop;
+use serde_json::{Value, json};
+
+fn ticket(task: &Value) -> &str {
+    task["ticket"].as_str().unwrap()
+}
+
+#[test]
+fn push_answers_added_kept_or_replaced_with_the_revision() {
+    let shop = Shop::new();
+    assert_eq!(shop.ok(&["queue", "push", "mail", "a"]), "added revision 1\n");
+    assert_eq!(shop.ok(&["queue", "push", "mail", "a"]), "kept revision 1\n");
+    assert_eq!(shop.ok(&["queue", "push", "mail", "a", "--replace"]), "replaced revision 2\n");
+    assert_eq!(shop.json(&["queue", "push", "mail", "a"]), json!({ "outcome": "kept", "revision": 2 }));
+    assert_eq!(shop.json(&["queue", "push", "mail", "a", "--earliest"])["outcome"], "kept");
+    assert_eq!(shop.json(&["queue", "push", "mail", "a", "--debounce", "1m"])["outcome"], "replaced");
+}
+
+#[test]
+fn a_task_as_json_has_everything_and_its_payload_parsed() {
+    let shop = Shop::new();
+    let args = ["--payload", r#"{"to":"ann"}"#, "--priority", "2", "--max-attempts", "7"];
+    shop.ok(&[&["queue", "push", "mail", "a"][..], &args].concat());
+    let tasks = shop.json(&["queue", "claim", "mail"]);
+    let task = &tasks[0];
+    assert_eq!(tasks.as_array().unwrap().len(), 1);
+    assert_eq!(task["id"], "a");
+    assert_eq!(task["payload"], json!({ "to": "ann" }));
+    assert_eq!(task["content_type"], "application/json");
+    let numbers =
+        ["revision", "attempt", "max_attempts", "priority"].map(|name| task[name].as_u64().unwrap());
+    assert_eq!(numbers, [1, 1, 7, 2]);
+    assert!(task["due_us"].as_u64().unwrap() > 1_700_000_000_000_000);
+    assert!(!ticket(task).contains(char::is_whitespace));
+}
+
+#[test]
+fn content_comes_from_the_command_line_a_file_or_stdin() {
+    let shop = Shop::new();
+    std::fs::write(shop.path("body.json"), "[1, 2]").unwrap();
+    shop.ok(&["queue", "push", "q", "1", "--payload", "\"hi\""]);
+    shop.ok(&["queue", "push", "q", "2", "--payload-file", "body.json"]);
+    assert_eq!(shop.with_stdin(&["queue", "push", "q", "3", "--payload", "-"], b"{}").status, 0);
+    let text = ["queue", "push", "q", "4", "--payload-file", "-", "--content-type", "text/plain"];
+    assert_eq!(shop.with_stdin(&text, "grüße".as_bytes()).status, 0);
+    let bytes = ["queue", "push", "q", "5", "--payload", "-", "--content-type", "image/png"];
+    assert_eq!(shop.with_stdin(&bytes, b"\x89PNG").status, 0);
+    shop.ok(&["queue", "push", "q", "6"]);
+    let tasks = shop.json(&["queue", "top", "q", "-n", "10"]);
+    let payloads: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["payload"].clone()).collect();
+    assert_eq!(
+        payloads,
+        [json!("hi"), json!([1, 2]), json!({}), json!("grüße"), json!("iVBORw=="), Value::Null]
+    );
+    assert_eq!(tasks[4]["encoding"], "base64");
+}
+
+#[test]
+fn a_claimed_task_is_completed_by_its_ticket_and_only_once() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let claimed = shop.json(&["queue", "claim", "mail"]);
+    let complete = ["queue", "complete", "mail", "--ticket", ticket(&claimed[0])];
+    assert_eq!(shop.ok(&complete), "done a\n");
+    assert_eq!(shop.json_as(1, &complete), json!([{ "id": "a", "outcome": "stale" }]));
+}
+
+#[test]
+fn one_stale_ticket_among_others_is_refused_alone() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "push", "mail", "b"]);
+    let tasks = shop.json(&["queue", "claim", "mail", "-n", "2"]);
+    let (a, b) = (ticket(&tasks[0]), ticket(&tasks[1]));
+    shop.ok(&["queue", "complete", "mail", "--ticket", a]);
+    let said = shop.run(&["queue", "complete", "mail", "--ticket", a, "--ticket", b]);
+    assert_eq!((said.status, said.out.as_str()), (1, "stale a\ndone b\n"));
+}
+
+#[test]
+fn a_task_replaced_during_the_work_runs_again() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a", "--payload", "1"]);
+    let claimed = shop.json(&["queue", "claim", "mail"]);
+    shop.ok(&["queue", "push", "mail", "a", "--payload", "2", "--replace"]);
+    let ticket = ticket(&claimed[0]);
+    assert_eq!(shop.ok(&["queue", "complete", "mail", "--ticket", ticket]), "requeued a\n");
+    assert_eq!(shop.json(&["queue", "top", "mail"])[0]["payload"], 2);
+}
+
+#[test]
+fn dequeue_removes_only_what_was_not_pushed_again() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let seen = shop.json(&["queue", "top", "mail"]);
+    let dequeue = ["queue", "dequeue", "mail", "--ticket", ticket(&seen[0])];
+    shop.ok(&["queue", "push", "mail", "a", "--replace"]);
+    assert_eq!(shop.json_as(1, &dequeue)["outcome"], "stale");
+    let seen = shop.json(&["queue", "top", "mail"]);
+    assert_eq!(shop.ok(&["queue", "dequeue", "mail", "--ticket", ticket(&seen[0])]), "removed a\n");
+}
+
+#[test]
+fn retry_schedules_and_give_up_makes_a_dead_letter() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a", "--payload", "1"]);
+    let first = shop.json(&["queue", "claim", "mail"]);
+    let retried = shop.json(&["queue", "retry", "mail", "--ticket", ticket(&first[0]), "--delay", "0s"]);
+    assert_eq!(retried[0]["outcome"], "scheduled");
+    let again = shop.json(&["queue", "claim", "mail", "--wait", "5s"]);
+    assert_eq!(again[0]["attempt"], 2);
+    let give_up = ["--give-up", "--error", "no such address"];
+    let args = [&["queue", "retry", "mail", "--ticket", ticket(&again[0])][..], &give_up].concat();
+    assert_eq!(shop.ok(&args), "dead a\n");
+    let dead = shop.json(&["queue", "dead", "ls", "mail"]);
+    assert_eq!((&dead[0]["id"], &dead[0]["error"]), (&"a".into(), &"no such address".into()));
+    assert_eq!(shop.json(&["queue", "dead", "retry", "mail", "a"])["revived"], 1);
+    assert_eq!(shop.run(&["queue", "dead", "retry", "mail", "a"]).status, 1);
+    let third = shop.json(&["queue", "claim", "mail"]);
+    assert_eq!(third[0]["attempt"], 1, "it begins anew");
+    shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&third[0]), "--give-up"]);
+    assert_eq!(shop.json(&["queue", "dead", "delete", "mail", "--all"])["deleted"], 1);
+    assert_eq!(shop.json(&["queue", "dead", "ls", "mail"]), json!([]));
+}
+
+#[test]
+fn give_back_counts_no_attempt_and_extend_keeps_the_claim() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let first = shop.json(&["queue", "claim", "mail"]);
+    let extend = ["queue", "extend", "mail", "--lease", "1m", "--ticket", ticket(&first[0])];
+    assert_eq!(shop.ok(&extend), "extended a\n");
+    shop.ok(&["queue", "give-back", "mail", "--ticket", ticket(&first[0])]);
+    assert_eq!(shop.json_as(1, &extend)[0]["outcome"], "lost");
+    assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["attempt"], 1);
+}
+
+#[test]
+fn cancel_removes_and_tells_whoever_is_at_it() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "removed a\n");
+    assert_eq!(shop.run(&["queue", "cancel", "mail", "a"]).status, 1);
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let claimed = shop.json(&["queue", "claim", "mail"]);
+    assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "marked a\n");
+    let said = shop.run(&["queue", "extend", "mail", "--ticket", ticket(&claimed[0])]);
+    assert_eq!((said.status, said.out.as_str()), (1, "cancelled a\n"));
+}
+
+#[test]
+fn nothing_is_given_out_before_its_time() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "later", "--delay", "1h"]);
+    let year_2100_ms = "4102444800000";
+    shop.ok(&["queue", "push", "mail", "much-later", "--at", year_2100_ms]);
+    assert_eq!(shop.json(&["queue", "claim", "mail", "-n", "9"]), json!([]));
+    let listed = shop.json(&["queue", "ls", "mail", "--state", "scheduled"]);
+    assert_eq!(listed[1]["due_us"], 4_102_444_800_000_000_u64);
+    assert_eq!(shop.json(&["queue", "ls", "mail", "--state", "ready"]), json!([]));
+    assert_eq!(shop.run(&["queue", "push", "mail", "x", "--at", "4102444800"]).status, 2, "seconds");
+}
+
+#[test]
+fn a_claim_that_waits_gets_what_another_process_pushes() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "stats"]);
+    let mut claim = shop.start(&["--json", "queue", "claim", "mail", "--wait", "1m"]);
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let tasks: Value = serde_json::from_str(&claim.line()).unwrap();
+    assert_eq!(tasks[0]["id"], "a");
+    assert_eq!(claim.end().status, 0);
+}
+
+#[test]
+fn pop_takes_for_good() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "low", "--priority", "9"]);
+    shop.ok(&["queue", "push", "mail", "high", "--priority", "0"]);
+    assert_eq!(shop.json(&["queue", "pop", "mail"])[0]["id"], "high");
+    assert_eq!(shop.json(&["queue", "pop", "mail", "-n", "5"])[0]["id"], "low");
+    assert_eq!(shop.json(&["queue", "pop", "mail"]), json!([]));
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "limit", "mail", "--bound", "1"]);
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let said = shop.run(&["queue", "push", "mail", "b"]);
+    assert_eq!((said.status, said.out.as_str()), (1, "full bound 1\n"));
+    shop.ok(&["queue", "limit", "mail", "--bound", "none"]);
+    shop.ok(&["queue", "push", "mail", "b"]);
+    shop.ok(&["queue", "pause", "mail"]);
+    assert_eq!(shop.json(&["queue", "claim", "mail"]), json!([]));
+    let stats = shop.json(&["queue", "stats", "mail"]);
+    assert_eq!((&stats["ready"], &stats["paused"], &stats["bound"]), (&2.into(), &true.into(), &Value::Null));
+    shop.ok(&["queue", "resume", "mail"]);
+    assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["id"], "a");
+    assert_eq!(shop.json(&["queue", "ls"]), json!(["mail"]));
+    assert_eq!(shop.json(&["queue", "stats"])[0]["queue"], "mail");
+}

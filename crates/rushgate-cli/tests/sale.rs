@@ -1,0 +1,166 @@
+//! `rushgate sale`: N units, exactly N sold, and an audit that says so.
+
+mod common;
+
+use common::{Said, Shop};
+use serde_json::{Value, json};
+
+/// A shop with an open sale.
+fn open(sku: &str, more: &[&str]) -> Shop {
+    let shop = Shop::new();
+    shop.ok(&[&["sale", "create", "phones", "--sku", sku][..], more].concat());
+    shop.ok(&["sale", "open", "phones"]);
+    shop
+}
+
+fn reserve<'a>(buyer: &'a str, key: &'a str) -> [&'a str; 9] {
+    ["sale", "reserve", "phones", "--buyer", buyer, "--line", "phone", "--key", key]
+}
+
+fn id(reserved: &Value) -> &str {
+    reserved["reservation"].as_str().unwrap()
+}
+
+#[test]
+fn two_phones_are_sold_to_two_buyers_and_to_nobody_else() {
+    let shop = open("phone=2:1", &[]);
+    let ann = shop.json(&reserve("ann", "k"));
+    assert_eq!((&ann["outcome"], &ann["state"]), (&"reserved".into(), &"held".into()));
+    assert_eq!(ann["units"], json!([{ "sku": "phone", "number": 1 }]));
+    let again = shop.json(&reserve("ann", "k"));
+    assert_eq!((&again["outcome"], &again["reservation"]), (&"replayed".into(), &ann["reservation"]));
+    assert_eq!(shop.json_as(1, &reserve("ann", "k2"))["outcome"], "limit_reached");
+    let bob = shop.json(&reserve("bob", "k"));
+    assert_eq!(shop.json_as(1, &reserve("cem", "k"))["outcome"], "all_held");
+    for buyer in [&ann, &bob] {
+        assert_eq!(shop.json(&["sale", "confirm", "phones", id(buyer)])["outcome"], "done");
+    }
+    assert_eq!(shop.json_as(1, &reserve("cem", "k"))["outcome"], "sold_out");
+    let refused = shop.json_as(1, &["sale", "cancel", "phones", id(&ann)]);
+    assert_eq!((&refused["outcome"], &refused["state"]), (&"refused".into(), &"confirmed".into()));
+    let sku = &shop.json(&["sale", "show", "phones"])["skus"][0];
+    assert_eq!((&sku["free"], &sku["confirmed"]), (&0.into(), &2.into()));
+    let audit = shop.json(&["sale", "audit", "phones"]);
+    assert_eq!(audit["ok"], true);
+    assert!(audit["checks"].as_array().unwrap().len() >= 7);
+}
+
+#[test]
+fn a_cart_of_several_skus_is_all_or_nothing() {
+    let shop = open("phone=1:1", &["--sku", "case=5:2"]);
+    let cart = ["--line", "case=2", "--line", "phone", "--key", "k"];
+    let ann = shop.json(&[&["sale", "reserve", "phones", "--buyer", "ann"][..], &cart].concat());
+    assert_eq!(ann["units"].as_array().unwrap().len(), 3);
+    let bob = shop.json_as(1, &[&["sale", "reserve", "phones", "--buyer", "bob"][..], &cart].concat());
+    assert_eq!((&bob["outcome"], &bob["sku"]), (&"all_held".into(), &"phone".into()));
+    assert_eq!(shop.json(&["sale", "show", "phones"])["skus"][1]["free"], 3);
+    let other = ["sale", "reserve", "phones", "--buyer", "ann", "--line", "case", "--key", "k"];
+    assert_eq!(shop.json_as(1, &other)["outcome"], "key_reused");
+}
+
+#[test]
+fn one_seat_is_taken_over_all_segments() {
+    let shop = Shop::new();
+    shop.ok(&["sale", "create", "train", "--sku", "a-b=3:3", "--sku", "b-c=3:3"]);
+    shop.ok(&["sale", "open", "train"]);
+    let take = |buyer, lines: &[&str]| {
+        let args = [&["sale", "reserve", "train", "--buyer", buyer, "--key", "k"][..], lines].concat();
+        shop.json(&args)["units"].clone()
+    };
+    take("short", &["--line", "a-b"]);
+    let units = take("long", &["--line", "a-b", "--line", "b-c", "--same-number"]);
+    assert_eq!(units, json!([{ "sku": "a-b", "number": 2 }, { "sku": "b-c", "number": 2 }]));
+}
+
+#[test]
+fn a_cancelled_unit_is_sold_again_under_the_same_number() {
+    let shop = open("phone=1:1", &[]);
+    let ann = shop.json(&reserve("ann", "k"));
+    assert_eq!(shop.json(&["sale", "cancel", "phones", id(&ann)])["state"], "cancelled");
+    assert_eq!(shop.json(&reserve("bob", "k"))["units"], ann["units"]);
+}
+
+#[test]
+fn holds_that_run_out_are_expired() {
+    let shop = open("phone=1:1", &["--hold", "10ms"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    shop.until(&["sale", "expire", "phones"], |said| said["expired"] == 1);
+    let late = shop.json_as(1, &["sale", "confirm", "phones", id(&ann)]);
+    assert_eq!((&late["outcome"], &late["state"]), (&"refused".into(), &"expired".into()));
+    let kinds: Vec<_> = shop.json(&["sale", "events", "phones"]).as_array().unwrap().clone();
+    let kinds: Vec<_> = kinds.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["opened", "reserved", "expired"]);
+}
+
+#[test]
+fn stock_is_added_and_withdrawn() {
+    let shop = open("phone=1:1", &[]);
+    assert_eq!(shop.json(&["sale", "stock", "add", "phones", "phone", "2"])["total"], 3);
+    assert_eq!(shop.json(&["sale", "stock", "withdraw", "phones", "phone", "3"])["free"], 0);
+    let said = shop.run(&["--json", "sale", "stock", "withdraw", "phones", "phone", "1"]);
+    assert_eq!((said.status, said.error()["code"].as_str()), (1, Some("not_enough")));
+}
+
+#[test]
+fn a_sale_sells_only_between_its_opening_and_its_end() {
+    let shop = Shop::new();
+    let year_2100_ms = "4102444800000";
+    shop.ok(&["sale", "create", "phones", "--sku", "phone=1", "--opens-at", year_2100_ms]);
+    assert_eq!(shop.json_as(1, &reserve("ann", "k"))["outcome"], "not_open");
+    shop.ok(&["sale", "open", "phones"]);
+    let early = shop.json_as(1, &reserve("ann", "k"));
+    assert_eq!(early["opens_at_us"], 4_102_444_800_000_000_u64);
+    assert_eq!(shop.json(&["sale", "end", "phones"])["status"], "ended");
+    assert_eq!(shop.json_as(1, &reserve("ann", "k"))["outcome"], "ended");
+    assert_eq!(shop.json_as(1, &["sale", "open", "phones"])["status"], "ended");
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let shop = open("phone=1:1", &[]);
+    let refused = |args: &[&str]| {
+        let said = shop.run(&[&["--json"][..], args].concat());
+        assert_eq!(said.status, 1, "{args:?}: {}", said.err);
+        said
+    };
+    let code = |said: Said| said.error()["code"].clone();
+    assert_eq!(code(refused(&["sale", "show", "nope"])), "not_found");
+    assert_eq!(code(refused(&["sale", "audit", "nope"])), "not_found");
+    let unknown_sku = ["sale", "reserve", "phones", "--buyer", "a", "--line", "car", "--key", "k"];
+    assert_eq!(code(refused(&unknown_sku)), "not_found");
+    refused(&["sale", "confirm", "phones", &"0".repeat(32)]);
+    assert_eq!(shop.json_as(1, &["sale", "create", "phones", "--sku", "phone=1"])["outcome"], "exists");
+    assert_eq!(shop.json(&["sale", "ls"])[0]["sale"], "phones");
+}
+
+#[test]
+fn with_a_ledger_orders_are_carried_and_the_audit_reads_it() {
+    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    assert_eq!(shop.json(&["sale", "confirm", "phones", id(&ann)])["outcome"], "pending");
+    assert_eq!(shop.run(&["sale", "work", "phones", "--until-empty"]).status, 2, "no ledger is named");
+    let work = shop.json(&["sale", "work", "phones", "--until-empty", "--orders", "sqlite:orders.db"]);
+    assert_eq!(work["settled"], 1);
+    assert_eq!(shop.json(&["sale", "confirm", "phones", id(&ann)])["outcome"], "done");
+    let without = shop.json_as(1, &["sale", "audit", "phones"]);
+    assert_eq!(without["ok"], false);
+    std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:orders.db\"\n").unwrap();
+    assert_eq!(shop.json(&["sale", "audit", "phones"])["ok"], true);
+    std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:another.db\"\n").unwrap();
+    let text = shop.run(&["sale", "audit", "phones"]);
+    assert_eq!(text.status, 1, "another ledger does not agree");
+    assert!(text.out.contains("FAIL store and ledger agree"), "{}", text.out);
+    assert!(text.out.ends_with("The audit FAILS.\n"), "{}", text.out);
+}
+
+#[test]
+fn a_confirmation_can_wait_for_the_ledger() {
+    let shop = open("phone=1:1", &["--orders-queue", "orders"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    let worker = shop.start(&["sale", "work", "phones", "--orders", "sqlite:orders.db"]);
+    let done = shop.json(&["sale", "confirm", "phones", id(&ann), "--wait", "1m"]);
+    assert_eq!((&done["outcome"], &done["state"]), (&"done".into(), &"confirmed".into()));
+    worker.signal(rustix::process::Signal::TERM);
+    let said = worker.end();
+    assert_eq!(said.status, 0, "{}", said.err);
+}

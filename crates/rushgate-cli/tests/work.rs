@@ -1,0 +1,168 @@
+//! `rushgate work`: every task ends as its command's exit status says, whatever becomes of the worker.
+
+mod common;
+
+use common::{Running, Shop};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+fn work<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
+    [&["work", "mail"], options, &["--exec", "sh", "-c", script]].concat()
+}
+
+fn push(shop: &Shop, id: &str) {
+    shop.ok(&["queue", "push", "mail", id, "--payload", &format!("\"for {id}\"")]);
+}
+
+/// The lines about tasks, by task.
+fn lines(out: &str) -> Vec<Value> {
+    let mut lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.sort_by_key(|line| line["task"].to_string());
+    lines
+}
+
+#[test]
+fn the_exit_status_of_the_command_decides() {
+    let shop = Shop::new();
+    ["0", "65", "75", "3"].iter().for_each(|id| push(&shop, id));
+    // What is tried again comes back after a second or so: wait until each was tried once, then stop.
+    let script = "echo $RUSHGATE_TASK >> tried; exit $RUSHGATE_TASK";
+    let mut worker = shop.start(&[&["--json"][..], &work(&[], script)].concat());
+    let said = [worker.line(), worker.line(), worker.line(), worker.line()].join("\n");
+    let outcomes: Vec<_> =
+        lines(&said).iter().map(|line| line["outcome"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(outcomes, ["done", "failed", "given_up", "later"], "{said}");
+    shop.until(&["queue", "stats", "mail"], |stats| stats["scheduled"] == 2 && stats["dead"] == 1);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().status, 0);
+    let dead = shop.json(&["queue", "dead", "ls", "mail"]);
+    assert_eq!((&dead[0]["id"], &dead[0]["error"]), (&"65".into(), &"exit status: 65".into()));
+    let waiting = shop.json(&["queue", "ls", "mail"]);
+    assert_eq!((&waiting[0]["id"], &waiting[0]["error"]), (&"3".into(), &"exit status: 3".into()));
+}
+
+#[test]
+fn the_command_gets_content_and_names() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let script =
+        "cat; echo; echo $RUSHGATE_QUEUE $RUSHGATE_TASK $RUSHGATE_ATTEMPT $RUSHGATE_FENCE $RUSHGATE_TICKET";
+    let out = shop.ok(&work(&["--until-empty"], script));
+    let mut lines = out.lines();
+    assert_eq!(lines.next(), Some("\"for a\""));
+    let words: Vec<_> = lines.next().unwrap().split(' ').collect();
+    assert_eq!(words[..3], ["mail", "a", "1"]);
+    assert!(words[3].parse::<u64>().unwrap() > 1_700_000_000_000_000, "the fence");
+    assert!(words[4].ends_with(".a"), "the ticket");
+}
+
+#[test]
+fn a_command_need_not_read_its_content() {
+    let shop = Shop::new();
+    let large = serde_json::to_string(&"x".repeat(1_000_000)).unwrap();
+    let said = shop.with_stdin(&["queue", "push", "mail", "large", "--payload", "-"], large.as_bytes());
+    assert_eq!(said.status, 0, "{}", said.err);
+    shop.ok(&work(&["--until-empty"], "exit 0"));
+}
+
+#[test]
+fn until_empty_works_everything_off_several_at_a_time() {
+    let shop = Shop::new();
+    (0..20).for_each(|n| push(&shop, &n.to_string()));
+    let out =
+        shop.ok(&[&["--json"][..], &work(&["--until-empty", "--concurrency", "4"], "echo out")].concat());
+    assert_eq!(lines(&out).len(), 20, "the commands' own output is not among the data");
+    assert_eq!(shop.json(&["queue", "ls", "mail"]), json!([]));
+}
+
+#[test]
+fn a_command_that_cannot_be_started_stops_the_worker_and_costs_no_attempt() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let said = shop.run(&["work", "mail", "--exec", "no-such-command"]);
+    assert_eq!(said.status, 127, "{}", said.err);
+    assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["attempt"], 1);
+}
+
+/// Starts a worker at a task that goes on until a file appears.
+fn worker_at_work(shop: &Shop, options: &[&str]) -> Running {
+    push(shop, "a");
+    let mut worker = shop.start(&work(options, "echo at work; while [ ! -e go ]; do sleep 0.02; done"));
+    assert_eq!(worker.line(), "at work");
+    worker
+}
+
+#[test]
+fn a_worker_that_is_stopped_lets_its_command_finish() {
+    let shop = Shop::new();
+    let worker = worker_at_work(&shop, &["--grace", "1m"]);
+    push(&shop, "b");
+    worker.signal(Signal::INT);
+    std::fs::write(shop.path("go"), "").unwrap();
+    let said = worker.end();
+    assert_eq!(said.status, 0);
+    assert!(said.err.contains("1 done"), "{}", said.err);
+    assert_eq!(shop.json(&["queue", "ls", "mail"])[0]["id"], "b", "nothing more was claimed");
+}
+
+#[test]
+fn a_second_signal_ends_the_commands_at_once() {
+    let shop = Shop::new();
+    let mut worker = worker_at_work(&shop, &["--grace", "1h"]);
+    worker.signal(Signal::TERM);
+    worker.signal(Signal::INT);
+    assert_eq!(worker.rest(), "", "nobody of the group is left");
+    assert_eq!(worker.end().status, 0);
+}
+
+#[test]
+fn a_killed_workers_command_ends_and_its_task_goes_to_another() {
+    let shop = Shop::new();
+    let mut worker = worker_at_work(&shop, &["--lease", "1s"]);
+    worker.signal(Signal::KILL);
+    assert_eq!(worker.rest(), "", "nobody of the group is left");
+    drop(worker.end());
+    let out = shop.ok(&work(&["--until-empty"], "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT"));
+    assert_eq!(out, "a 2\n");
+}
+
+#[test]
+fn a_worker_stopped_beyond_its_lease_loses_its_command_before_another_has_the_task() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let script = "echo at work; while :; do echo x >> log; sleep 0.005; done";
+    let mut worker = shop.start(&work(&["--lease", "1s"], script));
+    assert_eq!(worker.line(), "at work");
+    worker.signal(Signal::STOP);
+    // The next one looks twice at what the first one writes: it must have ended.
+    let script = "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT; wc -l < log; sleep 0.1; wc -l < log";
+    let out = shop.ok(&work(&["--until-empty"], script));
+    let lines: Vec<_> = out.lines().map(str::trim).collect();
+    assert_eq!((lines[0], lines[1]), ("a 2", lines[2]));
+    worker.signal(Signal::CONT);
+    worker.signal(Signal::TERM);
+    let said = worker.end();
+    assert_eq!(said.status, 0, "{}", said.err);
+    assert_eq!(shop.json(&["queue", "dead", "ls", "mail"]), json!([]));
+}
+
+#[test]
+fn a_cancelled_tasks_command_is_told_to_stop() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let script = "trap 'echo told; exit 0' TERM; echo at work; while :; do sleep 0.02; done";
+    let mut worker = shop.start(&work(&["--lease", "1s", "--until-empty"], script));
+    assert_eq!(worker.line(), "at work");
+    shop.ok(&["queue", "cancel", "mail", "a"]);
+    assert_eq!(worker.line(), "told");
+    assert_eq!(worker.end().status, 0);
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_and_tried_again() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let script = "echo try $RUSHGATE_ATTEMPT; if [ $RUSHGATE_ATTEMPT = 1 ]; then sleep 1000; fi";
+    let out = shop.ok(&work(&["--timeout", "200ms", "--until-empty"], script));
+    assert_eq!(out, "try 1\ntry 2\n");
+}
