@@ -22,6 +22,7 @@ macro_rules! scripts {
             }
 
             /// Its name, such as `lock/acquire`.
+            #[cfg(test)]
             pub(crate) fn name(self) -> &'static str {
                 match self { $($(Self::$name => concat!(stringify!($area), "/", $verb),)*)* }
             }
@@ -172,6 +173,107 @@ fn sha1(message: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Functions that are given the first of so many keys, and the include that describes them.
+    const OPENERS: [(&str, usize); 4] =
+        [("lock_keys", 4), ("queue_keys", 18), ("replay_keys", 2), ("sale_keys", 8)];
+
+    /// Numbers from `1`, `1-18` or `2..` in brackets behind the word. `..` stands for all that follow.
+    fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {
+        let (mut found, mut open) = (Vec::new(), None);
+        for line in header {
+            let Some(rest) = line.strip_prefix("-- ").and_then(|line| line.strip_prefix(word)) else {
+                continue;
+            };
+            let (range, _) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).expect("a range");
+            let number = |text: &str| text.parse::<usize>().expect("a number");
+            match (range.strip_suffix(".."), range.split_once('-')) {
+                (Some(from), _) => open = Some(number(from)),
+                (None, Some((from, to))) => found.extend(number(from)..=number(to)),
+                (None, None) => found.push(number(range)),
+            }
+        }
+        (found, open)
+    }
+
+    fn indexed(body: &str, word: &str) -> Vec<usize> {
+        let open = format!("{word}[");
+        let parts = body.split(&open).skip(1);
+        parts.filter_map(|part| part.split(']').next()?.parse().ok()).collect()
+    }
+
+    fn opened(body: &str) -> Vec<usize> {
+        let mut keys = Vec::new();
+        for (opener, n) in OPENERS {
+            for part in body.split(&format!("{opener}(")).skip(1) {
+                let first: String = part.chars().take_while(char::is_ascii_digit).collect();
+                let first: usize = first.parse().expect("the first key is a number");
+                keys.extend(first..first + n);
+            }
+        }
+        keys
+    }
+
+    fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    #[test]
+    fn headers_describe_every_key_and_argument_and_no_other() {
+        for script in Script::ALL {
+            let lines: Vec<_> = script.file().lines().collect();
+            let end = lines.iter().position(|line| !line.starts_with("--")).expect("a body");
+            let (header, body) = (&lines[..end], lines[end..].join("\n"));
+            let name = script.name();
+            assert!(header[0].ends_with('.') || header[1].starts_with("-- "), "{name}: says what it does");
+
+            let (keys, _) = described(header, "KEYS");
+            let used = [indexed(&body, "KEYS"), opened(&body)].concat();
+            assert_eq!(sorted(keys), sorted(used), "{name}: the keys of header and body");
+
+            let (args, open) = described(header, "ARGV");
+            let mut used = sorted(indexed(&body, "ARGV"));
+            if let Some(open) = open {
+                used.retain(|number| *number < open);
+                let rest = body.contains("#ARGV") || body.contains("unpack(ARGV)");
+                assert!(rest, "{name}: the arguments from {open} on are used");
+            } else {
+                assert!(!body.contains("#ARGV"), "{name}: the header ends, the arguments do not");
+            }
+            assert_eq!(sorted(args), used, "{name}: the arguments of header and body");
+        }
+    }
+
+    #[test]
+    fn scripts_build_no_keys_read_the_clock_once_and_make_no_text_of_large_numbers() {
+        for script in Script::ALL {
+            let (name, body) = (script.name(), script.body());
+            assert!(!body.contains("'rg:{"), "{name}: keys are passed, not built");
+            assert!(body.matches("'TIME'").count() <= 1, "{name}: the clock is read once");
+            assert!(!body.contains("tostring("), "{name}: `tostring` loses digits above 10^14");
+            assert!(!body.contains("include:"), "{name}: every piece is spliced in");
+        }
+    }
+
+    #[test]
+    fn every_lua_file_is_a_script_or_a_piece_of_one() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        for area in ["lock", "queue", "sale"] {
+            for file in std::fs::read_dir(folder.join(area)).unwrap() {
+                let file = file.unwrap().file_name().into_string().unwrap();
+                let name = format!("{area}/{}", file.strip_suffix(".lua").unwrap());
+                assert!(Script::ALL.iter().any(|script| script.name() == name), "{name} is used by nobody");
+            }
+        }
+        for file in std::fs::read_dir(folder.join("include")).unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            let line = format!("-- include: {}", file.strip_suffix(".lua").unwrap());
+            let used = Script::ALL.iter().any(|script| script.file().lines().any(|other| other == line));
+            assert!(used, "include/{file} is used by nobody");
+        }
+    }
 
     #[test]
     fn sha1_is_that_of_the_standard() {
