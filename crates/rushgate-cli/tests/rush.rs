@@ -1,6 +1,7 @@
 //! `rushgate rush` as a user runs it: the real binary, real files, real signals.
 
 use std::io::{BufRead, BufReader};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -26,20 +27,45 @@ fn store(folder: &TempDir) -> String {
     format!("sqlite:{}", folder.path().join("store.db").display())
 }
 
+/// A member of a sale. A test that fails leaves none behind.
+struct Member(Option<Child>);
+
+impl Deref for Member {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it is there until its report is read")
+    }
+}
+
+impl DerefMut for Member {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it is there until its report is read")
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has an id");
     kill_process(pid, signal).expect("the child is there");
 }
 
 /// Starts a member of a sale that only says what came of it.
-fn start(args: &[&str]) -> Child {
-    rush(args).args(["--json", "--quiet"]).stdout(Stdio::piped()).spawn().expect("rush starts")
+fn start(args: &[&str]) -> Member {
+    Member(Some(rush(args).args(["--json", "--quiet"]).stdout(Stdio::piped()).spawn().expect("rush starts")))
 }
 
 /// Starts a member of a sale and waits until its crowd has been answered for a while.
-fn start_and_see_it_sell(args: &[&str]) -> Child {
-    let mut child =
-        rush(args).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("rush starts");
+fn start_and_see_it_sell(args: &[&str]) -> Member {
+    let child = rush(args).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = Member(Some(child.expect("rush starts")));
     let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
     let selling = lines.find(|line| line.contains("attempts") && !line.starts_with("0 attempts"));
@@ -49,7 +75,8 @@ fn start_and_see_it_sell(args: &[&str]) -> Child {
     child
 }
 
-fn report_of(child: Child) -> (ExitStatus, Value) {
+fn report_of(mut child: Member) -> (ExitStatus, Value) {
+    let child = child.0.take().expect("a report is read once");
     let output = child.wait_with_output().expect("rush ends");
     let report = serde_json::from_slice(&output.stdout).expect("a report in JSON");
     (output.status, report)

@@ -1,6 +1,7 @@
-//! How many orders a second the embedded ledger records: holds, then their confirmations, in batches.
+//! How many orders a second a ledger records: holds, then their confirmations, in batches.
 //!
-//! `cargo run --release -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER] [PATH]`
+//! `cargo run --release -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER] [URL]`, with
+//! a scratch file if no URL is named. Each run has a sale of its own.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,17 +17,24 @@ async fn main() -> Outcome<()> {
     let mut number = |default: u32| args.next().map_or(Ok(default), |text| text.parse());
     let (orders, batch, callers, per_buyer) = (number(200_000)?, number(500)?, number(2)?, number(1)?);
     let directory = tempfile::tempdir()?;
-    let path = args.next().unwrap_or_else(|| directory.path().join("orders.db").display().to_string());
-    let ledger = connect(&format!("sqlite:{path}"))?;
+    let scratch = || format!("sqlite:{}", directory.path().join("orders.db").display());
+    let ledger = connect(&args.next().unwrap_or_else(scratch))?;
+    let sale = SaleId::new(format!("rush-{}", std::process::id()))?;
     let skus = vec![SkuSpec { sku: Sku::new("phone")?, units: orders, per_buyer }];
-    ledger.open_sale(LedgerSale { sale: SaleId::new("rush")?, generation: 1, skus }).await?;
+    ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus }).await?;
     for intent in [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Confirm] {
         let before = ledger.counters();
         let start = Instant::now();
         let work = (0..callers).map(|caller| {
             let batches = (1..=orders).collect::<Vec<_>>();
             let batches = batches.chunks(batch as usize).skip(caller as usize).step_by(callers as usize);
-            tokio::spawn(send(ledger.clone(), batches.map(<[u32]>::to_vec).collect(), intent, per_buyer))
+            tokio::spawn(send(
+                ledger.clone(),
+                sale.clone(),
+                batches.map(<[u32]>::to_vec).collect(),
+                intent,
+                per_buyer,
+            ))
         });
         for caller in work.collect::<Vec<_>>() {
             caller.await??;
@@ -39,12 +47,14 @@ async fn main() -> Outcome<()> {
 
 async fn send(
     ledger: Arc<dyn Ledger>,
+    sale: SaleId,
     batches: Vec<Vec<u32>>,
     intent: OrderIntent,
     per_buyer: u32,
 ) -> Outcome<()> {
     for batch in batches {
-        let entries = batch.into_iter().map(|n| order(n, intent, per_buyer)).collect::<Outcome<Vec<_>>>()?;
+        let entries =
+            batch.into_iter().map(|n| order(&sale, n, intent, per_buyer)).collect::<Outcome<Vec<_>>>()?;
         let written = ledger.write(entries).await?;
         if written.iter().any(|written| *written != Written::Recorded(intent)) {
             return Err(format!("not every order was recorded: {:?}", written.first()).into());
@@ -53,12 +63,12 @@ async fn send(
     Ok(())
 }
 
-fn order(n: u32, intent: OrderIntent, per_buyer: u32) -> Outcome<OrderTask> {
+fn order(sale: &SaleId, n: u32, intent: OrderIntent, per_buyer: u32) -> Outcome<OrderTask> {
     let mut id = [0; 16];
     // Ids are hashes: spread them, so that the index is filled as it is in life.
     id[..8].copy_from_slice(&u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
     Ok(OrderTask::Reservation {
-        sale: SaleId::new("rush")?,
+        sale: sale.clone(),
         generation: 1,
         seq: n.into(),
         id: ReservationId::from_bytes(id),

@@ -6,7 +6,7 @@ use rushgate_core::{
     SaleSpec, Sku, SkuSpec, StoreInfo, UnitNumber, Verdict, check_batch, check_range,
 };
 
-use crate::SqliteLedger;
+use crate::{PostgresLedger, SqliteLedger};
 
 /// The orders' database: what it has committed stands.
 ///
@@ -45,24 +45,30 @@ pub trait Ledger: Send + Sync {
     fn close(&self) -> Answer<'_, ()>;
 }
 
-/// Opens the ledger at `url`: `sqlite:PATH` or `sqlite::memory:`.
+/// Opens the ledger at `url`: `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE` (also
+/// `postgresql://`; its options: [`PostgresLedger::open`]).
 ///
-/// Makes the file if there is none, and brings an older schema up to date. Blocks for as long as that takes, at most
-/// about 5 s if another process is doing it.
+/// Makes the file or the schema if there is none, and brings an older one up to date. Blocks for as long as that
+/// takes: at most about 5 s for a file if another process is doing it, a minute on a server, and there about 10 s if
+/// it cannot be reached.
 ///
 /// # Errors
 /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured) for a
-/// file that is read-only, a directory, another program's or of a newer schema; [`is_corrupt`](Error::is_corrupt)
-/// for a damaged one. None of them changes the file.
+/// file that is read-only, a directory, another program's or of a newer schema, and for a server that is too old,
+/// read-only or refuses the user; [`is_unavailable`](Error::is_unavailable) for a server that cannot be reached;
+/// [`is_corrupt`](Error::is_corrupt) for a damaged file. None of them changes the file or the schema.
 pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
     match url.split_once(':') {
         Some(("sqlite", ":memory:")) => Ok(Arc::new(SqliteLedger::in_memory()?)),
         Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(SqliteLedger::open(path)?)),
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+            Ok(Arc::new(PostgresLedger::open(url)?))
+        }
         _ => {
             // What follows the scheme may hold a password, so it is not repeated.
             let scheme = url.split_once(':').map_or("no scheme", |(scheme, _)| scheme);
             Err(Error::invalid("the ledger's URL", format_args!("has `{scheme}`, which is not supported"))
-                .hint("use sqlite:PATH or sqlite::memory:"))
+                .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
         }
     }
 }
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn another_kind_of_url_is_refused_with_what_is_supported_and_without_its_password() {
-        for url in ["postgres://me:secret@host/db", "orders.db", "sqlite:", ""] {
+        for url in ["mysql://me:secret@host/db", "postgres:me:secret", "orders.db", "sqlite:", ""] {
             let error = connect(url).err().unwrap();
             assert!(error.is_invalid(), "{error}");
             assert!(error.hint_text().unwrap().contains("sqlite:PATH"), "{error:?}");

@@ -5,6 +5,9 @@
 //! refuses anything else, whoever writes to it. `202 Reserved` is a hold; `confirmed` means that the ledger has
 //! committed.
 //!
+//! It is an SQLite file for the processes of one machine, or a schema on a Postgres server; [`connect`] takes the URL of
+//! either, and every promise holds on both.
+//!
 //! The ledger hardly notices a rush: it is written in batches ([`Ledger::write`]) by few writers, and never asked by
 //! a buyer.
 //!
@@ -40,8 +43,12 @@
 //! A call is sent when the method is called. Dropping its future does not undo it: call again to learn the answer,
 //! which is safe because every call is idempotent.
 
+mod counters;
 mod ledger;
+mod postgres;
 mod sqlite;
+mod words;
 
 pub use ledger::{Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;

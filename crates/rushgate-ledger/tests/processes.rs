@@ -1,27 +1,26 @@
-//! Several processes on one file, and a process that is killed in the middle.
+//! Several processes on one ledger, and a process that is killed in the middle.
 //!
 //! The children are this test program itself, started for one ignored test.
 
 mod common;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::bench::{Bench, Raw};
 use common::{assert_sound, id, order, phones, sale, stock};
 use rushgate_core::LedgerBooks;
 use rushgate_core::OrderIntent::{Cancel, Confirm, Expire, Hold};
-use rushgate_ledger::{Ledger, SqliteLedger, Written};
-use rusqlite::Connection;
+use rushgate_ledger::{Ledger, Written, connect};
 
-const FILE: &str = "RUSHGATE_LEDGER_FILE";
+const URL: &str = "RUSHGATE_LEDGER_URL";
 const FIRST: &str = "RUSHGATE_LEDGER_FIRST";
 const UNITS: u32 = 1_000_000;
 
-fn child(test: &str, file: &Path, first: u32) -> Child {
+fn child(test: &str, url: &str, first: u32) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", test])
-        .env(FILE, file)
+        .env(URL, url)
         .env(FIRST, first.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -39,20 +38,20 @@ fn say(text: impl std::fmt::Display) {
     out.flush().unwrap();
 }
 
-async fn books(file: &Path) -> LedgerBooks {
-    let integrity: String =
-        Connection::open(file).unwrap().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(integrity, "ok");
-    let unmatched =
-        Connection::open(file).unwrap().prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
-    assert!(!unmatched, "a row without its parent");
-    let books = SqliteLedger::open(file).unwrap().books(&sale()).await.unwrap();
+async fn books(url: &str) -> LedgerBooks {
+    if let Raw::Sqlite(conn) = Raw::connect(url).await {
+        let integrity: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(integrity, "ok");
+        let unmatched = conn.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
+        assert!(!unmatched, "a row without its parent");
+    }
+    let books = connect(url).unwrap().books(&sale()).await.unwrap();
     assert_sound(&books);
     books
 }
 
 /// The life of the orders `n + 1 ..= n + 50`: held, then every kind of end. Says each batch that was acknowledged.
-async fn write_for_ever(ledger: &SqliteLedger, first: u32) {
+async fn write_for_ever(ledger: &dyn Ledger, first: u32) {
     for n in (first..).step_by(50) {
         let ends = [Hold, Confirm, Cancel, Expire];
         for held in [true, false] {
@@ -65,14 +64,12 @@ async fn write_for_ever(ledger: &SqliteLedger, first: u32) {
     }
 }
 
-#[tokio::test]
-async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("orders.db");
-    SqliteLedger::open(&file).unwrap().open_sale(phones(UNITS, 1)).await.unwrap();
+async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done(bench: Bench) {
+    let url = bench.url();
+    connect(&url).unwrap().open_sale(phones(UNITS, 1)).await.unwrap();
     for round in 0..5_u32 {
         let first = round * 100_000;
-        let mut child = child("child_writes_until_it_is_killed", &file, first);
+        let mut child = child("child_writes_until_it_is_killed", &url, first);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // Each round dies after another number of batches, at a moment that nothing has chosen.
         let wanted = 2 + 3 * round as usize;
@@ -82,7 +79,7 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
         child.wait().unwrap();
         // What it said before it died was acknowledged too.
         let last = lines.map_while(Result::ok).filter_map(|line| acknowledged(&line)).last().unwrap_or(last);
-        let books = books(&file).await;
+        let books = books(&url).await;
         check_killed(&books, first, last);
     }
 }
@@ -102,17 +99,14 @@ fn check_killed(books: &LedgerBooks, first: u32, last: u32) {
 #[tokio::test]
 #[ignore = "a part of what_was_acknowledged_survives_kill_minus_nine, which starts it and kills it"]
 async fn child_writes_until_it_is_killed() {
-    let ledger = SqliteLedger::open(told(FILE)).unwrap();
-    write_for_ever(&ledger, told(FIRST).parse().unwrap()).await;
+    let ledger = connect(&told(URL)).unwrap();
+    write_for_ever(&*ledger, told(FIRST).parse().unwrap()).await;
 }
 
-#[tokio::test]
-async fn processes_that_sell_the_same_units_never_sell_one_twice() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("orders.db");
-    // They make the file together, too.
-    let mut children: Vec<_> =
-        (0..3).map(|n| child("child_sells_the_same_units", &file, n * 1_000)).collect();
+async fn processes_that_sell_the_same_units_never_sell_one_twice(bench: Bench) {
+    let url = bench.url();
+    // They make the file, or the schema, together, too.
+    let mut children: Vec<_> = (0..3).map(|n| child("child_sells_the_same_units", &url, n * 1_000)).collect();
     let mut outputs: Vec<_> =
         children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
     for child in &mut children {
@@ -129,7 +123,7 @@ async fn processes_that_sell_the_same_units_never_sell_one_twice() {
     // 3 × 200 orders for the same 200 of 450 units. A replacement may be a unit that another order wants later.
     assert_eq!((recorded + reassigned, refused), (450, 150));
     assert!(reassigned >= 250, "{reassigned}");
-    let books = books(&file).await;
+    let books = books(&url).await;
     assert_eq!(books.orders.len(), 450);
 }
 
@@ -138,7 +132,7 @@ async fn processes_that_sell_the_same_units_never_sell_one_twice() {
 async fn child_sells_the_same_units() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
-    let ledger = SqliteLedger::open(PathBuf::from(told(FILE))).unwrap();
+    let ledger = connect(&told(URL)).unwrap();
     ledger.open_sale(phones(450, 1)).await.unwrap();
     let first: u32 = told(FIRST).parse().unwrap();
     let mut counts = [0_usize; 3];
@@ -154,4 +148,9 @@ async fn child_sells_the_same_units() {
     }
     ledger.close().await.unwrap();
     say(format_args!("recorded {}\nreassigned {}\nrefused {}", counts[0], counts[1], counts[2]));
+}
+
+on_each_ledger! {
+    what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
+    processes_that_sell_the_same_units_never_sell_one_twice
 }

@@ -6,6 +6,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +24,38 @@ use tempfile::TempDir;
 
 const FILES: &str = "RUSHGATE_TEST_FILES";
 
+/// A process that plays a part. A scene that fails leaves none behind.
+struct Part(Child);
+
+impl Deref for Part {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Part {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts this binary again to play one part.
-fn play(part: &str, folder: &TempDir) -> Child {
-    Command::new(std::env::current_exe().expect("a test has a binary"))
+fn play(part: &str, folder: &TempDir) -> Part {
+    let child = Command::new(std::env::current_exe().expect("a test has a binary"))
         .args([part, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
         .env(FILES, folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .spawn()
-        .expect("the part starts")
+        .spawn();
+    Part(child.expect("the part starts"))
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rushgate::{Ledger, OrderTask, Queue, Rushgate, Sale, SaleBuilder, connect_ledger};
 use tempfile::TempDir;
 
@@ -49,11 +49,11 @@ impl Stage {
         let orders = sale.state().await?.spec.orders;
         let orders = orders.map(|queue| gate.queue_of(queue)).transpose()?;
         let ledger = match orders {
-            Some(_) => {
-                Some(connect_ledger(&orders_url).with_context(|| format!("open the ledger `{orders_url}`"))?)
-            }
+            Some(_) => Some(connect_ledger(&orders_url)?),
             None => None,
         };
+        // The ledger's own word for it has no password.
+        let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
         Ok(Self { gate, sale, ledger, orders, store_url, orders_url, folder })
     }
 

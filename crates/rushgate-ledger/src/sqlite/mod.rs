@@ -16,9 +16,9 @@ use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, S
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::counters::{Counters, add};
 use crate::ledger::check_entries;
 use crate::{Ledger, LedgerCalls, LedgerSale, Written};
-use session::{Counters, add};
 use thread::{Close, Job, Read, Reply};
 
 /// The embedded ledger: one SQLite file, shared by the processes of one machine.

@@ -10,6 +10,7 @@ use rusqlite::types::Type;
 use super::fault::{Violation, violation};
 use super::session::Session;
 use super::sql;
+use crate::words::{self, is_live, state_text};
 use crate::{LedgerSale, Refusal, Written};
 
 type Sql<T> = rusqlite::Result<T>;
@@ -374,42 +375,12 @@ impl Slots {
     }
 }
 
-/// The answer for a live order: whether its units are those that were asked for.
-fn recorded(order: &Order<'_>, state: OrderIntent, mut units: Vec<(Sku, UnitNumber)>) -> Written {
-    if units == order.units || sorted(&units) == sorted(order.units) {
-        return Written::Recorded(state);
-    }
-    let mut line = HashMap::new();
-    for (at, (sku, _)) in order.units.iter().enumerate() {
-        line.entry(sku).or_insert(at);
-    }
-    units.sort_by_key(|(sku, unit)| (line.get(sku), *unit));
-    Written::Reassigned { state, units }
-}
-
-fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
-    let mut units: Vec<_> = units.iter().collect();
-    units.sort_unstable();
-    units
-}
-
-fn is_live(state: OrderIntent) -> bool {
-    matches!(state, OrderIntent::Hold | OrderIntent::Confirm)
-}
-
-pub(super) fn state_text(state: OrderIntent) -> &'static str {
-    match state {
-        OrderIntent::Hold => "held",
-        OrderIntent::Confirm => "confirmed",
-        OrderIntent::Cancel => "cancelled",
-        OrderIntent::Expire => "expired",
-    }
+fn recorded(order: &Order<'_>, state: OrderIntent, units: Vec<(Sku, UnitNumber)>) -> Written {
+    words::recorded(order.units, state, units)
 }
 
 pub(super) fn state_from(column: usize, text: &str) -> Sql<OrderIntent> {
-    let states = [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Cancel, OrderIntent::Expire];
-    let state = states.into_iter().find(|state| state_text(*state) == text);
-    state.ok_or_else(|| undecodable(column, format!("an order in the state {text:?}")))
+    words::state_from(text).map_err(|why| undecodable(column, why))
 }
 
 /// A stored name as the core's type.

@@ -1,49 +1,8 @@
 //! A connection whose statements are counted.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
-
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::LedgerCalls;
-
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) calls: AtomicU64,
-    pub(super) transactions: AtomicU64,
-    pub(super) statements: AtomicU64,
-    pub(super) entries: AtomicU64,
-    pub(super) orders: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) busy_us: AtomicU64,
-    pub(super) waited_us: AtomicU64,
-}
-
-pub(super) fn add(counter: &AtomicU64, n: u64) {
-    counter.fetch_add(n, Relaxed);
-}
-
-impl Counters {
-    /// Notes `elapsed`, of which `waited` was spent waiting for another process.
-    pub(super) fn worked(&self, elapsed: Duration, waited: Duration) {
-        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        add(&self.busy_us, micros(elapsed.saturating_sub(waited)));
-        add(&self.waited_us, micros(waited));
-    }
-
-    pub(super) fn read(&self) -> LedgerCalls {
-        LedgerCalls {
-            calls: self.calls.load(Relaxed),
-            transactions: self.transactions.load(Relaxed),
-            statements: self.statements.load(Relaxed),
-            entries: self.entries.load(Relaxed),
-            orders: self.orders.load(Relaxed),
-            refused: self.refused.load(Relaxed),
-            busy_us: self.busy_us.load(Relaxed),
-            waited_us: self.waited_us.load(Relaxed),
-        }
-    }
-}
+use crate::counters::{Counters, add};
 
 #[derive(Clone, Copy)]
 pub(super) struct Session<'c> {

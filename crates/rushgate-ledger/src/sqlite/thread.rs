@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use rushgate_core::{Error, LedgerBooks, OrderTask, Result, SaleId};
 use rusqlite::Connection;
@@ -10,8 +10,10 @@ use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use super::record::{Known, Recorder, Tally};
-use super::session::{Counters, Session, add};
+use super::session::Session;
 use super::{books, fault, open, sql};
+use crate::counters::{Counters, add};
+use crate::words::now_us;
 use crate::{LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
@@ -130,12 +132,6 @@ fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> R
     let tally = recorder.tally;
     session.run(sql::COMMIT, []).map_err(fault::commit_error)?;
     Ok(tally)
-}
-
-/// The machine's clock, for the record only: nothing is decided by it.
-fn now_us() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Server {

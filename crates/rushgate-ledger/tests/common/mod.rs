@@ -1,6 +1,8 @@
 //! A sale of phones, and short words for its orders.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod bench;
+
 use rushgate_core::{
     BuyerId, LedgerBooks, LedgerOrder, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec,
 };

@@ -1,0 +1,2 @@
+-- $1 SKU → total
+SELECT total FROM sku WHERE id = $1

@@ -1,0 +1,137 @@
+//! Reading: the books of a sale, and a sign of life.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use rushgate_core::{
+    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, Sku, UnitNumber,
+};
+use tokio::time::timeout;
+
+use super::fault::Fault;
+use super::record::{name, number};
+use super::session::{Session, Sql};
+use super::sql;
+use super::write::Desk;
+use crate::words::state_from;
+
+impl Desk {
+    /// Everything of one sale, in one snapshot.
+    pub(super) async fn books(&self, sale: &SaleId) -> Result<LedgerBooks> {
+        let mut asked = 0;
+        let books = loop {
+            asked += 1;
+            let client = self.client().await.map_err(Fault::error)?;
+            let start = Instant::now();
+            let result = read_books(self.session(&client), sale).await;
+            self.counters.worked(start.elapsed(), std::time::Duration::ZERO);
+            match result {
+                Ok(books) => break books,
+                Err(fault) => {
+                    self.put_back(client, &fault).await;
+                    if asked > 1 || !fault.is_lost_connection() {
+                        return Err(fault.error());
+                    }
+                }
+            }
+        };
+        books.ok_or_else(|| Error::not_found(format_args!("the sale `{sale}`")))
+    }
+
+    pub(super) async fn ping(&self) -> Result<()> {
+        let mut asked = 0;
+        loop {
+            asked += 1;
+            let client = self.client().await.map_err(Fault::error)?;
+            let start = Instant::now();
+            let result = timeout(self.step_max, self.session(&client).rows(sql::PING, &[])).await;
+            self.counters.worked(start.elapsed(), std::time::Duration::ZERO);
+            match result.unwrap_or(Err(Fault::NoAnswer)) {
+                Ok(_) => return Ok(()),
+                Err(fault) => {
+                    self.put_back(client, &fault).await;
+                    if asked > 1 || !fault.is_lost_connection() {
+                        return Err(fault.error());
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn read_books(session: Session<'_>, sale: &SaleId) -> Sql<Option<LedgerBooks>> {
+    session.say(sql::BEGIN_BOOKS).await?;
+    let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
+    let books = match sales.first() {
+        Some(row) => {
+            let sale: i32 = row.get(1);
+            let (names, skus) = read_skus(session, sale).await?;
+            Some(LedgerBooks { orders: read_orders(session, sale, &names).await?, skus })
+        }
+        None => None,
+    };
+    session.say(sql::COMMIT).await?;
+    Ok(books)
+}
+
+async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, Vec<LedgerSku>)> {
+    let (mut names, mut places, mut skus) = (HashMap::new(), HashMap::new(), Vec::new());
+    session
+        .each(sql::BOOKS_SKUS, &[&sale], |row| {
+            let sku: Sku = name(row.get(1))?;
+            names.insert(row.get(0), sku.clone());
+            places.insert(row.get::<_, i32>(0), skus.len());
+            let (total, per_buyer) = (number(row.get(2))?, number(row.get(3))?);
+            skus.push(LedgerSku { sku, total, withdrawn: Vec::new(), per_buyer });
+            Ok(())
+        })
+        .await?;
+    session
+        .each(sql::BOOKS_WITHDRAWN, &[&sale], |row| {
+            if let Some(place) = places.get(&row.get(0)) {
+                skus[*place].withdrawn.push(number(row.get(1))?);
+            }
+            Ok(())
+        })
+        .await?;
+    Ok((names, skus))
+}
+
+async fn read_orders(session: Session<'_>, sale: i32, names: &HashMap<i32, Sku>) -> Sql<Vec<LedgerOrder>> {
+    let mut units: Vec<(i64, Sku, UnitNumber)> = Vec::new();
+    session
+        .each(sql::BOOKS_UNITS, &[&sale], |row| {
+            // The foreign key leads to an SKU of the same sale, so the name is there.
+            if let Some(sku) = names.get(&row.get(1)) {
+                units.push((row.get(0), sku.clone(), number(row.get(2))?));
+            }
+            Ok(())
+        })
+        .await?;
+    let mut units = units.into_iter().peekable();
+    let mut orders = Vec::new();
+    session
+        .each(sql::BOOKS_ORDERS, &[&sale], |row| {
+            let id: i64 = row.get(0);
+            let reservation = <[u8; 16]>::try_from(row.get::<_, &[u8]>(1))
+                .map_err(|_| Fault::Undecodable("a reservation's id of another length".into()))?;
+            let generation = row.get::<_, i64>(4);
+            let mut order = LedgerOrder {
+                id: ReservationId::from_bytes(reservation),
+                buyer: name(row.get(2))?,
+                state: state_from(row.get(3)).map_err(Fault::Undecodable)?,
+                generation: u32::try_from(generation)
+                    .map_err(|_| Fault::Undecodable(format!("the generation {generation}")))?,
+                seq: row.get::<_, i64>(5).cast_unsigned(),
+                units: Vec::new(),
+            };
+            // Both lists are in the order of the ids.
+            while let Some((_, sku, unit)) = units.next_if(|(owner, ..)| *owner == id) {
+                order.units.push((sku, unit));
+            }
+            orders.push(order);
+            Ok(())
+        })
+        .await?;
+    Ok(orders)
+}

@@ -1,0 +1,226 @@
+//! What a Postgres error means in the words of the core.
+
+use std::error::Error as _;
+use std::io;
+
+use deadpool_postgres::{HookError, PoolError};
+use rushgate_core::Error;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+/// Why a step was not carried out.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server, or the way to it, said so.
+    Postgres(tokio_postgres::Error),
+    /// Another program did the same between a look and the step that relied on it. Once more, and it is seen.
+    Raced,
+    /// A stored value that is none of ours.
+    Undecodable(String),
+    /// The limit of a step passed, and its connection was given up.
+    NoAnswer,
+    /// No connection could be had.
+    Pool(PoolError),
+    /// Said already.
+    Told(Error),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+/// Which promise a statement would have broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Violation {
+    UnitTaken,
+    LimitReached,
+    SequenceReused,
+    NotForSale,
+    Withdrawn,
+    RefusedBefore,
+}
+
+impl Fault {
+    fn db(&self) -> Option<&DbError> {
+        match self {
+            Self::Postgres(error) => error.as_db_error(),
+            _ => None,
+        }
+    }
+
+    /// The promise that was about to be broken, or `None` if it is a fault of another kind.
+    pub(super) fn violation(&self) -> Option<Violation> {
+        let error = self.db()?;
+        if !error.code().code().starts_with("23") {
+            return None;
+        }
+        Some(match error.constraint()? {
+            "unit_taken" => Violation::UnitTaken,
+            "limit_reached" | "slot_taken" => Violation::LimitReached,
+            "sequence_reused" => Violation::SequenceReused,
+            "not_for_sale" => Violation::NotForSale,
+            "withdrawn" => Violation::Withdrawn,
+            "refused" => Violation::RefusedBefore,
+            _ => return None,
+        })
+    }
+
+    /// True if the same transaction may well succeed at once: others were in the way, and it was undone.
+    pub(super) fn is_worth_another_go(&self) -> bool {
+        let Some(error) = self.db() else { return matches!(self, Self::Raced) };
+        // What another program wrote between our look and our step: a refusal of an order that it recorded, a unit
+        // withdrawn that it sold, an order that it recorded by other means.
+        let overtaken = matches!(error.constraint(), Some("recorded" | "owned" | "order_recorded"));
+        overtaken
+            || [
+                SqlState::T_R_DEADLOCK_DETECTED,
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::LOCK_NOT_AVAILABLE,
+            ]
+            .contains(error.code())
+    }
+
+    /// True if the connection is of no more use, or of none that could be relied on.
+    pub(super) fn spoils_the_connection(&self) -> bool {
+        match (self, self.db()) {
+            // A server that became a replica stays one; a plan that no longer fits is kept with the connection.
+            (_, Some(error)) => {
+                is_fatal(error)
+                    || *error.code() == SqlState::READ_ONLY_SQL_TRANSACTION
+                    || *error.code() == SqlState::FEATURE_NOT_SUPPORTED
+            }
+            (Self::Raced | Self::Undecodable(_) | Self::Told(_), _) => false,
+            _ => true,
+        }
+    }
+
+    /// True if the connection had died before the step, so that a new one may do better.
+    pub(super) fn is_lost_connection(&self) -> bool {
+        match (self, self.db()) {
+            (_, Some(error)) => is_fatal(error) && error.code().code().starts_with("57P"),
+            (Self::Postgres(error), None) => error.is_closed() || is_io(error),
+            _ => false,
+        }
+    }
+
+    /// The error of a step that was rolled back or never began: the data are as they were.
+    pub(super) fn error(self) -> Error {
+        match self {
+            Self::Postgres(error) => postgres_error(error),
+            Self::Raced => Error::unavailable("other writers were in the way again and again")
+                .hint("repeat the call; nothing was written"),
+            Self::Undecodable(why) => {
+                Error::corrupt(format_args!("a row of the ledger cannot be read: {why}"))
+                    .hint("see who else writes to the schema; restore a backup")
+            }
+            Self::NoAnswer => Error::unavailable("Postgres did not answer in time")
+                .hint("look at the server's load and the way to it; then repeat the call"),
+            Self::Pool(error) => pool_error(error),
+            Self::Told(error) => error,
+        }
+    }
+
+    /// The error of a COMMIT that failed. Only a server that said ERROR, and lived on, has undone the transaction.
+    pub(super) fn commit_error(self) -> Error {
+        let undone = self.db().is_some_and(|error| !is_fatal(error));
+        let error = self.error();
+        if undone { error } else { error.maybe_happened() }
+    }
+}
+
+fn is_fatal(error: &DbError) -> bool {
+    matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+        // The severity's own word may be in any language; these end a connection by themselves.
+        || [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW].contains(error.code())
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.is::<io::Error>())
+}
+
+fn pool_error(error: PoolError) -> Error {
+    match error {
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            postgres_error(error)
+        }
+        PoolError::Timeout(_) => Error::unavailable("no connection to Postgres could be had in time")
+            .hint("check that the server is up, and raise pool= if every connection is in use"),
+        PoolError::Closed => Error::unavailable("the ledger is closed").hint("connect again"),
+        error => Error::bug("the pool of connections failed").caused_by(error),
+    }
+}
+
+fn postgres_error(error: tokio_postgres::Error) -> Error {
+    if let Some(db) = error.as_db_error() {
+        let told = db_error(db);
+        return told.caused_by(error);
+    }
+    let text = error.to_string();
+    let told = if error.is_closed() {
+        Error::unavailable("the connection to Postgres was lost")
+            .hint("check that the server is up; then repeat the call")
+    } else if text.starts_with("authentication") || text.starts_with("invalid configuration") {
+        Error::misconfigured("Postgres wants credentials that the URL does not have")
+            .hint("put the user and the password into the URL")
+    } else if text.contains("TLS") {
+        let why = error.source().map(ToString::to_string).unwrap_or_default();
+        Error::misconfigured(format_args!("no TLS connection to Postgres could be made: {why}"))
+            .hint("set sslmode= and sslrootcert= in the URL as the server needs them")
+    } else if text.starts_with("error serializing") || text.starts_with("error deserializing") {
+        Error::corrupt("a value of the ledger has another type than expected")
+            .hint("see who else changes the schema; restore a backup")
+    } else if is_io(&error) || text.starts_with("error c") || text.starts_with("timeout") {
+        let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        Error::unavailable(format_args!("Postgres cannot be reached{why}"))
+            .hint("check that the server is up and that the URL names its host and port")
+    } else {
+        Error::unavailable("Postgres gave an answer that was not understood")
+            .hint("check that the URL leads to a Postgres server")
+    };
+    told.caused_by(error)
+}
+
+/// By SQLSTATE, because the messages are in the server's language.
+fn db_error(error: &DbError) -> Error {
+    let code = error.code().code();
+    let unavailable = |why: &str| {
+        Error::unavailable(why).hint("nothing is lost; the same call can be repeated once the server is up")
+    };
+    match code {
+        "53100" => Error::full("the disk of Postgres is full")
+            .hint("make room; nothing was written, so the same call can be repeated"),
+        "53300" => Error::unavailable("Postgres has no connection left")
+            .hint("raise max_connections on the server, or lower pool= in the URL"),
+        "53200" => unavailable("Postgres has no memory left"),
+        "25006" => Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
+            .hint("name the primary in the URL, and see default_transaction_read_only"),
+        "57P01" => unavailable("Postgres ended the connection: it shuts down, or an operator ended it"),
+        "57P02" => unavailable("Postgres restarts after a crash of one of its processes"),
+        "57P03" => unavailable("Postgres starts up or shuts down"),
+        "57014" => Error::unavailable("Postgres gave up the statement: statement_timeout passed").hint(
+            "see who holds locks in the ledger (pg_stat_activity), or raise statement_timeout= in the URL",
+        ),
+        "25P03" => unavailable("Postgres ended a transaction that was idle for too long"),
+        "40001" | "40P01" | "55P03" => Error::unavailable("other writers were in the way again and again")
+            .hint("repeat the call; nothing was written"),
+        "28P01" | "28000" => Error::misconfigured("Postgres refuses the user or the password")
+            .hint("check the user and the password in the URL, and pg_hba.conf on the server"),
+        "3D000" => Error::misconfigured("the database does not exist").hint("make it with createdb"),
+        "42501" => Error::misconfigured("the user lacks a right in the ledger's schema")
+            .hint("let the schema's owner write, or grant INSERT, SELECT and UPDATE on its tables"),
+        "XX001" | "XX002" => {
+            Error::corrupt("Postgres finds its files damaged").hint("stop the writers and restore a backup")
+        }
+        _ if code.starts_with("08") => unavailable("the connection to Postgres was lost"),
+        _ if code.starts_with("53") || code.starts_with("58") => {
+            unavailable("Postgres lacks a resource").hint("see the server's log")
+        }
+        _ if code.starts_with("42") || code.starts_with("3F") => Error::misconfigured(format_args!(
+            "the ledger's schema is not as Rushgate made it (SQLSTATE {code})"
+        ))
+        .hint("see who changed it; the server's log names the statement"),
+        _ if is_fatal(error) => unavailable("Postgres ended the connection"),
+        _ => Error::bug(format_args!("Postgres refused a statement of the ledger (SQLSTATE {code})")),
+    }
+}

@@ -1,0 +1,195 @@
+//! Opening: the pool, what each connection is set to, what is checked, and the schema.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use rushgate_core::{Durability, Error, Result};
+use tokio_postgres::NoTls;
+
+use super::fault::Fault;
+use super::tls;
+use super::url::Options;
+
+/// The schema's versions: the first brings an empty schema to version 1, and so on.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_orders.sql")];
+
+/// What is promised was tried on this one and later.
+const OLDEST: i32 = 150_000;
+
+/// How long another process may take to make the schema.
+const MIGRATION_MAX: Duration = Duration::from_secs(60);
+
+/// What a server said of itself.
+pub(super) struct Server {
+    pub(super) version: String,
+    pub(super) durability: Durability,
+}
+
+pub(super) fn pool(options: &Options) -> Result<Pool> {
+    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = if options.uses_tls() {
+        Manager::from_config(options.config.clone(), tls::connector(&options.trust)?, config)
+    } else {
+        Manager::from_config(options.config.clone(), NoTls, config)
+    };
+    let settings = settings(options);
+    let connect_max = options.config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(5));
+    Pool::builder(manager)
+        .max_size(options.pool)
+        .runtime(Runtime::Tokio1)
+        .timeouts(Timeouts {
+            wait: Some(options.statement_timeout),
+            // The limit of the connection covers each host; the start-up messages come on top.
+            create: Some(connect_max * 2),
+            recycle: Some(connect_max),
+        })
+        .post_create(Hook::async_fn(move |client, _| {
+            let settings = settings.clone();
+            Box::pin(async move { client.batch_execute(&settings).await.map_err(HookError::Backend) })
+        }))
+        .build()
+        .map_err(|error| Error::bug("no pool of connections could be made").caused_by(error))
+}
+
+/// What holds for one connection. Every lookup of the ledger has its index; a plan that was made while a table was small
+/// would be kept when it is not, so plans that read whole tables are ruled out.
+fn settings(options: &Options) -> String {
+    let (schema, limit) = (&options.schema, options.statement_timeout.as_millis());
+    format!(
+        "SET search_path TO \"{schema}\", pg_temp;
+         SET statement_timeout = {limit};
+         SET idle_in_transaction_session_timeout = {};
+         SET client_min_messages = error;
+         SET enable_seqscan = off;
+         SET enable_bitmapscan = off;
+         SET enable_hashjoin = off;
+         SET enable_mergejoin = off;
+         SET jit = off;
+         SELECT set_config('synchronous_commit', 'on', false)
+         WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')",
+        limit * 2
+    )
+}
+
+/// Checks the server, and brings the schema up to date.
+pub(super) async fn open(pool: &Pool, options: &Options) -> Result<Server> {
+    let client = pool.get().await.map_err(|error| Fault::Pool(error).error())?;
+    let server = check_server(&client).await?;
+    let version = version(&client, &options.schema).await?;
+    if version != Some(MIGRATIONS.len() as i32) {
+        migrate(&client, options).await?;
+    }
+    Ok(server)
+}
+
+async fn check_server(client: &Client) -> Result<Server> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+                    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
+                    current_setting('fsync')::bool, current_setting('synchronous_standby_names')",
+            &[],
+        )
+        .await
+        .map_err(said)?;
+    let (number, version): (i32, String) = (row.get(0), row.get(1));
+    if number < OLDEST {
+        let why = format!("Postgres {version} is too old; 15 is needed");
+        return Err(Error::misconfigured(why).hint("use a newer server"));
+    }
+    if row.get(2) {
+        return Err(Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
+            .hint("name the primary in the URL, and see default_transaction_read_only"));
+    }
+    let durability = match (row.get::<_, bool>(3), row.get::<_, &str>(4)) {
+        (false, _) => Durability::D1,
+        (true, "") => Durability::D2,
+        (true, _) => Durability::D3,
+    };
+    // Debian's says more after the number.
+    let version = version.split_whitespace().next().unwrap_or(&version).to_owned();
+    Ok(Server { version, durability })
+}
+
+fn said(error: tokio_postgres::Error) -> Error {
+    Fault::from(error).error()
+}
+
+/// The version of the schema, or `None` if it was not made yet.
+async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
+    let made = client
+        .query_one("SELECT to_regclass(format('%I.schema_version', $1::text)) IS NOT NULL", &[&schema])
+        .await
+        .map_err(said)?;
+    if !made.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_one("SELECT max(version) FROM schema_version", &[]).await.map_err(said)?;
+    let version: Option<i32> = row.get(0);
+    let newest = MIGRATIONS.len() as i32;
+    match version {
+        Some(version) if version > newest => {
+            let why = format!(
+                "the ledger's schema has version {version}; this Rushgate knows versions up to {newest}"
+            );
+            Err(Error::misconfigured(why).hint("run the newer Rushgate that made it"))
+        }
+        version => Ok(version),
+    }
+}
+
+/// Everything in one transaction, one process at a time.
+async fn migrate(client: &Client, options: &Options) -> Result<()> {
+    let done = migrate_steps(client, &options.schema).await;
+    if done.is_err() {
+        // The transaction is undone by this, or by the end of the connection.
+        let _ = client.batch_execute("ROLLBACK").await;
+    }
+    let limit = options.statement_timeout.as_millis();
+    client.batch_execute(&format!("SET statement_timeout = {limit}")).await.map_err(said)?;
+    done
+}
+
+async fn migrate_steps(client: &Client, schema: &str) -> Result<()> {
+    let begin = format!(
+        "SET statement_timeout = {}; BEGIN ISOLATION LEVEL READ COMMITTED;
+         SELECT pg_advisory_xact_lock(hashtext('rushgate migration of {schema}'))",
+        MIGRATION_MAX.as_millis()
+    );
+    client.batch_execute(&begin).await.map_err(said)?;
+    // Whoever may not make schemas may use one that was made for the purpose.
+    let made = client.query_one("SELECT to_regnamespace($1) IS NOT NULL", &[&schema]).await.map_err(said)?;
+    if !made.get::<_, bool>(0) {
+        client.batch_execute(&format!("CREATE SCHEMA \"{schema}\"")).await.map_err(said)?;
+    }
+    // Another process may have done it, or gone further, while this one waited.
+    let version = version(client, schema).await?;
+    if version.is_none() {
+        check_owner(client, schema).await?;
+        client
+            .batch_execute(
+                "CREATE TABLE schema_version (version integer PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now())",
+            )
+            .await
+            .map_err(said)?;
+    }
+    for (done, migration) in (0..).zip(MIGRATIONS).skip(version.unwrap_or(0) as usize) {
+        client.batch_execute(migration).await.map_err(said)?;
+        let insert = "INSERT INTO schema_version (version) VALUES ($1)";
+        client.execute(insert, &[&(done + 1_i32)]).await.map_err(said)?;
+    }
+    client.batch_execute("COMMIT").await.map_err(|error| Fault::from(error).commit_error())
+}
+
+/// Refuses a schema with another program's tables, before anything in it is changed.
+async fn check_owner(client: &Client, schema: &str) -> Result<()> {
+    let count = "SELECT count(*) FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)";
+    let row = client.query_one(count, &[&schema]).await.map_err(said)?;
+    if row.get::<_, i64>(0) == 0 {
+        return Ok(());
+    }
+    Err(Error::misconfigured(format_args!("the schema `{schema}` belongs to another program"))
+        .hint("name one of its own for the ledger by ?schema="))
+}

@@ -1,0 +1,715 @@
+//! What the entries of one transaction do to the tables. The schema decides what is allowed; this asks, and puts its
+//! answer in words.
+//!
+//! A batch goes in whole: one look at what is recorded, one plan, one statement for each table. Only if the schema
+//! refuses it, it is halved behind savepoints until the offender stands alone, and takes the long way.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{join, join_all, join3};
+use rushgate_core::{BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, Sku, UnitNumber};
+use tokio_postgres::Row;
+
+use super::fault::{Fault, Violation};
+use super::session::{Session, Sql};
+use super::sql;
+use crate::words::{is_live, recorded, state_from, state_text};
+use crate::{LedgerSale, Refusal, Written};
+
+/// What a ledger remembers from one transaction to the next.
+#[derive(Default)]
+pub(super) struct Memory {
+    known: Mutex<Known>,
+    /// Numbers of orders that were taken and not used.
+    ids: Mutex<BTreeSet<i64>>,
+}
+
+/// Ids that were committed. Rows are never deleted and a limit never changes, so they stay true.
+#[derive(Default)]
+struct Known {
+    sales: HashMap<SaleId, i32>,
+    skus: HashMap<i32, HashMap<Sku, KnownSku>>,
+}
+
+#[derive(Clone, Copy)]
+struct KnownSku {
+    id: i32,
+    per_buyer: i32,
+}
+
+impl Memory {
+    const SALES_MAX: usize = 1_000;
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ids(&self) -> MutexGuard<'_, BTreeSet<i64>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn sale(&self, name: &SaleId) -> Option<i32> {
+        self.known().sales.get(name).copied()
+    }
+
+    /// Looks for sales outside any transaction, so that what is found is committed.
+    pub(super) async fn find_sales<'a>(
+        &self,
+        session: Session<'_>,
+        names: impl Iterator<Item = &'a SaleId>,
+    ) -> Sql<()> {
+        let strangers: BTreeSet<&str> =
+            names.filter(|name| self.sale(name).is_none()).map(SaleId::as_str).collect();
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let strangers: Vec<_> = strangers.into_iter().collect();
+        let rows = session.rows(sql::SALE_FIND, &[&strangers]).await?;
+        let mut known = self.known();
+        if known.sales.len() >= Self::SALES_MAX {
+            *known = Known::default();
+        }
+        for row in rows {
+            known.sales.insert(name(row.get(0))?, row.get(1));
+        }
+        Ok(())
+    }
+}
+
+/// An [`OrderTask::Reservation`] whose sale is known.
+#[derive(Clone, Copy)]
+pub(super) struct Order<'a> {
+    sale: i32,
+    generation: u32,
+    seq: u64,
+    id: ReservationId,
+    buyer: &'a BuyerId,
+    units: &'a [(Sku, UnitNumber)],
+    intent: OrderIntent,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn of(task: &'a OrderTask, in_sale: i32) -> Option<Self> {
+        match task {
+            OrderTask::Reservation { generation, seq, id, buyer, units, intent, .. } => Some(Self {
+                sale: in_sale,
+                generation: *generation,
+                seq: *seq,
+                id: *id,
+                buyer,
+                units,
+                intent: *intent,
+            }),
+            OrderTask::Stock { .. } => None,
+        }
+    }
+
+    fn key(&self) -> Key {
+        (self.sale, self.id.to_bytes())
+    }
+}
+
+type Key = (i32, [u8; 16]);
+
+/// What the entries of one transaction came to; counts only if it commits.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) orders: u64,
+    pub(super) waited_us: u64,
+}
+
+/// Writes the entries of one transaction.
+pub(super) struct Recorder<'c> {
+    session: Session<'c>,
+    memory: &'c Memory,
+    now_us: i64,
+    /// SKUs that were found in this transaction, which may be its own.
+    found: HashMap<i32, HashMap<Sku, KnownSku>>,
+    /// By SKU: every number above is taken. Keeps a run of reassignments from looking at the same numbers again.
+    search_from: HashMap<i32, i32>,
+    pub(super) tally: Tally,
+}
+
+/// An order as it stands, or as it will if the plan is carried out.
+struct Standing {
+    id: i64,
+    buyer: String,
+    state: OrderIntent,
+    units: Vec<(Sku, UnitNumber)>,
+}
+
+/// What a look at the tables showed.
+pub(super) struct Sight {
+    standing: HashMap<Key, Standing>,
+    ids: Vec<i64>,
+}
+
+/// What is to be written, and what is answered then.
+#[derive(Default)]
+struct Plan {
+    orders: BTreeMap<Key, (i64, usize)>,
+    units: Vec<Place>,
+    moves: BTreeMap<&'static str, Vec<i64>>,
+    gives_back: bool,
+    answers: Vec<Written>,
+}
+
+/// Where a unit goes: a slot only if it is live.
+struct Place {
+    sku: KnownSku,
+    unit: i32,
+    slot: Option<i32>,
+    order: i64,
+    at: usize,
+}
+
+/// The places that buyers have filled.
+type Filled = HashMap<(i32, String), BTreeSet<i32>>;
+
+impl<'c> Recorder<'c> {
+    pub(super) fn new(session: Session<'c>, memory: &'c Memory, now_us: i64) -> Self {
+        let (found, search_from) = (HashMap::new(), HashMap::new());
+        Self { session, memory, now_us, found, search_from, tally: Tally::default() }
+    }
+
+    /// What was found is committed now.
+    pub(super) fn remember(self) -> Tally {
+        let mut known = self.memory.known();
+        for (sale, skus) in self.found {
+            known.skus.entry(sale).or_default().extend(skus);
+        }
+        self.tally
+    }
+
+    // ── sales and stock ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    pub(super) async fn open_sale(&mut self, sale: &LedgerSale) -> Sql<()> {
+        let generation = i64::from(sale.generation);
+        let row =
+            self.session.first(sql::SALE_OPEN, &[&sale.sale.as_str(), &generation, &self.now_us]).await?;
+        let id: i32 = row.ok_or(Fault::Raced)?.get(0);
+        let (mut names, mut totals, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        for told in &sale.skus {
+            names.push(told.sku.as_str());
+            totals.push(int(told.units));
+            limits.push(int(told.per_buyer));
+        }
+        let rows = self.session.rows(sql::SKU_STOCK, &[&id, &names, &totals, &limits]).await?;
+        let has: HashMap<&str, i32> = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
+        for told in &sale.skus {
+            if let Some(limit) = has.get(told.sku.as_str()).filter(|limit| **limit != int(told.per_buyer)) {
+                let why = format!("of {} is {}; the ledger has had it as {limit}", told.sku, told.per_buyer);
+                return Err(Fault::Told(Error::invalid("the limit per buyer", why)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stock is changed by one transaction at a time, which has the sale to itself.
+    pub(super) async fn stock(&mut self, sale: i32, task: &OrderTask) -> Sql<Written> {
+        let OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } = task else {
+            return Err(Fault::Told(Error::bug("an order was taken for a change of stock")));
+        };
+        let (names, totals, limits) = ([sku.as_str()], [int(*total)], [int(*per_buyer)]);
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&sale, &names.as_slice(), &totals.as_slice(), &limits.as_slice()];
+        let row = self.session.first(sql::SKU_STOCK, &params).await?.ok_or(Fault::Raced)?;
+        let id: i32 = row.get(1);
+        self.found.entry(sale).or_default().insert(sku.clone(), KnownSku { id, per_buyer: row.get(2) });
+        let mut owned = Vec::new();
+        if !withdrawn.is_empty() {
+            let wanted: Vec<_> = withdrawn.iter().map(|unit| int(*unit)).collect();
+            let rows = self.session.rows(sql::SKU_OWNED, &[&id, &wanted]).await?;
+            let taken: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+            let free: Vec<_> = wanted.into_iter().filter(|unit| !taken.contains(unit)).collect();
+            self.session.run(sql::SKU_WITHDRAW, &[&id, &free]).await?;
+            owned = taken.into_iter().map(number).collect::<Sql<_>>()?;
+        }
+        Ok(Written::Stocked { owned })
+    }
+
+    // ── a batch, whole ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// What is recorded of these orders, and numbers for those that are not.
+    pub(super) async fn look(&self, orders: &[Order<'_>]) -> Sql<Sight> {
+        let keys: BTreeSet<Key> = orders.iter().map(Order::key).collect();
+        let sales: Vec<_> = keys.iter().map(|(sale, _)| *sale).collect();
+        let reservations: Vec<_> = keys.iter().map(|(_, id)| id.as_slice()).collect();
+        let mut ids = self.take_ids(keys.len());
+        let missing = int((keys.len() - ids.len()) as u32);
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&sales, &reservations];
+        let rows = if missing > 0 {
+            let (find, more) =
+                join(self.session.prepare(sql::ORDER_FIND), self.session.prepare(sql::ORDER_IDS)).await;
+            let (find, more) = (find?, more?);
+            let (rows, more) = join(
+                self.session.rows_prepared(&find, &params),
+                self.session.rows_prepared(&more, &[&missing]),
+            )
+            .await;
+            let rows = rows?;
+            ids.extend(more?.iter().map(|row| row.get::<_, i64>(0)));
+            rows
+        } else {
+            self.session.rows(sql::ORDER_FIND, &params).await?
+        };
+        let keys: Vec<_> = keys.into_iter().collect();
+        Ok(Sight { standing: standing(&keys, &rows)?, ids })
+    }
+
+    /// Prepares what the beginning of a transaction sends, so that it can travel together.
+    pub(super) async fn prepare_look(session: Session<'_>) -> Sql<()> {
+        let (find, ids) = join(session.prepare(sql::ORDER_FIND), session.prepare(sql::ORDER_IDS)).await;
+        find.and(ids).map(drop)
+    }
+
+    fn take_ids(&self, n: usize) -> Vec<i64> {
+        let mut ids = self.memory.ids();
+        std::iter::from_fn(|| ids.pop_first()).take(n).collect()
+    }
+
+    /// Records all of them, or fails with the violation of one.
+    pub(super) async fn whole(&mut self, orders: &[Order<'_>], sight: Sight) -> Sql<Vec<Written>> {
+        self.find_skus(orders).await?;
+        let filled = self.filled(orders, &sight).await?;
+        let plan = self.plan(orders, sight, filled)?;
+        self.carry_out(orders, &plan).await?;
+        self.tally.orders += plan.orders.len() as u64;
+        if plan.gives_back {
+            // Units came back, perhaps above where a search had got to.
+            self.search_from.clear();
+        }
+        Ok(plan.answers)
+    }
+
+    async fn find_skus(&mut self, orders: &[Order<'_>]) -> Sql<()> {
+        let mut strangers = BTreeSet::new();
+        for order in orders {
+            for (sku, _) in order.units {
+                if self.sku(order.sale, sku).is_none() {
+                    strangers.insert((order.sale, sku));
+                }
+            }
+        }
+        if strangers.is_empty() {
+            return Ok(());
+        }
+        let (sales, names): (Vec<_>, Vec<_>) =
+            strangers.iter().map(|(sale, sku)| (*sale, sku.as_str())).unzip();
+        for row in self.session.rows(sql::SKU_FIND, &[&sales, &names]).await? {
+            let sku = KnownSku { id: row.get(2), per_buyer: row.get(3) };
+            self.found.entry(row.get(0)).or_default().insert(name(row.get(1))?, sku);
+        }
+        Ok(())
+    }
+
+    fn sku(&self, sale: i32, name: &Sku) -> Option<KnownSku> {
+        let found = self.found.get(&sale).and_then(|skus| skus.get(name)).copied();
+        found.or_else(|| self.memory.known().skus.get(&sale).and_then(|skus| skus.get(name)).copied())
+    }
+
+    /// The places that the buyers of new orders have filled. With a limit of one there is nothing to choose.
+    async fn filled(&self, orders: &[Order<'_>], sight: &Sight) -> Sql<Filled> {
+        let mut wanted = BTreeSet::new();
+        let new = |order: &&Order<'_>| is_live(order.intent) && !sight.standing.contains_key(&order.key());
+        for order in orders.iter().filter(new) {
+            for (name, _) in order.units {
+                if let Some(sku) = self.sku(order.sale, name).filter(|sku| sku.per_buyer > 1) {
+                    wanted.insert((sku.id, order.buyer.as_str()));
+                }
+            }
+        }
+        let mut filled = Filled::new();
+        if !wanted.is_empty() {
+            let (skus, buyers): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
+            for row in self.session.rows(sql::ORDER_SLOTS, &[&skus, &buyers]).await? {
+                filled.entry((row.get(0), row.get(1))).or_default().insert(row.get(2));
+            }
+        }
+        Ok(filled)
+    }
+
+    /// What one entry after the other would do. New orders are written before units come back by the end of others; if
+    /// that makes a difference, the schema refuses the batch, and its halves are taken in turn.
+    fn plan(&self, orders: &[Order<'_>], sight: Sight, mut filled: Filled) -> Sql<Plan> {
+        let Sight { mut standing, ids } = sight;
+        let mut ids = ids.into_iter();
+        let mut plan = Plan::default();
+        for (at, order) in orders.iter().enumerate() {
+            let answer = match standing.get_mut(&order.key()) {
+                Some(stands) => plan.stands(order, stands),
+                None if is_live(order.intent) && !self.knows_skus(order) => {
+                    Written::Refused(Refusal::NotForSale)
+                }
+                None => {
+                    let id = ids.next().ok_or(Fault::Raced)?;
+                    plan.orders.insert(order.key(), (id, at));
+                    let live = is_live(order.intent);
+                    for (name, unit) in order.units {
+                        // Only an order that has ended gets here with an SKU that is not known. It owns nothing, and
+                        // its rows would only say what it had.
+                        let Some(sku) = self.sku(order.sale, name) else { continue };
+                        let slot = live.then(|| next_slot(&mut filled, sku.id, order.buyer));
+                        plan.units.push(Place { sku, unit: int(*unit), slot, order: id, at });
+                    }
+                    let units = if live { order.units.to_vec() } else { Vec::new() };
+                    let buyer = order.buyer.as_str().to_owned();
+                    standing.insert(order.key(), Standing { id, buyer, state: order.intent, units });
+                    Written::Recorded(order.intent)
+                }
+            };
+            plan.answers.push(answer);
+        }
+        self.memory.ids().extend(ids);
+        // Two writers that go through the keys in one order never wait for each other in a circle.
+        plan.units.sort_unstable_by_key(|place| (place.sku.id, place.unit));
+        Ok(plan)
+    }
+
+    fn knows_skus(&self, order: &Order<'_>) -> bool {
+        order.units.iter().all(|(name, _)| self.sku(order.sale, name).is_some())
+    }
+
+    async fn carry_out(&self, orders: &[Order<'_>], plan: &Plan) -> Sql<()> {
+        let session = self.session;
+        // Known to the connection beforehand, the statements leave in this order and without waiting.
+        for (sql, needed) in [
+            (sql::ORDER_INSERT, !plan.orders.is_empty()),
+            (sql::ORDER_INSERT_UNITS, !plan.units.is_empty()),
+            (sql::ORDER_MOVE, !plan.moves.is_empty()),
+        ] {
+            if needed {
+                session.prepare(sql).await?;
+            }
+        }
+        let (inserted, units, moved) =
+            join3(self.insert_orders(orders, plan), self.insert_units(orders, plan), async {
+                let moves = plan.moves.iter().map(|(state, ids)| async move {
+                    let moved = session.run(sql::ORDER_MOVE, &[ids, state, &self.now_us]).await?;
+                    if moved == ids.len() as u64 { Ok(()) } else { Err(Fault::Raced) }
+                });
+                join_all(moves).await.into_iter().collect::<Sql<()>>()
+            })
+            .await;
+        // One that somebody else recorded meanwhile was left out, and its units had no order then.
+        if inserted? != plan.orders.len() as u64 {
+            return Err(Fault::Raced);
+        }
+        units?;
+        moved
+    }
+
+    async fn insert_orders(&self, orders: &[Order<'_>], plan: &Plan) -> Sql<u64> {
+        if plan.orders.is_empty() {
+            return Ok(0);
+        }
+        let n = plan.orders.len();
+        let (mut ids, mut sales, mut reservations) =
+            (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
+        let (mut buyers, mut generations) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        let (mut seqs, mut states) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for ((sale, reservation), (id, at)) in &plan.orders {
+            let order = &orders[*at];
+            ids.push(*id);
+            sales.push(*sale);
+            reservations.push(reservation.as_slice());
+            buyers.push(order.buyer.as_str());
+            generations.push(i64::from(order.generation));
+            seqs.push(order.seq.cast_signed());
+            states.push(state_text(order.intent));
+        }
+        self.session
+            .run(
+                sql::ORDER_INSERT,
+                &[&ids, &sales, &reservations, &buyers, &generations, &seqs, &states, &self.now_us],
+            )
+            .await
+    }
+
+    async fn insert_units(&self, orders: &[Order<'_>], plan: &Plan) -> Sql<()> {
+        self.insert_places(plan.units.iter().map(|place| (place, &orders[place.at]))).await
+    }
+
+    async fn insert_places<'p>(&self, places: impl Iterator<Item = (&'p Place, &'p Order<'p>)>) -> Sql<()> {
+        let (mut ids, mut sales, mut buyers, mut skus) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut units, mut slots, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, order) in places {
+            ids.push(place.order);
+            sales.push(order.sale);
+            buyers.push(order.buyer.as_str());
+            skus.push(place.sku.id);
+            units.push(place.unit);
+            slots.push(place.slot);
+            limits.push(place.sku.per_buyer);
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+            [&ids, &sales, &buyers, &skus, &units, &slots, &limits];
+        self.session.run(sql::ORDER_INSERT_UNITS, &params).await.map(drop)
+    }
+
+    // ── a batch that the schema refused ─────────────────────────────────────────────────────────────────────────────
+
+    /// Finds the offenders by halving, and records everything else. The transaction has the sales to itself.
+    pub(super) async fn halves(&mut self, orders: &[Order<'_>]) -> Sql<Vec<Written>> {
+        let mut written = Vec::with_capacity(orders.len());
+        let mut parts: Vec<_> = halved(orders).into();
+        while let Some(part) = parts.pop() {
+            match part {
+                [] => {}
+                [one] => written.push(self.alone(one).await?),
+                _ => match self.part(part).await? {
+                    Some(answers) => written.extend(answers),
+                    None => parts.extend(halved(part)),
+                },
+            }
+        }
+        Ok(written)
+    }
+
+    /// `None` if the schema refuses one of them.
+    async fn part(&mut self, part: &[Order<'_>]) -> Sql<Option<Vec<Written>>> {
+        self.session.say("SAVEPOINT part").await?;
+        let sight = self.look(part).await?;
+        match self.whole(part, sight).await {
+            Ok(written) => self.session.say("RELEASE part").await.map(|()| Some(written)),
+            Err(fault) if fault.violation().is_some() => {
+                self.session.say("ROLLBACK TO part; RELEASE part").await.map(|()| None)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// One entry, asked in the order in which the schema of SQLite refuses.
+    async fn alone(&mut self, order: &Order<'_>) -> Sql<Written> {
+        let sight = self.look(std::slice::from_ref(order)).await?;
+        if !sight.standing.is_empty() {
+            let answers = self.whole(std::slice::from_ref(order), sight).await?;
+            return answers.into_iter().next().ok_or(Fault::Raced);
+        }
+        self.find_skus(std::slice::from_ref(order)).await?;
+        if is_live(order.intent) && !self.knows_skus(order) {
+            return Ok(Written::Refused(Refusal::NotForSale));
+        }
+        if let Some(why) = self.why_refused(order).await? {
+            return Ok(Written::Refused(why));
+        }
+        let id = sight.ids.into_iter().next().ok_or(Fault::Raced)?;
+        self.session.say("SAVEPOINT entry").await?;
+        let mut result = self.insert(order, id, false).await;
+        if matches!(result, Ok(Err(Violation::UnitTaken))) {
+            self.session.say("ROLLBACK TO entry").await?;
+            result = self.insert(order, id, true).await;
+        }
+        match result? {
+            Ok(written) => {
+                self.session.say("RELEASE entry").await?;
+                self.tally.orders += 1;
+                Ok(written)
+            }
+            Err(violation) => {
+                self.session.say("ROLLBACK TO entry; RELEASE entry").await?;
+                self.refuse(order, violation).await.map(Written::Refused)
+            }
+        }
+    }
+
+    async fn insert(
+        &mut self,
+        order: &Order<'_>,
+        id: i64,
+        reassign: bool,
+    ) -> Sql<Result<Written, Violation>> {
+        let plan = Plan { orders: BTreeMap::from([(order.key(), (id, 0))]), ..Plan::default() };
+        match self.insert_orders(std::slice::from_ref(order), &plan).await {
+            Ok(1) => {}
+            Ok(_) => return Err(Fault::Raced),
+            Err(fault) => return violated(fault),
+        }
+        let live = is_live(order.intent);
+        let mut filled = self.filled(std::slice::from_ref(order), &Sight::nothing()).await?;
+        let mut units = Vec::with_capacity(order.units.len());
+        for (name, unit) in order.units {
+            let Some(sku) = self.sku(order.sale, name) else { continue };
+            if live && let Some(violation) = self.not_for_sale(sku, int(*unit)).await? {
+                return Ok(Err(violation));
+            }
+            let slot = live.then(|| next_slot(&mut filled, sku.id, order.buyer));
+            let mut place = Place { sku, unit: int(*unit), slot, order: id, at: 0 };
+            match self.insert_unit(order, &mut place, reassign).await? {
+                Ok(()) => units.push((name.clone(), number(place.unit)?)),
+                Err(violation) => return Ok(Err(violation)),
+            }
+        }
+        let state = order.intent;
+        Ok(Ok(if live { recorded(order.units, state, units) } else { Written::Recorded(state) }))
+    }
+
+    async fn insert_unit(
+        &mut self,
+        order: &Order<'_>,
+        place: &mut Place,
+        reassign: bool,
+    ) -> Sql<Result<(), Violation>> {
+        self.session.say("SAVEPOINT unit").await?;
+        let result = self.insert_places(std::iter::once((&*place, order))).await;
+        let Err(fault) = result else {
+            self.session.say("RELEASE unit").await?;
+            return Ok(Ok(()));
+        };
+        let Some(violation) = fault.violation() else { return Err(fault) };
+        self.session.say("ROLLBACK TO unit; RELEASE unit").await?;
+        if violation != Violation::UnitTaken || !reassign {
+            return Ok(Err(violation));
+        }
+        let free = self.free_unit(place.sku.id).await?;
+        if free == 0 {
+            return Ok(Err(violation));
+        }
+        place.unit = free;
+        match self.insert_places(std::iter::once((&*place, order))).await {
+            Ok(()) => Ok(Ok(())),
+            Err(fault) => violated(fault),
+        }
+    }
+
+    async fn not_for_sale(&self, sku: KnownSku, unit: i32) -> Sql<Option<Violation>> {
+        let row = self.session.first(sql::SKU_FOR_SALE, &[&sku.id, &unit]).await?.ok_or(Fault::Raced)?;
+        Ok(match (row.get(0), row.get(1)) {
+            (false, _) => Some(Violation::NotForSale),
+            (true, true) => Some(Violation::Withdrawn),
+            (true, false) => None,
+        })
+    }
+
+    /// A free unit, the highest: the store gives out the lowest first, so this one is the least likely to be on its
+    /// way to somebody else. 0 if there is none.
+    async fn free_unit(&mut self, sku: i32) -> Sql<i32> {
+        let from = match self.search_from.get(&sku) {
+            Some(from) => *from,
+            None => self.session.first(sql::SKU_TOTAL, &[&sku]).await?.map_or(0, |row| row.get(0)),
+        };
+        let row = self.session.first(sql::SKU_FREE_DOWN_FROM, &[&sku, &from]).await?;
+        let free = row.map_or(0, |row| row.get(0));
+        self.search_from.insert(sku, free);
+        Ok(free)
+    }
+
+    /// Says why, and writes it down if a later delivery could otherwise be answered differently.
+    async fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
+        let (refusal, why) = match violation {
+            Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
+            Violation::LimitReached => (Refusal::LimitReached, Some("limit_reached")),
+            Violation::SequenceReused => (Refusal::SequenceReused, None),
+            Violation::NotForSale => (Refusal::NotForSale, None),
+            Violation::Withdrawn => (Refusal::Withdrawn, None),
+            Violation::RefusedBefore => (self.why_refused(order).await?.ok_or(Fault::Raced)?, None),
+        };
+        if let Some(why) = why {
+            let (id, generation) = (order.id.to_bytes(), i64::from(order.generation));
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                [&order.sale, &id.as_slice(), &generation, &why, &self.now_us];
+            self.session.run(sql::ORDER_REFUSE, &params).await?;
+        }
+        Ok(refusal)
+    }
+
+    async fn why_refused(&self, order: &Order<'_>) -> Sql<Option<Refusal>> {
+        let (id, generation) = (order.id.to_bytes(), i64::from(order.generation));
+        let row =
+            self.session.first(sql::ORDER_WHY_REFUSED, &[&order.sale, &id.as_slice(), &generation]).await?;
+        row.map(|row| match row.get(0) {
+            "unit_taken" => Ok(Refusal::UnitTaken),
+            "limit_reached" => Ok(Refusal::LimitReached),
+            other => Err(Fault::Undecodable(format!("a refusal for the reason {other:?}"))),
+        })
+        .transpose()
+    }
+}
+
+impl Sight {
+    fn nothing() -> Self {
+        Self { standing: HashMap::new(), ids: Vec::new() }
+    }
+}
+
+impl Plan {
+    /// An order that is recorded: moves it if it may still move, and says how it stands.
+    fn stands(&mut self, order: &Order<'_>, stands: &mut Standing) -> Written {
+        if stands.buyer != order.buyer.as_str() {
+            return Written::Refused(Refusal::OtherBuyer);
+        }
+        if stands.state == OrderIntent::Hold && order.intent != OrderIntent::Hold {
+            stands.state = order.intent;
+            self.moves.entry(state_text(order.intent)).or_default().push(stands.id);
+            self.gives_back |= !is_live(order.intent);
+        }
+        if is_live(stands.state) {
+            recorded(order.units, stands.state, stands.units.clone())
+        } else {
+            Written::Recorded(stands.state)
+        }
+    }
+}
+
+/// The rows of order/find.sql, gathered by order.
+fn standing(keys: &[Key], rows: &[Row]) -> Sql<HashMap<Key, Standing>> {
+    let mut standing: HashMap<Key, Standing> = HashMap::new();
+    for row in rows {
+        let place: i64 = row.get(0);
+        let key = *keys.get(place as usize - 1).ok_or(Fault::Raced)?;
+        let stands = match standing.entry(key) {
+            std::collections::hash_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                let state = state_from(row.get(3)).map_err(Fault::Undecodable)?;
+                new.insert(Standing { id: row.get(1), buyer: row.get(2), state, units: Vec::new() })
+            }
+        };
+        if let Some(sku) = row.get::<_, Option<&str>>(4) {
+            stands.units.push((name(sku)?, number(row.get(5))?));
+        }
+    }
+    Ok(standing)
+}
+
+/// The buyer's next free place at an SKU, without an end: the schema refuses one above the limit.
+fn next_slot(filled: &mut Filled, sku: i32, buyer: &BuyerId) -> i32 {
+    let filled = filled.entry((sku, buyer.as_str().to_owned())).or_default();
+    let mut slot = 1;
+    for taken in filled.iter() {
+        if *taken > slot {
+            break;
+        }
+        slot = taken + 1;
+    }
+    filled.insert(slot);
+    slot
+}
+
+/// The second half first, because the last of a list is taken first.
+fn halved<'s, 'a>(orders: &'s [Order<'a>]) -> [&'s [Order<'a>]; 2] {
+    let (first, second) = orders.split_at(orders.len() / 2);
+    [second, first]
+}
+
+fn violated<T>(fault: Fault) -> Sql<Result<T, Violation>> {
+    fault.violation().map_or(Err(fault), |violation| Ok(Err(violation)))
+}
+
+/// A stored name as the core's type.
+pub(super) fn name<T: FromStr<Err = Error>>(text: &str) -> Sql<T> {
+    text.parse().map_err(|error: Error| Fault::Undecodable(error.to_string()))
+}
+
+/// Units, totals and limits are below 2^31: the core and the schema see to it.
+fn int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+pub(super) fn number(stored: i32) -> Sql<u32> {
+    u32::try_from(stored).map_err(|_| Fault::Undecodable(format!("the number {stored}")))
+}

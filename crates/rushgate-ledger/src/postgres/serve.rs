@@ -1,0 +1,238 @@
+//! The thread behind a ledger: it has a runtime of its own, so that a ledger serves callers of any, or of none.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use rushgate_core::{Error, LedgerBooks, OrderTask, Result, SaleId};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{JoinSet, LocalSet};
+use tracing::warn;
+
+use super::open::{self, Server};
+use super::record::Memory;
+use super::url::Options;
+use super::write::{Desk, Work};
+use crate::counters::Counters;
+use crate::{LedgerSale, Written};
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// Entries of the calls that share a transaction, at most, so that no commit takes long.
+const GROUP_ENTRIES_MAX: usize = 4_000;
+
+/// Transactions under way at a time: while one is synced to the disk, another is worked on. More would wait for each
+/// other, and make no batches.
+const WRITERS_MAX: usize = 2;
+
+/// Turns that the connections have for their last message.
+const GOOD_BYE: usize = 16;
+
+pub(super) enum Job {
+    OpenSale(LedgerSale, Reply<()>),
+    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Books(SaleId, Reply<LedgerBooks>),
+    Ping(Reply<()>),
+    Close(Reply<()>),
+}
+
+/// Starts the thread, and waits until the ledger is open.
+pub(super) fn start(options: Options, counters: Arc<Counters>) -> Result<(UnboundedSender<Job>, Server)> {
+    let (sender, jobs) = unbounded_channel();
+    let (opened, answer) = channel();
+    std::thread::Builder::new()
+        .name("ledger-postgres".into())
+        .spawn(move || run(&options, counters, jobs, &opened))
+        .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
+    let server = answer.recv().map_err(|_| Error::bug("the ledger's thread ended while it opened"))??;
+    Ok((sender, server))
+}
+
+fn run(
+    options: &Options,
+    counters: Arc<Counters>,
+    jobs: UnboundedReceiver<Job>,
+    opened: &Sender<Result<Server>>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = opened.send(Err(Error::unavailable("no runtime could be started").caused_by(error)));
+            return;
+        }
+    };
+    let local = LocalSet::new();
+    let work = local.run_until(async {
+        let desk = match open_desk(options, counters).await {
+            Ok((desk, server)) => {
+                let _ = opened.send(Ok(server));
+                desk
+            }
+            Err(error) => return drop(opened.send(Err(error))),
+        };
+        let writers = options.pool.div_ceil(2).min(WRITERS_MAX);
+        Dispatcher { desk: Rc::new(desk), writers: Arc::new(Semaphore::new(writers)), tasks: JoinSet::new() }
+            .serve(jobs)
+            .await;
+    });
+    runtime.block_on(work);
+}
+
+async fn open_desk(options: &Options, counters: Arc<Counters>) -> Result<(Desk, Server)> {
+    let pool = open::pool(options)?;
+    let server = open::open(&pool, options).await?;
+    let desk = Desk { pool, memory: Memory::default(), counters, step_max: options.step_max() };
+    Ok((desk, server))
+}
+
+struct Dispatcher {
+    desk: Rc<Desk>,
+    writers: Arc<Semaphore>,
+    tasks: JoinSet<()>,
+}
+
+impl Dispatcher {
+    async fn serve(mut self, mut jobs: UnboundedReceiver<Job>) {
+        let mut waiting = std::collections::VecDeque::new();
+        let mut close = None;
+        let mut open = true;
+        while open || !waiting.is_empty() || !self.tasks.is_empty() {
+            tokio::select! {
+                job = jobs.recv(), if open => match job {
+                    Some(job) => self.take(job, &mut waiting, &mut close),
+                    None => open = false,
+                },
+                Some(ended) = self.tasks.join_next() => {
+                    if let Err(error) = ended {
+                        warn!(%error, "a task of the ledger ended badly");
+                    }
+                }
+            }
+            while let Ok(job) = jobs.try_recv() {
+                self.take(job, &mut waiting, &mut close);
+            }
+            if close.is_some() {
+                jobs.close();
+                open = false;
+            }
+            // A lone call never waits for company: a group is what is there when a writer is free.
+            while !waiting.is_empty()
+                && let Ok(writer) = Arc::clone(&self.writers).try_acquire_owned()
+            {
+                self.write(group(&mut waiting), writer);
+            }
+        }
+        self.desk.pool.close();
+        // The connections say good-bye to the server.
+        for _ in 0..GOOD_BYE {
+            tokio::task::yield_now().await;
+        }
+        if let Some(reply) = close {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    fn take(
+        &mut self,
+        job: Job,
+        waiting: &mut std::collections::VecDeque<Call>,
+        close: &mut Option<Reply<()>>,
+    ) {
+        let desk = Rc::clone(&self.desk);
+        // A caller that went away needs no answer.
+        match job {
+            Job::OpenSale(sale, reply) => waiting.push_back(Call::OpenSale(sale, reply)),
+            Job::Write(entries, reply) => waiting.push_back(Call::Write(entries, reply)),
+            Job::Books(sale, reply) => drop(self.tasks.spawn_local(async move {
+                let books = desk.books(&sale).await;
+                let _ = reply.send(books.map_err(|error| error.doing("read the ledger's books")));
+            })),
+            Job::Ping(reply) => drop(self.tasks.spawn_local(async move {
+                let _ = reply.send(desk.ping().await.map_err(|error| error.doing("ping the ledger")));
+            })),
+            Job::Close(reply) => *close = Some(reply),
+        }
+    }
+
+    fn write(&mut self, calls: Vec<Call>, writer: OwnedSemaphorePermit) {
+        let desk = Rc::clone(&self.desk);
+        self.tasks.spawn_local(async move {
+            write(&desk, calls).await;
+            drop(writer);
+        });
+    }
+}
+
+/// A call that writes.
+enum Call {
+    OpenSale(LedgerSale, Reply<()>),
+    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+}
+
+/// The calls of one transaction: a sale to open, or entries as long as there is room.
+fn group(waiting: &mut std::collections::VecDeque<Call>) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut n = 0;
+    while let Some(call) = waiting.front() {
+        match call {
+            Call::OpenSale(..) if !calls.is_empty() => break,
+            Call::OpenSale(..) => return waiting.pop_front().into_iter().collect(),
+            Call::Write(entries, _) => {
+                n += entries.len();
+                if n > GROUP_ENTRIES_MAX && !calls.is_empty() {
+                    break;
+                }
+            }
+        }
+        calls.extend(waiting.pop_front());
+    }
+    calls
+}
+
+const OPENING: &str = "open a sale in the ledger";
+const WRITING: &str = "write orders to the ledger";
+
+async fn write(desk: &Desk, calls: Vec<Call>) {
+    let entries: Vec<&OrderTask> = calls
+        .iter()
+        .flat_map(|call| match call {
+            Call::Write(entries, _) => entries.as_slice(),
+            Call::OpenSale(..) => &[],
+        })
+        .collect();
+    let result = match calls.first() {
+        Some(Call::OpenSale(sale, _)) => desk.carry_out(Work::OpenSale(sale)).await,
+        _ => desk.carry_out(Work::Write(&entries)).await,
+    };
+    match result {
+        Ok(written) => answer(calls, written),
+        // One call's bad value is not the others' fault.
+        Err(error) if error.is_bug() && calls.len() > 1 && !error.may_have_happened() => {
+            for call in calls {
+                Box::pin(write(desk, vec![call])).await;
+            }
+        }
+        Err(error) => {
+            warn!(?error, calls = calls.len(), "ledger did not commit");
+            for call in calls {
+                match call {
+                    Call::OpenSale(_, reply) => drop(reply.send(Err(error.duplicate().doing(OPENING)))),
+                    Call::Write(_, reply) => drop(reply.send(Err(error.duplicate().doing(WRITING)))),
+                }
+            }
+        }
+    }
+}
+
+fn answer(calls: Vec<Call>, written: Vec<Written>) {
+    let mut written = written.into_iter();
+    for call in calls {
+        match call {
+            Call::OpenSale(_, reply) => drop(reply.send(Ok(()))),
+            Call::Write(entries, reply) => {
+                drop(reply.send(Ok(written.by_ref().take(entries.len()).collect())));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A connection whose statements are counted.
+
+use deadpool_postgres::Client;
+use futures_util::TryStreamExt as _;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+use super::fault::Fault;
+use crate::counters::{Counters, add};
+
+pub(super) type Sql<T> = Result<T, Fault>;
+pub(super) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
+
+#[derive(Clone, Copy)]
+pub(super) struct Session<'c> {
+    client: &'c Client,
+    counters: &'c Counters,
+}
+
+impl<'c> Session<'c> {
+    pub(super) fn new(client: &'c Client, counters: &'c Counters) -> Self {
+        Self { client, counters }
+    }
+
+    /// Sends text without parameters.
+    pub(super) async fn say(self, sql: &str) -> Sql<()> {
+        add(&self.counters.statements, 1);
+        Ok(self.client.batch_execute(sql).await?)
+    }
+
+    /// Carries a statement out, and says how many rows it changed.
+    pub(super) async fn run(self, sql: &str, params: Params<'_>) -> Sql<u64> {
+        let statement = self.prepare(sql).await?;
+        self.run_prepared(&statement, params).await
+    }
+
+    pub(super) async fn rows(self, sql: &str, params: Params<'_>) -> Sql<Vec<Row>> {
+        let statement = self.prepare(sql).await?;
+        self.rows_prepared(&statement, params).await
+    }
+
+    /// The first row, if there is one.
+    pub(super) async fn first(self, sql: &str, params: Params<'_>) -> Sql<Option<Row>> {
+        Ok(self.rows(sql, params).await?.into_iter().next())
+    }
+
+    /// Every row as it comes.
+    pub(super) async fn each(
+        self,
+        sql: &str,
+        params: Params<'_>,
+        mut visit: impl FnMut(&Row) -> Sql<()>,
+    ) -> Sql<()> {
+        let statement = self.prepare(sql).await?;
+        add(&self.counters.statements, 1);
+        let rows = self.client.query_raw(&statement, params.iter().copied()).await?;
+        let mut rows = std::pin::pin!(rows);
+        while let Some(row) = rows.try_next().await? {
+            visit(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Known to the connection from then on. What was prepared before can travel together: futures that are polled
+    /// together are sent without waiting for each other's answers.
+    pub(super) async fn prepare(self, sql: &str) -> Sql<Statement> {
+        Ok(self.client.prepare_cached(sql).await?)
+    }
+
+    pub(super) async fn run_prepared(self, statement: &Statement, params: Params<'_>) -> Sql<u64> {
+        add(&self.counters.statements, 1);
+        Ok(self.client.execute(statement, params).await?)
+    }
+
+    pub(super) async fn rows_prepared(self, statement: &Statement, params: Params<'_>) -> Sql<Vec<Row>> {
+        add(&self.counters.statements, 1);
+        Ok(self.client.query(statement, params).await?)
+    }
+}

@@ -1,0 +1,92 @@
+//! TLS by rustls. `require` checks the certificate; `prefer` keeps eavesdroppers out and checks nothing, as elsewhere,
+//! unless a root certificate is named.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rushgate_core::{Error, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::url::Trust;
+
+pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::bug("TLS cannot be set up").caused_by(error))?;
+    let config = match trust {
+        Trust::Anything => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+        }
+        Trust::System => builder.with_root_certificates(of_this_machine()?),
+        Trust::File(path) => builder.with_root_certificates(in_file(path)?),
+    };
+    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+}
+
+fn of_this_machine() -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(Error::misconfigured("this machine has no root certificates")
+            .hint("install ca-certificates, or name a file by sslrootcert="));
+    }
+    Ok(roots)
+}
+
+fn in_file(path: &Path) -> Result<RootCertStore> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Error::misconfigured(format_args!("the root certificate {} cannot be used: {why}", path.display()))
+            .hint("name a file of PEM certificates by sslrootcert=")
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unusable(&error))? {
+        let certificate = certificate.map_err(|error| unusable(&error))?;
+        roots.add(certificate).map_err(|error| unusable(&error))?;
+    }
+    if roots.is_empty() { Err(unusable(&"it holds none")) } else { Ok(roots) }
+}
+
+/// Takes any certificate, but still holds the server to the one that it shows.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,236 @@
+//! What a URL asks for.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use rushgate_core::{Error, Result};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
+const POOL: usize = 4;
+const SCHEMA: &str = "rushgate";
+
+const HINT: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE with percent-escapes for special characters, and any \
+                    of ?schema=NAME, pool=N (1 to 64), statement_timeout=MILLISECONDS, connect_timeout=SECONDS, \
+                    sslmode=disable|prefer|require, sslrootcert=FILE and the other options of a PostgreSQL URL";
+
+/// Whether the server's certificate is checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Any will do: an eavesdropper is kept out, an impostor is not.
+    Anything,
+    /// The certificates of this machine.
+    System,
+    /// The certificates in a file.
+    File(PathBuf),
+}
+
+/// A URL, understood. It holds the password, and neither Debug nor Display shows it.
+#[derive(Clone)]
+pub(super) struct Options {
+    pub(super) config: Config,
+    pub(super) schema: String,
+    pub(super) pool: usize,
+    pub(super) statement_timeout: Duration,
+    pub(super) trust: Trust,
+}
+
+impl Options {
+    /// Nothing of the URL is repeated in an error, because any part of it may be a piece of a password with a character
+    /// that was not escaped.
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let not_understood = || Error::invalid("the ledger's URL", "cannot be understood").hint(HINT);
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut options = Self {
+            config: Config::new(),
+            schema: SCHEMA.into(),
+            pool: POOL,
+            statement_timeout: STATEMENT_TIMEOUT,
+            trust: Trust::Anything,
+        };
+        let mut theirs = Vec::new();
+        let (mut verify, mut root) = (false, None);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(not_understood)?;
+            let value = unescape(value).ok_or_else(not_understood)?;
+            match (key, value.as_str()) {
+                ("schema", name) => options.schema = check_schema(name)?,
+                ("pool", text) => options.pool = number("pool", text, 1, 64)? as usize,
+                ("statement_timeout", text) => {
+                    let millis = number("statement_timeout", text, 10, 3_600_000)?;
+                    options.statement_timeout = Duration::from_millis(millis);
+                }
+                ("sslrootcert", path) => root = Some(PathBuf::from(path)),
+                ("sslmode", "require" | "verify-ca" | "verify-full") => {
+                    verify = true;
+                    theirs.push("sslmode=require".to_owned());
+                }
+                _ => theirs.push(pair.to_owned()),
+            }
+        }
+        options.trust = match root {
+            Some(path) if path.as_os_str() != "system" => Trust::File(path),
+            Some(_) => Trust::System,
+            None if verify => Trust::System,
+            None => Trust::Anything,
+        };
+        options.config =
+            Config::from_str(&format!("{address}?{}", theirs.join("&"))).map_err(|_| not_understood())?;
+        options.settle();
+        Ok(options)
+    }
+
+    /// What the URL leaves open.
+    fn settle(&mut self) {
+        let config = &mut self.config;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host("localhost");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("rushgate");
+        }
+        // Among several hosts the one that takes writes is meant.
+        if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        // A server that vanished without a word is noticed by these, besides the limit on each step.
+        config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
+    }
+
+    pub(super) fn uses_tls(&self) -> bool {
+        self.config.get_ssl_mode() != SslMode::Disable
+    }
+
+    /// How long a step may take before its connection is given up, whatever the server does.
+    pub(super) fn step_max(&self) -> Duration {
+        self.statement_timeout * 2 + CONNECT_TIMEOUT
+    }
+}
+
+/// The URL without the password.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        let ports = self.config.get_ports();
+        for (at, host) in self.config.get_hosts().iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}")?,
+                #[cfg(unix)]
+                Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
+            }
+            if let Some(port) = ports.get(at).or_else(|| ports.first()) {
+                write!(f, ":{port}")?;
+            }
+        }
+        if let Some(database) = self.config.get_dbname() {
+            write!(f, "/{database}")?;
+        }
+        if self.schema != SCHEMA {
+            write!(f, "?schema={}", self.schema)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+fn number(key: &str, text: &str, min: u64, max: u64) -> Result<u64> {
+    let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| {
+        Error::invalid("the ledger's URL", format_args!("wants {key} as a number from {min} to {max}"))
+            .hint(HINT)
+    })
+}
+
+fn check_schema(name: &str) -> Result<String> {
+    let first = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first && rest && name.len() <= 63 && !name.starts_with("pg_") {
+        return Ok(name.to_owned());
+    }
+    Err(Error::invalid(
+        "the ledger's URL",
+        "wants schema as 1 to 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
+    ))
+}
+
+/// Percent-escapes undone.
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        if *first == b'%' {
+            let hex = std::str::from_utf8(tail.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(hex, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_url_leaves_open_is_settled() {
+        let options = Options::parse("postgresql://ann@db/shop").unwrap();
+        assert_eq!(
+            (options.pool, options.schema.as_str(), &options.trust),
+            (4, "rushgate", &Trust::Anything)
+        );
+        assert_eq!(options.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
+        assert!(options.uses_tls());
+        let hosts = Options::parse("postgres://a,b/shop").unwrap();
+        assert_eq!(hosts.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    }
+
+    #[test]
+    fn options_of_our_own_and_of_postgres_stand_side_by_side() {
+        let url = "postgres://db:5433/shop?schema=sales&pool=2&statement_timeout=500&sslmode=require\
+                   &sslrootcert=%2Fetc%2Froot.pem&connect_timeout=2";
+        let options = Options::parse(url).unwrap();
+        assert_eq!((options.pool, options.schema.as_str()), (2, "sales"));
+        assert_eq!(options.statement_timeout, Duration::from_millis(500));
+        assert_eq!(options.trust, Trust::File("/etc/root.pem".into()));
+        assert_eq!(options.config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(options.to_string(), "postgres://db:5433/shop?schema=sales");
+        assert!(!Options::parse("postgres://db/shop?sslmode=disable").unwrap().uses_tls());
+        assert_eq!(Options::parse("postgres://db/shop?sslmode=require").unwrap().trust, Trust::System);
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let options = Options::parse("postgres://ann:hunter2@db/shop?password=hunter2").unwrap();
+        assert!(!format!("{options} {options:?} {:?}", options.config).contains("hunter2"));
+        for url in [
+            "postgres://ann:hunter2?@db/shop",
+            "postgres://ann:hunter2@db:port/shop",
+            "postgres://ann@db/shop?hunter2=1",
+            "postgres://ann@db/shop?pool=hunter2",
+            "postgres://ann@db/shop?schema=Hunter2%20hunter2",
+        ] {
+            let error = Options::parse(url).unwrap_err();
+            assert!(error.is_invalid(), "{url}: {error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{url}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! One transaction for the calls that waited together: what is tried again, and what is said in the end.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::{Client, Pool};
+use futures_util::future::{join, join3};
+use rushgate_core::{Error, OrderTask, Result, SaleId};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Row;
+use tracing::debug;
+
+use super::fault::Fault;
+use super::record::{Memory, Order, Recorder, Tally};
+use super::session::{Session, Sql};
+use super::sql;
+use crate::counters::{Counters, add};
+use crate::words::now_us;
+use crate::{LedgerSale, Refusal, Written};
+
+/// How often a transaction is tried when others are in the way.
+const ATTEMPTS: u32 = 10;
+
+/// What the tasks of a ledger share.
+pub(super) struct Desk {
+    pub(super) pool: Pool,
+    pub(super) memory: Memory,
+    pub(super) counters: std::sync::Arc<Counters>,
+    /// How long a step may take before its connection is given up.
+    pub(super) step_max: Duration,
+}
+
+/// What one transaction is for.
+#[derive(Clone, Copy)]
+pub(super) enum Work<'a> {
+    OpenSale(&'a LedgerSale),
+    Write(&'a [&'a OrderTask]),
+}
+
+/// How a batch is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Whole,
+    Halves,
+}
+
+/// Why a transaction did not commit.
+struct Failure {
+    fault: Fault,
+    /// The commit was sent, and only its answer is missing.
+    committing: bool,
+}
+
+impl Failure {
+    fn error(self) -> Error {
+        if self.committing { self.fault.commit_error() } else { self.fault.error() }
+    }
+}
+
+impl Desk {
+    pub(super) async fn client(&self) -> Sql<Client> {
+        self.pool.get().await.map_err(Fault::Pool)
+    }
+
+    pub(super) fn session<'c>(&'c self, client: &'c Client) -> Session<'c> {
+        Session::new(client, &self.counters)
+    }
+
+    /// Does the work in one transaction. The answers are those of the entries, in their order.
+    pub(super) async fn carry_out(&self, work: Work<'_>) -> Result<Vec<Written>> {
+        let mut way = Way::Whole;
+        let mut lost = false;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let failure = match self.attempt(work, way).await {
+                Ok(written) => return Ok(written),
+                Err(failure) => failure,
+            };
+            debug!(fault = ?failure.fault, ?way, attempt, "ledger did not commit");
+            if failure.committing && !failure.fault.is_worth_another_go() || attempt == ATTEMPTS {
+                return Err(failure.error());
+            }
+            if way == Way::Whole && failure.fault.violation().is_some() {
+                way = Way::Halves;
+            } else if !lost && failure.fault.is_lost_connection() {
+                // A connection may have died while it waited in the pool.
+                lost = true;
+            } else if failure.fault.is_worth_another_go() {
+                sleep(pause(attempt)).await;
+            } else {
+                return Err(failure.error());
+            }
+        }
+    }
+
+    async fn attempt(&self, work: Work<'_>, way: Way) -> Result<Vec<Written>, Failure> {
+        let client = self.client().await.map_err(|fault| Failure { fault, committing: false })?;
+        let start = Instant::now();
+        let committing = AtomicBool::new(false);
+        let steps = self.transaction(&client, work, way, &committing);
+        let result = timeout(self.step_max, steps).await.unwrap_or(Err(Fault::NoAnswer));
+        match result {
+            Ok((written, tally)) => {
+                self.count(&written, tally, start.elapsed());
+                Ok(written)
+            }
+            Err(fault) => {
+                self.put_back(client, &fault).await;
+                Err(Failure { fault, committing: committing.into_inner() })
+            }
+        }
+    }
+
+    /// Counted before it is answered, so that who was answered finds it counted.
+    fn count(&self, written: &[Written], tally: Tally, elapsed: Duration) {
+        let refused = written.iter().filter(|written| matches!(written, Written::Refused(_))).count();
+        let waited = Duration::from_micros(tally.waited_us).min(elapsed);
+        add(&self.counters.transactions, 1);
+        add(&self.counters.entries, written.len() as u64);
+        add(&self.counters.orders, tally.orders);
+        add(&self.counters.refused, refused as u64);
+        self.counters.worked(elapsed, waited);
+        debug!(entries = written.len(), orders = tally.orders, "ledger committed");
+    }
+
+    /// A connection goes back to the pool without a transaction, or not at all.
+    pub(super) async fn put_back(&self, client: Client, fault: &Fault) {
+        let undone = !fault.spoils_the_connection()
+            && matches!(timeout(self.step_max, self.session(&client).say(sql::ROLLBACK)).await, Ok(Ok(())));
+        if !undone {
+            drop(Client::take(client));
+        }
+    }
+
+    async fn transaction(
+        &self,
+        client: &Client,
+        work: Work<'_>,
+        way: Way,
+        committing: &AtomicBool,
+    ) -> Sql<(Vec<Written>, Tally)> {
+        let session = self.session(client);
+        let mut recorder = Recorder::new(session, &self.memory, now_us());
+        let written = match work {
+            Work::OpenSale(sale) => {
+                session.say(sql::BEGIN_WRITE).await?;
+                recorder.open_sale(sale).await?;
+                Vec::new()
+            }
+            Work::Write(entries) => {
+                self.memory.find_sales(session, entries.iter().map(|task| sale_of(task))).await?;
+                entries_of(&mut recorder, session, &Sorted::of(entries, &self.memory), way).await?
+            }
+        };
+        committing.store(true, Relaxed);
+        session.say(sql::COMMIT).await?;
+        Ok((written, recorder.remember()))
+    }
+}
+
+/// Entries by what they need.
+struct Sorted<'a> {
+    n: usize,
+    sales: Vec<i32>,
+    stock: Vec<(usize, i32, &'a OrderTask)>,
+    orders: Vec<Order<'a>>,
+    places: Vec<usize>,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(entries: &[&'a OrderTask], memory: &Memory) -> Self {
+        let mut sales = BTreeSet::new();
+        let (mut stock, mut orders, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, task) in entries.iter().enumerate() {
+            let Some(sale) = memory.sale(sale_of(task)) else { continue };
+            sales.insert(sale);
+            match Order::of(task, sale) {
+                Some(order) => {
+                    orders.push(order);
+                    places.push(at);
+                }
+                None => stock.push((at, sale, *task)),
+            }
+        }
+        Self { n: entries.len(), sales: sales.into_iter().collect(), stock, orders, places }
+    }
+}
+
+/// Begins, locks the sales and writes. The stock goes first, so that an order for a new unit does not depend on its
+/// place.
+async fn entries_of(
+    recorder: &mut Recorder<'_>,
+    session: Session<'_>,
+    entries: &Sorted<'_>,
+    way: Way,
+) -> Sql<Vec<Written>> {
+    let mut answers = vec![Written::Refused(Refusal::UnknownSale); entries.n];
+    let written = if way == Way::Whole && entries.stock.is_empty() && !entries.orders.is_empty() {
+        let lock = session.prepare(sql::SALE_LOCK_SHARED).await?;
+        Recorder::prepare_look(session).await?;
+        let (begun, locked, sight) = join3(
+            session.say(sql::BEGIN_WRITE),
+            session.rows_prepared(&lock, &[&entries.sales]),
+            recorder.look(&entries.orders),
+        )
+        .await;
+        begun?;
+        recorder.tally.waited_us = waited_us(&locked?);
+        recorder.whole(&entries.orders, sight?).await?
+    } else {
+        let lock = session.prepare(sql::SALE_LOCK_ALONE).await?;
+        let (begun, locked) =
+            join(session.say(sql::BEGIN_WRITE), session.rows_prepared(&lock, &[&entries.sales])).await;
+        begun?;
+        recorder.tally.waited_us = waited_us(&locked?);
+        for (at, sale, task) in &entries.stock {
+            answers[*at] = recorder.stock(*sale, task).await?;
+        }
+        match way {
+            Way::Whole if entries.orders.is_empty() => Vec::new(),
+            Way::Whole => {
+                let sight = recorder.look(&entries.orders).await?;
+                recorder.whole(&entries.orders, sight).await?
+            }
+            Way::Halves => recorder.halves(&entries.orders).await?,
+        }
+    };
+    for (at, written) in entries.places.iter().zip(written) {
+        answers[*at] = written;
+    }
+    Ok(answers)
+}
+
+fn waited_us(rows: &[Row]) -> u64 {
+    rows.first().map_or(0, |row| row.get::<_, i64>(0)).try_into().unwrap_or(0)
+}
+
+fn sale_of(task: &OrderTask) -> &SaleId {
+    match task {
+        OrderTask::Reservation { sale, .. } | OrderTask::Stock { sale, .. } => sale,
+    }
+}
+
+/// Longer each time, and a little different for everybody.
+fn pause(attempt: u32) -> Duration {
+    let millis = u64::from(attempt) * 3;
+    Duration::from_millis(millis + RandomState::new().hash_one(attempt) % (millis + 1))
+}

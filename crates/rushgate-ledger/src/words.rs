@@ -1,0 +1,56 @@
+//! What both ledgers say in the same words.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rushgate_core::{OrderIntent, Sku, UnitNumber};
+
+use crate::Written;
+
+/// The answer for a live order: whether its units are those that were asked for.
+pub(crate) fn recorded(
+    asked: &[(Sku, UnitNumber)],
+    state: OrderIntent,
+    mut units: Vec<(Sku, UnitNumber)>,
+) -> Written {
+    if units == asked || sorted(&units) == sorted(asked) {
+        return Written::Recorded(state);
+    }
+    let mut line = HashMap::new();
+    for (at, (sku, _)) in asked.iter().enumerate() {
+        line.entry(sku).or_insert(at);
+    }
+    units.sort_by_key(|(sku, unit)| (line.get(sku), *unit));
+    Written::Reassigned { state, units }
+}
+
+fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
+    let mut units: Vec<_> = units.iter().collect();
+    units.sort_unstable();
+    units
+}
+
+pub(crate) fn is_live(state: OrderIntent) -> bool {
+    matches!(state, OrderIntent::Hold | OrderIntent::Confirm)
+}
+
+pub(crate) fn state_text(state: OrderIntent) -> &'static str {
+    match state {
+        OrderIntent::Hold => "held",
+        OrderIntent::Confirm => "confirmed",
+        OrderIntent::Cancel => "cancelled",
+        OrderIntent::Expire => "expired",
+    }
+}
+
+pub(crate) fn state_from(text: &str) -> Result<OrderIntent, String> {
+    let states = [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Cancel, OrderIntent::Expire];
+    let state = states.into_iter().find(|state| state_text(*state) == text);
+    state.ok_or_else(|| format!("an order in the state {text:?}"))
+}
+
+/// The machine's clock, for the record only: nothing is decided by it.
+pub(crate) fn now_us() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
+}
