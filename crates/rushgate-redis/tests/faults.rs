@@ -391,6 +391,31 @@ async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
     assert!(matches!(store.reserve(wish("a")).await.unwrap(), Reserved::Reserved(_)));
 }
 
+/// The authorities that this machine trusts are read when the process first needs them, so the client that trusts
+/// the server's is a process of its own: this test again.
+#[tokio::test]
+async fn a_connection_is_encrypted_and_the_certificate_is_checked() {
+    const URL: &str = "RUSHGATE_TEST_TLS_URL";
+    if let Ok(url) = std::env::var(URL) {
+        let store = in_time_value(RedisStore::open(&url)).await.unwrap();
+        assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
+        let ready = store.ready(&queue());
+        put(&store, 1).await.unwrap();
+        return in_time_value(ready).await.unwrap();
+    }
+    for kind in [Kind::Redis, Kind::Valkey] {
+        let server = RedisSetup::new(kind).encrypted().start();
+        let error =
+            in_time_value(RedisStore::open(&server.url())).await.err().expect("nobody vouches for it");
+        assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+        let test = ["--exact", "a_connection_is_encrypted_and_the_certificate_is_checked"];
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(test).env("SSL_CERT_FILE", server.authority()).env(URL, server.url());
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
 #[tokio::test]
 async fn something_that_is_no_store_is_said_to_be_none() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -50,6 +50,7 @@ pub struct RedisSetup {
     kind: Kind,
     arguments: Vec<String>,
     clock: Option<ManualClock>,
+    encrypted: bool,
 }
 
 impl RedisSetup {
@@ -57,7 +58,7 @@ impl RedisSetup {
     pub fn new(kind: Kind) -> Self {
         let arguments =
             ["--save", "", "--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction"];
-        Self { kind, arguments: arguments.map(str::to_owned).to_vec(), clock: None }
+        Self { kind, arguments: arguments.map(str::to_owned).to_vec(), clock: None, encrypted: false }
     }
 
     /// With further settings, such as `--requirepass`, `secret`.
@@ -71,6 +72,13 @@ impl RedisSetup {
     #[must_use]
     pub fn on(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// Behind TLS alone, with a certificate for 127.0.0.1 by an authority of its own: [`RedisServer::authority`].
+    #[must_use]
+    pub fn encrypted(mut self) -> Self {
+        self.encrypted = true;
         self
     }
 
@@ -94,6 +102,9 @@ impl RedisServer {
         let mut server = Self { setup, folder, port: 0, child: None };
         if let Some(clock) = &server.setup.clock {
             server.set_clock(clock.now());
+        }
+        if server.setup.encrypted {
+            make_certificates(&server.folder);
         }
         for _ in 0..TRIES {
             server.port = free_port();
@@ -129,7 +140,16 @@ impl RedisServer {
     /// Starts the program, without waiting for it.
     fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(self.setup.kind.program());
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir"]).arg(&self.folder);
+        let port = self.port.to_string();
+        if self.setup.encrypted {
+            command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
+            command.arg("--tls-cert-file").arg(self.folder.join("server.crt"));
+            command.arg("--tls-key-file").arg(self.folder.join("server.key"));
+            command.arg("--tls-ca-cert-file").arg(self.authority());
+        } else {
+            command.args(["--port", &port]);
+        }
+        command.args(["--bind", "127.0.0.1", "--dir"]).arg(&self.folder);
         command.args(["--daemonize", "no", "--logfile", "", "--enable-debug-command", "yes"]);
         command.args(&self.setup.arguments);
         if self.setup.clock.is_some() {
@@ -149,7 +169,13 @@ impl RedisServer {
 
     /// Where it listens.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.setup.encrypted { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// The certificate of the authority that signed an encrypted server's own.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("authority.crt")
     }
 
     /// Its folder, in which its files are.
@@ -232,6 +258,24 @@ fn scratch_folder() -> PathBuf {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a scratch folder can be made");
     folder
+}
+
+/// An authority, and a server's certificate that it signed.
+fn make_certificates(folder: &Path) {
+    let openssl = |words: &str| {
+        let status =
+            Command::new("openssl").args(words.split(' ')).current_dir(folder).stderr(Stdio::null()).status();
+        let done = status.expect("openssl is installed; apt-get install openssl").success();
+        assert!(done, "openssl {words}");
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!("req -x509 {key} -subj /CN=authority -days 2 -keyout authority.key -out authority.crt"));
+    openssl(&format!("req -new {key} -subj /CN=server -keyout server.key -out server.csr"));
+    let names = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
+    fs::write(folder.join("names"), names).expect("the folder can be written");
+    openssl(
+        "x509 -req -in server.csr -CA authority.crt -CAkey authority.key -CAcreateserial -days 2 -extfile names -out server.crt",
+    );
 }
 
 /// The library that stops a server's wall clock, compiled once for a build of the tests.
