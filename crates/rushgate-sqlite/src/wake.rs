@@ -148,7 +148,7 @@ pub(crate) struct Watcher {
     conn: Connection,
     listeners: Arc<Listeners>,
     clock: Clock,
-    /// When the first task of a queue is due, as its listeners in this process know.
+    /// When the first task of a queue is due, as a listener in this process was told.
     next_due: HashMap<QueueName, i64>,
 }
 
@@ -207,7 +207,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Wakes as many listeners as there are due tasks, or one if the first task is due earlier than it was.
+    /// Wakes as many listeners as there are due tasks, or one if they may not know when the first will be due.
     fn look_for_tasks(&mut self, queues: &[QueueName]) -> rusqlite::Result<()> {
         let now = (self.clock)().as_micros().cast_signed();
         self.next_due.retain(|queue, _| queues.contains(queue));
@@ -218,9 +218,11 @@ impl Watcher {
             let next: Option<i64> = next.query_row([queue.as_str()], |row| row.get(0))?;
             let next = next.unwrap_or(i64::MAX);
             let before = self.next_due.insert(queue.clone(), next).unwrap_or(i64::MAX);
-            let earlier = usize::from(next < before);
-            if n.max(earlier) > 0 {
-                self.listeners.tell_queue(queue, n.max(earlier));
+            // Once what was waited for is due, whoever was told of it may be busy with it.
+            let unknown = next < before || (before <= now && next < i64::MAX);
+            let told = n.max(usize::from(unknown));
+            if told > 0 {
+                self.listeners.tell_queue(queue, told);
             }
         }
         Ok(())

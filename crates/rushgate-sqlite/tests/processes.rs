@@ -13,8 +13,8 @@ use common::{
     sound_books, spec, store, task, token, url, wait_for_parent, wish,
 };
 use rushgate_core::{
-    Acquired, ClientId, Completed, Extend, Extended, Grant, Lease, LockStore, Notice, QueueStore, Released,
-    Reserved, SaleStore, Store, Token,
+    Acquired, ClientId, Completed, Due, Extend, Extended, Grant, Lease, LockStore, NewTask, Notice,
+    QueueStore, Released, Reserved, SaleStore, Store, Token,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_testkit::ManualClock;
@@ -235,6 +235,22 @@ async fn child_releases_and_enqueues() {
     store.release(&lock("l"), token(1)).await.unwrap();
     store.enqueue(op(1), &queue("q"), vec![task("a", 1)]).await.unwrap();
     store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_listener_hears_of_the_next_delay_when_the_first_is_over() {
+    let (_folder, path) = fresh();
+    // Two stores of one process see each other as two processes do.
+    let (here, there) = (store(&path), store(&path));
+    let (first, second) = (here.ready(&queue("q")), here.ready(&queue("q")));
+    let delayed = |id, ms| NewTask { due: Due::After(Duration::from_millis(ms)), ..task(id, 1) };
+    there.enqueue(op(1), &queue("q"), vec![delayed("a", 200), delayed("b", 60_000)]).await.unwrap();
+    tokio::time::timeout(TIMER, first).await.expect("the delays were not heard of").unwrap();
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    // Whoever heard takes the first and is busy with it: the other has to learn when the next is due.
+    let claimed = here.claim(op(2), &queue("q"), claim(1)).await.unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+    tokio::time::timeout(TIMER, second).await.expect("the second delay was not heard of").unwrap();
 }
 
 #[tokio::test]

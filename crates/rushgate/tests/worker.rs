@@ -301,3 +301,29 @@ async fn no_more_handlers_run_than_allowed(bench: Bench) {
     assert_eq!(running.stop().await.done, 60);
     assert!(!over.load(Ordering::SeqCst));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_whose_answer_the_store_refuses_comes_again() {
+    let (bench, url) = Bench::sqlite_at();
+    let path = url.trim_start_matches("sqlite:").split('?').next().unwrap().to_owned();
+    let queue = numbers(&bench.client());
+    fill(&queue, 1).await;
+    let other = rusqlite::Connection::open(path).unwrap();
+    other.busy_timeout(secs(10)).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE DELETE ON task BEGIN SELECT RAISE(ABORT, 'not now'); END";
+    other.execute_batch(refuse).unwrap();
+
+    let attempts = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&attempts);
+    let running = Running::start(Worker::new(queue.clone()).lease(ms(300)), move |job| {
+        seen.store(job.attempt, Ordering::SeqCst);
+        async {}
+    });
+    // The worker goes on all the while. It must not keep the lease of a task that it is done with.
+    common::in_time(eventually(async || attempts.load(Ordering::SeqCst) >= 2)).await;
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    common::in_time(eventually(async || is_empty(&queue).await)).await;
+    let report = running.stop().await;
+    assert_eq!(report.done, 1, "{report:?}");
+    assert!(report.unanswered >= 1, "{report:?}");
+}

@@ -53,8 +53,8 @@ impl Flusher {
     async fn complete(&self, tickets: Vec<Ticket>) {
         let (gate, queue) = (&self.gate, &self.queue);
         let answers = self.send(tickets.len(), |op| gate.store().complete(op, queue, tickets.clone())).await;
-        for (ticket, answer) in tickets.iter().zip(answers) {
-            self.leases.remove(ticket);
+        self.let_go(&tickets);
+        for answer in answers {
             count(
                 match answer {
                     Completed::Done | Completed::Requeued => &self.counters.done,
@@ -71,8 +71,8 @@ impl Flusher {
         if !answers.is_empty() {
             gate.next_due_changed(queue);
         }
-        for (retry, answer) in failed.iter().zip(answers) {
-            self.leases.remove(&retry.ticket);
+        self.let_go(failed.iter().map(|retry| &retry.ticket));
+        for answer in answers {
             count(
                 match answer {
                     Retried::Scheduled { .. } | Retried::Requeued => &self.counters.retried,
@@ -87,8 +87,8 @@ impl Flusher {
     async fn give_back(&self, tickets: Vec<Ticket>) {
         let (gate, queue) = (&self.gate, &self.queue);
         let answers = self.send(tickets.len(), |op| gate.store().give_back(op, queue, tickets.clone())).await;
-        for (ticket, answer) in tickets.iter().zip(answers) {
-            self.leases.remove(ticket);
+        self.let_go(&tickets);
+        for answer in answers {
             count(
                 match answer {
                     GivenBack::Waiting => &self.counters.given_back,
@@ -97,6 +97,12 @@ impl Flusher {
                 1,
             );
         }
+    }
+
+    /// No longer keeps the leases of tasks whose answers are sent. What the store did not take runs out there, and the
+    /// task comes again.
+    fn let_go<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) {
+        tickets.into_iter().for_each(|ticket| self.leases.remove(ticket));
     }
 
     /// Sends until there is an answer: an outage ends some time, and an answer that comes too late is stale and
