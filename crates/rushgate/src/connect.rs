@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use rushgate_core::{Error, Result, Store};
+use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
 
 use crate::Rushgate;
@@ -9,8 +10,10 @@ impl Rushgate {
     /// The store that is used if none is named: a file in the current directory.
     pub const DEFAULT_URL: &str = "sqlite:rushgate.db";
 
-    /// Opens the store at `url` and checks what it depends on: `sqlite:PATH` for a file (made if there is none),
-    /// `sqlite::memory:` for one that ends with this client.
+    /// Opens the store at `url` and checks what it depends on:
+    /// - `sqlite:PATH` for a file (made if there is none), `sqlite::memory:` for one that ends with this client;
+    /// - `redis://[user[:password]@]host[:port][/database]` for a Redis or Valkey server, `rediss://` for TLS, and
+    ///   `valkey://` and `valkeys://` as other words for the same.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured),
@@ -24,6 +27,7 @@ impl Rushgate {
 async fn open(url: &str) -> Result<Arc<dyn Store>> {
     match url.split_once(':').map(|(scheme, _)| scheme) {
         Some("sqlite") => open_sqlite(url.to_owned()).await,
+        Some("redis" | "rediss" | "valkey" | "valkeys") => Ok(Arc::new(RedisStore::open(url).await?)),
         scheme => Err(unsupported(scheme)),
     }
 }
@@ -38,6 +42,9 @@ async fn open_sqlite(url: String) -> Result<Arc<dyn Store>> {
 /// What follows the scheme may hold a password, so it is not repeated.
 fn unsupported(scheme: Option<&str>) -> Error {
     let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
-    Error::invalid("the store's URL", format_args!("has {has}; this build supports `sqlite`"))
-        .hint("use sqlite:PATH or sqlite::memory:")
+    Error::invalid(
+        "the store's URL",
+        format_args!("has {has}; this build supports `sqlite`, `redis` and `rediss`"),
+    )
+    .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT or rediss://HOST:PORT")
 }

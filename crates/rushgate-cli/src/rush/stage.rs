@@ -52,7 +52,8 @@ impl Stage {
             Some(_) => Some(connect_ledger(&orders_url)?),
             None => None,
         };
-        // The ledger's own word for it has no password.
+        // Their own words for it have no password.
+        let store_url = gate.info().url;
         let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
         Ok(Self { gate, sale, ledger, orders, store_url, orders_url, folder })
     }
@@ -74,9 +75,11 @@ impl Stage {
     }
 }
 
-/// The ledger of a store that has a file: another file beside it.
+/// The ledger of a store that has a file: another file beside it. That of a server: a file in the current directory.
 fn beside(store: &str) -> String {
-    let path = store.strip_prefix("sqlite:").unwrap_or(store);
+    let Some(path) = store.strip_prefix("sqlite:") else {
+        return "sqlite:rushgate.orders.db".into();
+    };
     let path = path.split('?').next().unwrap_or(path);
     if path == ":memory:" {
         return "sqlite::memory:".into();
@@ -93,5 +96,6 @@ mod tests {
         assert_eq!(beside("sqlite:shop.db?durability=process"), "sqlite:shop.orders.db");
         assert_eq!(beside("sqlite:/data/shop"), "sqlite:/data/shop.orders.db");
         assert_eq!(beside("sqlite::memory:"), "sqlite::memory:");
+        assert_eq!(beside("redis://:secret@host/3"), "sqlite:rushgate.orders.db");
     }
 }

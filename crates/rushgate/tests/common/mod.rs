@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rushgate::Rushgate;
 use rushgate_testkit::ModelStore;
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tempfile::TempDir;
 
 /// Longer than anything takes that is going to happen.
@@ -16,11 +17,12 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Bench {
     store: Arc<dyn rushgate::Store>,
     _dir: Option<TempDir>,
+    _server: Option<RedisServer>,
 }
 
 impl Bench {
     pub fn model() -> Self {
-        Self { store: Arc::new(ModelStore::new()), _dir: None }
+        Self { store: Arc::new(ModelStore::new()), _dir: None, _server: None }
     }
 
     pub fn sqlite() -> Self {
@@ -32,7 +34,13 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
         let store = Arc::new(rushgate_sqlite::SqliteStore::open(&url).unwrap());
-        (Self { store, _dir: Some(dir) }, url)
+        (Self { store, _dir: Some(dir), _server: None }, url)
+    }
+
+    pub async fn redis() -> Self {
+        let server = RedisSetup::new(Kind::Redis).start();
+        let store = Arc::new(rushgate_redis::RedisStore::open(&server.url()).await.unwrap());
+        Self { store, _dir: None, _server: Some(server) }
     }
 
     /// A further client, as another process would be one.
@@ -52,6 +60,12 @@ macro_rules! on_each_store {
         mod sqlite { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() { $crate::common::in_time(super::$name($crate::common::Bench::sqlite())).await }
+        )* }
+        mod redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::common::in_time(super::$name($crate::common::Bench::redis().await)).await
+            }
         )* }
     };
 }

@@ -1,0 +1,235 @@
+-- A queue. Its eighteen keys, in this order:
+--   meta       HASH  v latest revision, a latest arrival, c latest claim, w wake-ups, u priorities in use (bits),
+--                    p 1 if paused, b bound, n 1 once the queue was used
+--   records    HASH  id -> revision(6) first(7) due(7) arrival(6) priority(1) max attempts(2) body
+--   runs       HASH  id -> attempts(2) flags(1) claim(7) lease until(7) due(7) worker's length(1) worker error;
+--                    of tasks that were claimed at least once. Its due time goes before the record's
+--   newcomers  HASH  id -> as records, put in while the task was leased
+--   leases     ZSET  claim(7) id -> lease until
+--   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error body
+--   dead_ids   ZSET  id -> 0
+--   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
+--   waiting    ZSET  arrival(6) id -> due, one for each of the ten priorities
+-- The body is opaque here: content type and payload.
+local HEADER, HEADER_BYTES = '>I6I7I7I6I1I2', 29
+local RUN, RUN_BYTES = '>I2I1I7I7I7', 24
+local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
+-- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.
+local REAPED_MAX = 500
+-- Processes that one call wakes at most.
+local WOKEN_MAX = 8
+local AGAIN = redis.status_reply('AGAIN')
+
+local function queue_keys(first)
+  local q = {
+    meta = KEYS[first], records = KEYS[first + 1], runs = KEYS[first + 2], newcomers = KEYS[first + 3],
+    leases = KEYS[first + 4], dead = KEYS[first + 5], dead_ids = KEYS[first + 6], listeners = KEYS[first + 7],
+    waiting = {}, woken = 0,
+  }
+  for priority = 0, 9 do
+    q.waiting[priority] = KEYS[first + 8 + priority]
+  end
+  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b')
+  q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
+  q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
+  q.paused, q.bound = row[6] == '1', tonumber(row[7])
+  return q
+end
+
+-- A first write that a server out of memory refuses, so that nothing is put in half.
+local function touch(q)
+  redis.call('HSETNX', q.meta, 'n', 1)
+end
+
+-- A first write that a server out of memory allows, so that what is in can be worked off.
+local function allow_when_full(q)
+  redis.call('ZREM', q.leases, '')
+end
+
+local function is_used(q, priority)
+  return bit.band(q.used, bit.lshift(1, priority)) ~= 0
+end
+
+local function has(task, flag)
+  return bit.band(task.flags, flag) ~= 0
+end
+
+local function body_of(record)
+  return string.sub(record, HEADER_BYTES + 1)
+end
+
+local function task_of(id, record, run)
+  local t = { id = id, record = record, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '' }
+  t.revision, t.first, t.due, t.arrival, t.priority, t.max = struct.unpack(HEADER, record)
+  if run then
+    t.ran = true
+    t.attempts, t.flags, t.claim, t.till, t.due = struct.unpack(RUN, run)
+    local length = string.byte(run, RUN_BYTES + 1)
+    t.worker = string.sub(run, RUN_BYTES + 2, RUN_BYTES + 1 + length)
+    t.error = string.sub(run, RUN_BYTES + 2 + length)
+  end
+  return t
+end
+
+local function load(q, id)
+  local record = redis.call('HGET', q.records, id)
+  return record and task_of(id, record, redis.call('HGET', q.runs, id))
+end
+
+local function pack_run(t)
+  return struct.pack(RUN, t.attempts, t.flags, t.claim, t.till, t.due)
+    .. string.char(#t.worker) .. t.worker .. t.error
+end
+
+local function store_run(q, t)
+  t.ran = true
+  redis.call('HSET', q.runs, t.id, pack_run(t))
+end
+
+local function store_record(q, t, body)
+  t.record = struct.pack(HEADER, t.revision, t.first, t.due, t.arrival, t.priority, t.max) .. body
+  redis.call('HSET', q.records, t.id, t.record)
+end
+
+local function place(t)
+  return struct.pack('>I6', t.arrival) .. t.id
+end
+
+local function lease_of(t)
+  return struct.pack('>I7', t.claim) .. t.id
+end
+
+-- The task waits. Somebody may have to be woken for it.
+local function wait(q, t, wake)
+  q.used = bit.bor(q.used, bit.lshift(1, t.priority))
+  redis.call('ZADD', q.waiting[t.priority], int(t.due), place(t))
+  q.changed = true
+  if wake and t.due <= now then
+    q.woken = q.woken + 1
+  elseif wake then
+    q.soonest = math.min(q.soonest or t.due, t.due)
+  end
+end
+
+-- Takes the task from wherever it waits or is leased.
+local function lift(q, t)
+  if has(t, LEASED) then
+    redis.call('ZREM', q.leases, lease_of(t))
+  else
+    redis.call('ZREM', q.waiting[t.priority], place(t))
+  end
+end
+
+local function remove(q, t)
+  lift(q, t)
+  redis.call('HDEL', q.records, t.id)
+  if t.ran then redis.call('HDEL', q.runs, t.id) end
+end
+
+-- A new life under an id: every attempt before it, at the end of the arrivals.
+local function begin(q, t, body, wake)
+  q.arrival = q.arrival + 1
+  t.arrival = q.arrival
+  store_record(q, t, body)
+  wait(q, t, wake)
+end
+
+-- If a newcomer waits behind the run that ends, it takes the record's place.
+local function promote(q, t, wake)
+  if not has(t, REPLACED) then return false end
+  lift(q, t)
+  local newcomer = redis.call('HGET', q.newcomers, t.id)
+  redis.call('HDEL', q.newcomers, t.id)
+  redis.call('HDEL', q.runs, t.id)
+  begin(q, task_of(t.id, newcomer), body_of(newcomer), wake)
+  return true
+end
+
+local function die(q, t, at, error)
+  remove(q, t)
+  local letter = struct.pack('>I7I2I2I1I2', at, t.attempts, t.max, t.priority, #error) .. error
+  redis.call('HSET', q.dead, t.id, letter .. body_of(t.record))
+  redis.call('ZADD', q.dead_ids, 0, t.id)
+end
+
+-- The run ends and the task waits again, from that moment on.
+local function back(q, t, due, wake)
+  lift(q, t)
+  t.flags = bit.band(t.flags, FAILED)
+  t.claim, t.till, t.worker, t.due = 0, 0, '', due
+  store_run(q, t)
+  wait(q, t, wake)
+end
+
+-- Ends the leases that have run out, in the order of their ends. True if there are more than one call may end.
+local function reap(q)
+  local over = redis.call('ZRANGEBYSCORE', q.leases, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  for _, lease in ipairs(over) do
+    local t = load(q, string.sub(lease, 8))
+    if promote(q, t) then
+      -- The newcomer waits.
+    elseif has(t, CANCELLED) then
+      remove(q, t)
+    elseif t.attempts >= t.max then
+      die(q, t, t.till, 'lease ran out')
+    else
+      back(q, t, t.till)
+    end
+  end
+  q.changed = q.changed or #over > 0
+  return #over == REAPED_MAX
+end
+
+-- When something is due that is not due now: the first delay or lease to end.
+local function next_due(q)
+  local first
+  local function see(set)
+    local head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+    if head[2] then first = math.min(first or math.huge, tonumber(head[2])) end
+  end
+  for priority = 0, 9 do
+    if is_used(q, priority) then see(q.waiting[priority]) end
+  end
+  see(q.leases)
+  return first
+end
+
+-- Wakes processes that wait, for so many tasks: `Q`, tasks, wake-ups, name. One that is gone is passed over.
+local function ring(q, tasks)
+  q.wakes = q.wakes + tasks
+  q.changed = true
+  local name, woken = string.match(q.meta, '^rg:{q:(.*)}:m$'), 0
+  while woken < math.min(tasks, WOKEN_MAX) do
+    local inbox = redis.call('ZPOPMIN', q.listeners)[1]
+    if not inbox then return end
+    woken = woken + redis.call('PUBLISH', 'rg:in:' .. inbox, 'Q' .. tasks .. ' ' .. int(q.wakes) .. ' ' .. name)
+  end
+end
+
+-- Writes the queue's counters back, and wakes whoever waits for what has come in.
+local function finish(q)
+  if q.woken > 0 and not q.paused then
+    ring(q, q.woken)
+  elseif q.soonest and not q.paused and redis.call('ZCARD', q.listeners) > 0 and next_due(q) == q.soonest then
+    ring(q, 1)
+  end
+  if q.changed then
+    redis.call('HSET', q.meta, 'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes),
+      'u', q.used)
+  end
+end
+
+-- The first due tasks, in the order in which they are given out, as {id, record, run or ''}, ...
+local function due_tasks(q, n)
+  local ids = {}
+  for priority = 0, 9 do
+    if #ids < n and is_used(q, priority) then
+      local places = redis.call('ZRANGEBYSCORE', q.waiting[priority], '-inf', int(now), 'LIMIT', 0, n - #ids)
+      for _, at in ipairs(places) do
+        table.insert(ids, string.sub(at, 7))
+      end
+    end
+  end
+  if #ids == 0 then return {}, {}, {} end
+  return ids, redis.call('HMGET', q.records, unpack(ids)), redis.call('HMGET', q.runs, unpack(ids))
+end

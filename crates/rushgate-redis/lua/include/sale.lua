@@ -1,0 +1,237 @@
+-- A sale. Its eight keys, in this order:
+--   row        HASH  k secret, s status (0 created, 1 open, 2 ended), g generation, q latest event, H hold time µs,
+--                    o opens, x closes ('' for never), L 1 if a ledger has the last word, j the id as JSON;
+--                    S<n> the n-th SKU: total(4) next(4) returned(4) held(4) confirmed(4) withdrawn(4) per buyer(2)
+--                    its name as JSON. Numbers 1..next were handed out at least once
+--   returned   ZSET  sku * 2^24 + unit, as member and score: free again
+--   withdrawn  ZSET  the same: taken out of the sale
+--   owners     HASH  sku(2) unit(4) -> reservation, of units that are held or sold
+--   buyers     HASH  buyer NUL sku -> units held or sold
+--   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
+--                    number of units(2) buyer lines units, each sku(2) unit(4)
+--   deadlines  ZSET  event(6) reservation -> deadline, of holds that are not decided
+--   events     LIST  the n-th: at(7) kind(1) 1 and the reservation or 0, units as above
+-- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
+local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
+local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED = 8, 9, 10, 11, 12
+local SKU, SKU_BYTES = '>I4I4I4I4I4I4I2', 26
+local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1I2', 23
+local UNIT = '>I2I4'
+local SHELF = 16777216
+-- Members that one command is given at most.
+local CHUNK = 1000
+-- The client must read the sale's specification anew: there is no such sale here, or another one.
+local MISSING = redis.status_reply('MISSING')
+
+local function sale_keys(first, secret)
+  local s = {
+    row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], owners = KEYS[first + 3],
+    buyers = KEYS[first + 4], holds = KEYS[first + 5], deadlines = KEYS[first + 6], events = KEYS[first + 7],
+    skus = {},
+  }
+  local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j')
+  if row[1] ~= secret then return nil end
+  s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
+  s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
+  return s
+end
+
+local function read_sku(s, no, packed)
+  local k = { no = no }
+  k.total, k.next, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
+  k.json = string.sub(packed, SKU_BYTES + 1)
+  s.skus[no] = k
+  return k
+end
+
+local function sku(s, no)
+  return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'S' .. no))
+end
+
+local function pack_sku(k)
+  return struct.pack(SKU, k.total, k.next, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer) .. k.json
+end
+
+local function free_of(k)
+  return k.total - k.next + k.returned
+end
+
+-- A first write that a server out of memory refuses.
+local function refuse_when_full(s)
+  redis.call('HSETNX', s.row, 'k', '')
+end
+
+-- A first write that a server out of memory allows.
+local function allow_when_full_sale(s)
+  redis.call('ZREM', s.deadlines, '')
+end
+
+-- Writes the sale's counters back.
+local function close_sale(s)
+  local fields = { 's', s.status, 'q', int(s.seq) }
+  for no, k in pairs(s.skus) do
+    if k.changed then
+      table.insert(fields, 'S' .. no)
+      table.insert(fields, pack_sku(k))
+    end
+  end
+  redis.call('HSET', s.row, unpack(fields))
+end
+
+local function append(s, kind, reservation, units)
+  s.seq = s.seq + 1
+  local of = reservation and '\1' .. reservation or '\0'
+  redis.call('RPUSH', s.events, struct.pack('>I7I1', now, kind) .. of .. units)
+end
+
+-- Carries a command out on many members, some at a time. `members` may be scores and members in turn.
+local function in_chunks(command, key, members)
+  for from = 1, #members, CHUNK do
+    redis.call(command, key, unpack(members, from, math.min(from + CHUNK - 1, #members)))
+  end
+end
+
+local function shelve(key, no, first, last)
+  for from = first, last, CHUNK / 2 do
+    local members = {}
+    for unit = from, math.min(from + CHUNK / 2 - 1, last) do
+      local code = int(no * SHELF + unit)
+      table.insert(members, code)
+      table.insert(members, code)
+    end
+    redis.call('ZADD', key, unpack(members))
+  end
+end
+
+-- Takes the lowest free numbers of a SKU: those given back, then those never handed out. The caller has seen that
+-- there are enough.
+local function take_lowest(s, k, n)
+  local units, again = {}, math.min(k.returned, n)
+  k.changed = true
+  if again > 0 then
+    local low, high = int(k.no * SHELF), int(k.no * SHELF + SHELF - 1)
+    local codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, int(again))
+    in_chunks('ZREM', s.returned, codes)
+    for _, code in ipairs(codes) do
+      table.insert(units, tonumber(code) - k.no * SHELF)
+    end
+    k.returned = k.returned - again
+  end
+  for unit = k.next + 1, k.next + n - again do
+    table.insert(units, unit)
+  end
+  k.next = k.next + n - again
+  return units
+end
+
+local function json_of(text)
+  return '"' .. string.gsub(text, '[\\"]', '\\%0') .. '"'
+end
+
+local function read_hold(id, packed)
+  local h = { id = id }
+  local lines, buyer, count
+  h.state, h.deadline, h.seq, h.generation, lines, buyer, count = struct.unpack(HOLD, packed)
+  h.buyer = string.sub(packed, HOLD_BYTES + 1, HOLD_BYTES + buyer)
+  h.lines = string.sub(packed, HOLD_BYTES + buyer + 1, HOLD_BYTES + buyer + lines)
+  h.units = string.sub(packed, HOLD_BYTES + buyer + lines + 1)
+  return h
+end
+
+local function load_hold(s, id)
+  local packed = redis.call('HGET', s.holds, id)
+  return packed and read_hold(id, packed)
+end
+
+local function pack_hold(h)
+  return struct.pack(HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer, #h.units / 6)
+    .. h.buyer .. h.lines .. h.units
+end
+
+local function store_hold(s, h)
+  redis.call('HSET', s.holds, h.id, pack_hold(h))
+end
+
+local function deadline_of(h)
+  return struct.pack('>I6', h.seq) .. h.id
+end
+
+local function each_unit(h, visit)
+  for at = 1, #h.units, 6 do
+    local no, unit = struct.unpack(UNIT, h.units, at)
+    visit(no, unit)
+  end
+end
+
+-- Puts the order into the orders' queue, in the step of the change itself.
+local function order(s, q, h, intent)
+  if not s.ledger then return end
+  local units = {}
+  each_unit(h, function(no, unit)
+    table.insert(units, '[' .. sku(s, no).json .. ',' .. unit .. ']')
+  end)
+  local id = string.format(string.rep('%02x', 16), string.byte(h.id, 1, 16))
+  local json = '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":' .. int(h.seq)
+    .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":[' .. table.concat(units, ',')
+    .. '],"intent":"' .. intent .. '"}'
+  put(q, { id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json }, false)
+end
+
+-- Ends a reservation: its units are sold, free again, or withdrawn.
+local function end_hold(s, h, kind)
+  h.state = kind == QUARANTINED and REJECTED or kind
+  store_hold(s, h)
+  redis.call('ZREM', s.deadlines, deadline_of(h))
+  each_unit(h, function(no, unit)
+    local k = sku(s, no)
+    k.changed, k.held = true, k.held - 1
+    if kind == CONFIRMED then
+      k.confirmed = k.confirmed + 1
+      return
+    end
+    local code = int(no * SHELF + unit)
+    redis.call('HDEL', s.owners, struct.pack(UNIT, no, unit))
+    if kind == QUARANTINED then
+      k.withdrawn = k.withdrawn + 1
+      redis.call('ZADD', s.withdrawn, code, code)
+    else
+      k.returned = k.returned + 1
+      redis.call('ZADD', s.returned, code, code)
+    end
+    local field = h.buyer .. '\0' .. no
+    if redis.call('HINCRBY', s.buyers, field, -1) <= 0 then
+      redis.call('HDEL', s.buyers, field)
+    end
+  end)
+  append(s, kind, h.id, h.units)
+end
+
+-- Decides an undecided hold: to its end, or until the ledger has committed.
+local MIDDLE = { confirm = CONFIRMING, cancel = CANCELLING, expire = EXPIRING }
+local LAST = { confirm = CONFIRMED, cancel = CANCELLED_, expire = EXPIRED }
+local function decide(s, q, h, intent)
+  if not s.ledger then
+    return end_hold(s, h, LAST[intent])
+  end
+  h.state = MIDDLE[intent]
+  store_hold(s, h)
+  redis.call('ZREM', s.deadlines, deadline_of(h))
+  append(s, h.state, h.id, '')
+  order(s, q, h, intent)
+end
+
+-- Ends up to `n` holds whose deadline has passed, by deadline.
+local function expire(s, q, overdue)
+  for _, deadline in ipairs(overdue) do
+    decide(s, q, load_hold(s, string.sub(deadline, 7)), 'expire')
+  end
+end
+
+local function overdue_holds(s, n)
+  return redis.call('ZRANGEBYSCORE', s.deadlines, '-inf', int(now), 'LIMIT', 0, n)
+end
+
+local function next_give_back(s)
+  local head = redis.call('ZRANGE', s.deadlines, 0, 0, 'WITHSCORES')
+  return head[2] and int(tonumber(head[2])) or ''
+end

@@ -1,0 +1,21 @@
+-- Starts a lease anew.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token, 16 bytes
+-- ARGV[2]    lease from now, µs
+--
+-- {fence, lease until, lease left}  the lease runs anew
+-- {}                                not the token's, or run out
+-- include: now
+-- include: lock
+local lock = lock_keys(1)
+if not holds(lock, ARGV[1]) then
+  return {}
+end
+local lease = tonumber(ARGV[2])
+-- The first write is one that a server out of memory allows.
+redis.call('ZREM', lock.line, ARGV[1])
+take_from_line(lock, ARGV[1])
+redis.call('HSET', lock.state, 'd', int(now + lease))
+keep_until(lock, now + lease)
+return { lock.fence, now + lease, lease }

@@ -1,0 +1,20 @@
+-- Takes a lock from whoever holds it, tells the holder (`R`) and hands the lock on.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    claim window, µs
+--
+-- {token, fence, lease until, since(7) inbox(8) owner}  who lost it
+-- {}                                                    nobody held it
+-- include: now
+-- include: lock
+local lock = lock_keys(1)
+local lost = {}
+if is_held(lock) then
+  lost = { lock.owner, lock.fence, lock.till, lock.info }
+  local inbox = string.format(string.rep('%02x', 8), string.byte(lock.info, 8, 15))
+  free(lock)
+  take_from_line(lock, lost[1])
+  redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1])
+end
+hand_over(lock, tonumber(ARGV[1]))
+return lost

@@ -1,0 +1,14 @@
+-- The grant that a token holds.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token, 16 bytes
+--
+-- {fence, lease until, lease left}  it holds the lock
+-- {}                                it does not
+-- include: now
+-- include: lock
+local lock = lock_keys(1)
+if not holds(lock, ARGV[1]) then
+  return {}
+end
+return { lock.fence, lock.till, left(lock) }

@@ -1,0 +1,16 @@
+-- Gives a lock up and hands it to the first in line.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token, 16 bytes
+-- ARGV[2]    claim window, µs
+--
+-- 1  released, now or by this very token before
+-- 0  not the token's
+-- include: now
+-- include: lock
+local lock = lock_keys(1)
+if holds(lock, ARGV[1]) then
+  release(lock, ARGV[1])
+end
+hand_over(lock, tonumber(ARGV[2]))
+return lock.released == ARGV[1] and 1 or 0

@@ -1,0 +1,22 @@
+-- The holder and the line.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+--
+-- {holder, waiters}  holder is {token, fence, lease until, since(7) inbox(8) owner} or {};
+--                    waiters is {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...} in any order
+-- include: now
+-- include: lock
+local lock = lock_keys(1)
+local holder, waiters = {}, {}
+if is_held(lock) then
+  holder = { lock.owner, lock.fence, lock.till, lock.info }
+end
+local rows = lock.lined and redis.call('HGETALL', lock.waiters) or {}
+for at = 1, #rows, 2 do
+  local _, _, _, till = struct.unpack(WAITER, rows[at + 1])
+  if till > now and not holds(lock, rows[at]) then
+    table.insert(waiters, rows[at])
+    table.insert(waiters, rows[at + 1])
+  end
+end
+return { holder, waiters }

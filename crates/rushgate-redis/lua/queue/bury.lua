@@ -1,0 +1,39 @@
+-- Deletes dead letters.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      1 for all; otherwise those that follow
+-- ARGV[3..]    ids
+--
+-- {how many}
+-- AGAIN  there are more: send the call again
+-- include: now
+-- include: queue
+-- include: once
+local PAGE = 500
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+-- While pages are left, the answer so far has a second part.
+local answer = remembered(once) or { 0, 1 }
+if not answer[2] then return answer end
+if reap(q) then return AGAIN end
+local ids
+if ARGV[2] == '1' then
+  ids = redis.call('ZRANGE', q.dead_ids, 0, PAGE - 1)
+  answer[2] = #ids == PAGE and 1 or nil
+else
+  ids = {}
+  for at = 3, #ARGV do
+    table.insert(ids, ARGV[at])
+  end
+  answer[2] = nil
+end
+if #ids > 0 then
+  redis.call('HDEL', q.dead, unpack(ids))
+  answer[1] = answer[1] + redis.call('ZREM', q.dead_ids, unpack(ids))
+end
+finish(q)
+remember(once, answer)
+if answer[2] then return AGAIN end
+return answer

@@ -1,0 +1,31 @@
+-- Removes a task whatever its revision, or marks it if somebody works on it.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      id
+--
+-- {outcome}  0 not found, 1 removed, 2 marked
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+local t, outcome = load(q, ARGV[2]), 0
+if t and has(t, LEASED) then
+  if has(t, REPLACED) then
+    redis.call('HDEL', q.newcomers, t.id)
+    t.flags = t.flags - REPLACED
+  end
+  t.flags = bit.bor(t.flags, CANCELLED)
+  store_run(q, t)
+  outcome = 2
+elseif t then
+  remove(q, t)
+  outcome = 1
+end
+finish(q)
+return remember(once, { outcome })

@@ -1,0 +1,57 @@
+-- Takes the first due tasks under a lease.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      how many
+-- ARGV[3]      lease, µs
+-- ARGV[4]      who claims
+--
+-- {next due in µs or '', wake-ups, id, record, run, ...}
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+if q.paused then
+  finish(q)
+  return remember(once, { '', q.wakes })
+end
+local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
+local ids, records, runs = due_tasks(q, n)
+answer = { 0, q.wakes }
+if #ids > 0 then
+  local leased, leases, lifted = {}, {}, {}
+  q.claim = math.max(q.claim, now - 1)
+  for at, id in ipairs(ids) do
+    local t = task_of(id, records[at], runs[at])
+    lifted[t.priority] = (lifted[t.priority] or 0) + 1
+    q.claim = q.claim + 1
+    t.attempts, t.flags = t.attempts + 1, t.flags + LEASED
+    t.claim, t.till, t.worker = q.claim, till, ARGV[4]
+    local run = pack_run(t)
+    table.insert(leased, id)
+    table.insert(leased, run)
+    table.insert(leases, int(till))
+    table.insert(leases, lease_of(t))
+    table.insert(answer, id)
+    table.insert(answer, records[at])
+    table.insert(answer, run)
+  end
+  -- They were the first of their sets.
+  for priority, count in pairs(lifted) do
+    redis.call('ZREMRANGEBYRANK', q.waiting[priority], 0, count - 1)
+  end
+  redis.call('HSET', q.runs, unpack(leased))
+  redis.call('ZADD', q.leases, unpack(leases))
+  q.changed = true
+end
+if #ids < n then
+  local next = next_due(q)
+  answer[1] = next and math.max(next - now, 0) or ''
+end
+finish(q)
+return remember(once, answer)

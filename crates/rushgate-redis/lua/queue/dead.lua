@@ -1,0 +1,21 @@
+-- A page of dead letters by id.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     only ids greater than this, '' for the beginning
+-- ARGV[2]     at most so many
+--
+-- {id, letter, ...}
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
+local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
+local answer = {}
+local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}
+for at, id in ipairs(ids) do
+  table.insert(answer, id)
+  table.insert(answer, letters[at])
+end
+return answer

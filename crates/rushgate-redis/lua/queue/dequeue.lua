@@ -1,0 +1,30 @@
+-- Removes a task that is as it was read.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      id
+-- ARGV[3]      revision that was read
+-- ARGV[4]      claim, 0 if it was only looked at
+--
+-- {outcome}  0 stale, 1 removed, 2 leased
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+local t, claim, outcome = load(q, ARGV[2]), tonumber(ARGV[4]), 0
+if t then
+  local leased, same = has(t, LEASED), t.revision == tonumber(ARGV[3])
+  if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
+    if not promote(q, t, true) then remove(q, t) end
+    outcome = 1
+  elseif leased and claim == 0 and same then
+    outcome = 2
+  end
+end
+finish(q)
+return remember(once, { outcome })

@@ -1,0 +1,36 @@
+-- Puts tasks in, in the order given.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2..]    for each task: id, due ('' now, '+us' after, 'us' at), priority, mode (include/put.lua), max wait in
+--              µs, max attempts, body
+--
+-- {outcome, revision or bound, ...}  outcomes as in include/put.lua, two numbers for each task
+-- include: now
+-- include: queue
+-- include: put
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+touch(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+answer = {}
+for at = 2, #ARGV, 7 do
+  local due = ARGV[at + 1]
+  if due == '' then
+    due = now
+  elseif string.sub(due, 1, 1) == '+' then
+    due = now + tonumber(string.sub(due, 2))
+  end
+  local outcome, number = put(q, {
+    id = ARGV[at], due = tonumber(due), priority = tonumber(ARGV[at + 2]), mode = tonumber(ARGV[at + 3]),
+    max_wait = tonumber(ARGV[at + 4]), max = tonumber(ARGV[at + 5]), body = ARGV[at + 6],
+    flags = 0, attempts = 0,
+  }, true)
+  table.insert(answer, outcome)
+  table.insert(answer, number)
+end
+finish(q)
+return remember(once, answer)

@@ -1,0 +1,25 @@
+-- Starts the leases of claimed tasks anew.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     lease from now, µs
+-- ARGV[2..]   for each task: id, claim (0 if it was not claimed)
+--
+-- {outcome, ...}  0 lost, 1 extended, 2 extended and to be cancelled
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+allow_when_full(q)
+if reap(q) then return AGAIN end
+local answer, till = {}, now + tonumber(ARGV[1])
+for at = 2, #ARGV, 2 do
+  local t, outcome = load(q, ARGV[at]), 0
+  if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
+    t.till = till
+    store_run(q, t)
+    redis.call('ZADD', q.leases, int(till), lease_of(t))
+    outcome = has(t, CANCELLED) and 2 or 1
+  end
+  table.insert(answer, outcome)
+end
+finish(q)
+return answer

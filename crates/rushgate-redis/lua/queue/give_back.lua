@@ -1,0 +1,34 @@
+-- Gives claimed tasks back, as if they had not been claimed.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2..]    for each task: id, claim (0 if it was not claimed)
+--
+-- {outcome, ...}  0 stale, 1 waiting
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+answer = {}
+for at = 2, #ARGV, 2 do
+  local t, outcome = load(q, ARGV[at]), 0
+  if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
+    if promote(q, t, true) then
+      outcome = 1
+    elseif has(t, CANCELLED) then
+      remove(q, t)
+    else
+      t.attempts = t.attempts - 1
+      back(q, t, now, true)
+      outcome = 1
+    end
+  end
+  table.insert(answer, outcome)
+end
+finish(q)
+return remember(once, answer)

@@ -1,0 +1,14 @@
+-- Sets the queue's bound.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     bound, '' for none
+--
+-- 1
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+touch(q)
+if reap(q) then return AGAIN end
+redis.call('HSET', q.meta, 'b', ARGV[1])
+finish(q)
+return 1

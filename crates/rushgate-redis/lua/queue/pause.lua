@@ -1,0 +1,20 @@
+-- Stops or resumes giving out tasks.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     1 to stop
+--
+-- 1
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+touch(q)
+if reap(q) then return AGAIN end
+q.paused = ARGV[1] == '1'
+redis.call('HSET', q.meta, 'p', ARGV[1])
+for priority = 0, 9 do
+  if is_used(q, priority) then
+    q.woken = q.woken + redis.call('ZCOUNT', q.waiting[priority], '-inf', int(now))
+  end
+end
+finish(q)
+return 1

@@ -1,0 +1,28 @@
+-- Takes the first due tasks for good.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      how many
+--
+-- {id, record, run or '', ...}
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+answer = {}
+if not q.paused then
+  local ids, records, runs = due_tasks(q, tonumber(ARGV[2]))
+  for at, id in ipairs(ids) do
+    remove(q, task_of(id, records[at], runs[at]))
+    table.insert(answer, id)
+    table.insert(answer, records[at])
+    table.insert(answer, runs[at] or '')
+  end
+end
+finish(q)
+return remember(once, answer)

@@ -1,0 +1,11 @@
+-- Ends the leases that have run out.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+--
+-- now, µs
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+return now

@@ -1,0 +1,40 @@
+-- Ends claimed tasks that failed.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2..]    for each task: id, claim (0 if it was not claimed), delay in µs, 1 to give up, error
+--
+-- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued
+-- include: now
+-- include: queue
+-- include: once
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+answer = {}
+for at = 2, #ARGV, 5 do
+  local t, outcome, due = load(q, ARGV[at]), 0, 0
+  if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
+    if promote(q, t, true) then
+      outcome = 3
+    elseif has(t, CANCELLED) then
+      remove(q, t)
+      outcome = 2
+    elseif ARGV[at + 3] == '1' or t.attempts >= t.max then
+      die(q, t, now, ARGV[at + 4])
+      outcome = 2
+    else
+      due = now + tonumber(ARGV[at + 2])
+      t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, FAILED)
+      back(q, t, due, true)
+      outcome = 1
+    end
+  end
+  table.insert(answer, outcome)
+  table.insert(answer, due)
+end
+finish(q)
+return remember(once, answer)

@@ -1,0 +1,55 @@
+-- Puts dead letters back, due at once.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op, 8 bytes
+-- ARGV[2]      1 for all; otherwise those that follow
+-- ARGV[3..]    ids, in order
+--
+-- {revived, kept}
+-- AGAIN  there are more: send the call again
+-- include: now
+-- include: queue
+-- include: put
+-- include: once
+local PAGE = 500
+local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+allow_when_full(q)
+-- While pages are left, the answer so far has a third part: the last id of the latest page.
+local answer = remembered(once) or { 0, 0, '' }
+if not answer[3] then return answer end
+if reap(q) then return AGAIN end
+local ids
+if ARGV[2] == '1' then
+  local after = answer[3] == '' and '-' or '(' .. answer[3]
+  ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
+  answer[3] = #ids == PAGE and ids[PAGE] or nil
+else
+  ids = {}
+  for at = 3, #ARGV do
+    table.insert(ids, ARGV[at])
+  end
+  answer[3] = nil
+end
+for _, id in ipairs(ids) do
+  local letter = redis.call('HGET', q.dead, id)
+  if letter then
+    local full = q.bound and redis.call('HLEN', q.records) >= q.bound
+    if full or redis.call('HEXISTS', q.records, id) == 1 then
+      answer[2] = answer[2] + 1
+    else
+      local _, _, max, priority, length, head = struct.unpack('>I7I2I2I1I2', letter)
+      redis.call('HDEL', q.dead, id)
+      redis.call('ZREM', q.dead_ids, id)
+      put(q, {
+        id = id, due = now, priority = priority, mode = KEEP, max_wait = 0, max = max,
+        body = string.sub(letter, head + length), flags = 0, attempts = 0,
+      }, false)
+      answer[1] = answer[1] + 1
+    end
+  end
+end
+finish(q)
+remember(once, answer)
+if answer[3] then return AGAIN end
+return answer

@@ -1,0 +1,13 @@
+-- A process was pushed at and does not want it: the next one is, if something is due.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+--
+-- 1
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if not q.paused and #due_tasks(q, 1) > 0 then
+  ring(q, 1)
+  finish(q)
+end
+return 1

@@ -1,0 +1,19 @@
+-- Looks at the first due tasks.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     how many
+--
+-- {id, record, run or '', ...}
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+local answer = {}
+local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
+for at, id in ipairs(ids) do
+  table.insert(answer, id)
+  table.insert(answer, records[at])
+  table.insert(answer, runs[at] or '')
+end
+return answer

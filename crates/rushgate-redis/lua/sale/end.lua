@@ -1,0 +1,18 @@
+-- Ends a sale for good.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret
+--
+-- its status then: 2 ended
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+if s.status ~= '2' then
+  s.status = '2'
+  append(s, ENDED, nil, '')
+  close_sale(s)
+end
+return tonumber(s.status)

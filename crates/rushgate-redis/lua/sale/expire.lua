@@ -1,0 +1,23 @@
+-- Ends holds whose deadline has passed, by deadline.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- ARGV[1]     secret
+-- ARGV[2]     at most so many
+--
+-- how many
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+local overdue = overdue_holds(s, ARGV[2])
+if #overdue == 0 then return 0 end
+allow_when_full_sale(s)
+local q = s.ledger and queue_keys(9)
+if q and reap(q) then return AGAIN end
+expire(s, q, overdue)
+close_sale(s)
+if q then finish(q) end
+return #overdue

@@ -1,0 +1,16 @@
+-- One reservation.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret
+-- ARGV[2]    reservation, 16 bytes
+--
+-- {hold}  as packed
+-- {}      there is none
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+local packed = redis.call('HGET', s.holds, ARGV[2])
+return packed and { packed } or {}

@@ -1,0 +1,35 @@
+-- Tells what the ledger has committed, in the order given.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret
+-- ARGV[2..]  for each: reservation (16 bytes), verdict: confirmed, cancelled, expired, rejected, or quarantined for
+--            one whose units are somebody else's
+--
+-- {outcome, state, ...}  0 unknown, 1 settled, 2 unchanged
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+allow_when_full_sale(s)
+local EXPECTED = { confirmed = CONFIRMING, cancelled = CANCELLING, expired = EXPIRING }
+local KIND = {
+  confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
+}
+local answer = {}
+for at = 2, #ARGV, 2 do
+  local h, verdict, outcome = load_hold(s, ARGV[at]), ARGV[at + 1], 0
+  if h then
+    outcome = 2
+    local expected = EXPECTED[verdict]
+    if h.state == expected or (not expected and h.state <= EXPIRING) then
+      end_hold(s, h, KIND[verdict])
+      outcome = 1
+    end
+  end
+  table.insert(answer, outcome)
+  table.insert(answer, h and h.state or 0)
+end
+close_sale(s)
+return answer

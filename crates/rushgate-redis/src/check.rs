@@ -1,0 +1,165 @@
+//! What a server must be, so that the promises can be kept on it.
+
+use std::collections::HashMap;
+
+use rushgate_core::{Durability, Error, Result};
+
+use crate::command::Command;
+use crate::conn::{Answered, Conn};
+use crate::fault;
+use crate::reply::Reply;
+
+/// What is known of a server that will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// Its name and version, such as `Redis 7.0.15`.
+    pub(crate) server: String,
+    pub(crate) durability: Durability,
+}
+
+const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", "min-replicas-to-write"];
+
+/// Asks the server what it is, and refuses it in words that name the setting.
+pub(crate) async fn check(conn: &impl Conn) -> Result<Checked> {
+    let mut questions = vec![Command::new("INFO")];
+    questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
+    let answers = conn.send(&questions).await.map_err(|broken| {
+        Error::unavailable(format_args!("the connection ended before the server said what it is: {broken}"))
+    })?;
+    let mut answers = answers.into_iter();
+    let info = match answers.next() {
+        Some(Ok(reply)) => reply.text()?,
+        Some(Err(refusal)) => return Err(fault::refused(&refusal)),
+        None => String::new(),
+    };
+    let mut facts = read_info(&info);
+    // A user that may not read the settings still sees most of them in INFO.
+    facts.extend(answers.filter_map(read_setting));
+    judge(&facts)
+}
+
+/// What INFO says, by name.
+fn read_info(info: &str) -> HashMap<String, String> {
+    let pairs = info.lines().filter_map(|line| line.trim_end().split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn read_setting(answer: Answered) -> Option<(String, String)> {
+    let Ok(Reply::List(pair)) = answer else { return None };
+    let mut pair = pair.into_iter();
+    Some((pair.next()?.text().ok()?, pair.next()?.text().ok()?))
+}
+
+fn judge(facts: &HashMap<String, String>) -> Result<Checked> {
+    let fact = |name: &str| facts.get(name).map_or("", String::as_str);
+    let (name, version, oldest) = match fact("valkey_version") {
+        "" => ("Redis", fact("redis_version"), (7, 0)),
+        version => ("Valkey", version, (7, 2)),
+    };
+    if version.is_empty() {
+        return Err(Error::misconfigured("the server does not say that it is Redis or Valkey")
+            .hint("the store needs Redis 7.0, Valkey 7.2 or later"));
+    }
+    if number_of(version) < oldest {
+        return Err(Error::misconfigured(format_args!(
+            "{name} {version} is too old; the store needs {name} {}.{} or later",
+            oldest.0, oldest.1
+        )));
+    }
+    if fact("loading") == "1" {
+        return Err(Error::unavailable("the server is loading its data").hint("it answers when that is done"));
+    }
+    if fact("role") == "slave" {
+        return Err(Error::misconfigured("the server is a replica and takes no writes")
+            .hint("name the primary in the store's URL"));
+    }
+    if fact("cluster_enabled") == "1" {
+        return Err(Error::misconfigured(
+            "the server is part of a Cluster, which this build does not support yet",
+        )
+        .hint("use a standalone server"));
+    }
+    let policy = match fact("maxmemory-policy") {
+        "" => fact("maxmemory_policy"),
+        policy => policy,
+    };
+    if policy != "noeviction" {
+        return Err(Error::misconfigured(format_args!(
+            "the server's `maxmemory-policy` is `{policy}`: it may throw locks, tasks and stock away"
+        ))
+        .hint("set `maxmemory-policy noeviction` in the server's configuration"));
+    }
+    Ok(Checked { server: format!("{name} {version}"), durability: durability(fact) })
+}
+
+fn number_of(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+/// What an acknowledged write survives, by the server's settings.
+fn durability<'f>(fact: impl Fn(&str) -> &'f str) -> Durability {
+    if fact("appendonly") != "yes" && fact("aof_enabled") != "1" {
+        return Durability::D0;
+    }
+    let replicas = fact("min-replicas-to-write").parse().unwrap_or(0u32);
+    match fact("appendfsync") {
+        _ if replicas > 0 => Durability::D3,
+        "always" => Durability::D2,
+        _ => Durability::D1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(changed: &[(&str, &str)]) -> HashMap<String, String> {
+        let good = [
+            ("redis_version", "7.0.15"),
+            ("role", "master"),
+            ("maxmemory-policy", "noeviction"),
+            ("appendonly", "yes"),
+            ("appendfsync", "everysec"),
+            ("min-replicas-to-write", "0"),
+        ];
+        good.iter().chain(changed).map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn a_server_that_will_do_is_known_by_name_and_durability() {
+        let checked = judge(&facts(&[])).unwrap();
+        assert_eq!((checked.server.as_str(), checked.durability), ("Redis 7.0.15", Durability::D1));
+        let valkey = judge(&facts(&[("redis_version", "7.2.4"), ("valkey_version", "8.0.1")])).unwrap();
+        assert_eq!(valkey.server, "Valkey 8.0.1");
+    }
+
+    #[test]
+    fn the_durability_class_follows_the_settings() {
+        for (setting, class) in [
+            (("appendonly", "no"), Durability::D0),
+            (("appendfsync", "no"), Durability::D1),
+            (("appendfsync", "always"), Durability::D2),
+            (("min-replicas-to-write", "1"), Durability::D3),
+        ] {
+            assert_eq!(judge(&facts(&[setting])).unwrap().durability, class, "{setting:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_will_not_do_is_refused_in_words_that_name_the_setting() {
+        for (setting, word) in [
+            (("redis_version", "6.2.1"), "6.2.1 is too old"),
+            (("valkey_version", "7.1.0"), "Valkey 7.1.0 is too old"),
+            (("redis_version", ""), "Redis or Valkey"),
+            (("role", "slave"), "replica"),
+            (("maxmemory-policy", "allkeys-lru"), "`maxmemory-policy` is `allkeys-lru`"),
+            (("maxmemory-policy", "volatile-ttl"), "`volatile-ttl`"),
+            (("cluster_enabled", "1"), "Cluster"),
+        ] {
+            let error = judge(&facts(&[setting])).unwrap_err();
+            assert!(error.is_misconfigured() && error.to_string().contains(word), "{error}");
+        }
+        assert!(judge(&facts(&[("loading", "1")])).unwrap_err().is_unavailable());
+    }
+}

@@ -1,0 +1,62 @@
+use crate::scripts::Script;
+
+/// A command with its arguments in one buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Command {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Command {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::default().arg(name)
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.push(arg.as_ref());
+        self
+    }
+
+    pub(crate) fn push(&mut self, arg: &[u8]) {
+        self.bytes.extend_from_slice(arg);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn args(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+}
+
+/// A script with its keys and arguments: a step that is carried out whole or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) command: Command,
+}
+
+impl Call {
+    pub(crate) fn new(script: Script, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut of_keys = Command::default();
+        let mut n = 0u32;
+        for key in keys {
+            of_keys.push(&key);
+            n += 1;
+        }
+        let mut command = Command::new("EVALSHA").arg(script.sha()).arg(n.to_string());
+        of_keys.args().for_each(|key| command.push(key));
+        Self { command }
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.command.push(arg.as_ref());
+        self
+    }
+
+    pub(crate) fn number(self, number: u64) -> Self {
+        self.arg(number.to_string())
+    }
+
+    pub(crate) fn flag(self, flag: bool) -> Self {
+        self.arg(if flag { "1" } else { "0" })
+    }
+}

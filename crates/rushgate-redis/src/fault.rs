@@ -1,0 +1,73 @@
+//! What can go wrong with a server, in Rushgate's words.
+
+use redis::RedisError;
+use rushgate_core::Error;
+
+use crate::conn::{Broken, Refusal};
+
+/// No connection could be made, so nothing was sent.
+pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
+    let code = error.code().unwrap_or_default().to_owned();
+    let text = error.to_string();
+    let detail = error.detail().unwrap_or(&text).to_owned();
+    if matches!(code.as_str(), "WRONGPASS" | "NOAUTH" | "NOPERM")
+        || error.kind() == redis::ErrorKind::AuthenticationFailed
+    {
+        return Error::misconfigured(format_args!("`{url}` refuses the user name or password"))
+            .hint("check the user and password in the store's URL");
+    }
+    if detail.contains("max number of clients") {
+        return too_many_clients();
+    }
+    if !error.is_io_error() && !code.is_empty() {
+        return refused(&Refusal { code, text: detail });
+    }
+    Error::unavailable(format_args!("`{url}` cannot be reached: {text}"))
+        .hint("is a Redis or Valkey server running there, and can this machine reach it?")
+}
+
+/// The connection ended while an answer was awaited.
+pub(crate) fn broken(error: &Broken) -> Error {
+    if error.0.is_timeout() {
+        return Error::unavailable("the server did not answer in time").maybe_happened();
+    }
+    Error::unavailable(format_args!("the connection to the server ended: {error}")).maybe_happened()
+}
+
+fn too_many_clients() -> Error {
+    Error::unavailable("the server has its maximum number of clients")
+        .hint("raise `maxclients` on the server, or run fewer processes")
+}
+
+/// The server answered with an error. A script is carried out whole or not at all, so none of these leaves a step
+/// half done; the texts differ between servers and versions, the code words do not.
+pub(crate) fn refused(refusal: &Refusal) -> Error {
+    let Refusal { code, text } = refusal;
+    match code.as_str() {
+        "LOADING" => Error::unavailable("the server is loading its data").hint("it answers when that is done"),
+        "BUSY" => Error::unavailable("the server is busy with a long script of another program")
+            .hint("find the script in the server's slow log; SCRIPT KILL ends one that has not written"),
+        "TRYAGAIN" | "ASK" | "MOVED" | "CLUSTERDOWN" | "MASTERDOWN" => {
+            Error::unavailable(format_args!("the server cannot answer for these keys now ({code})"))
+        }
+        "NOREPLICAS" => Error::unavailable("too few replicas keep up with the server for a write")
+            .hint("see `min-replicas-to-write` and the state of the replicas"),
+        "READONLY" => Error::unavailable("the server is a replica and takes no writes")
+            .hint("name the primary in the store's URL"),
+        "MISCONF" => Error::unavailable("the server cannot write to its disk and takes no writes")
+            .hint("look into the server's log; free some space on its disk"),
+        "OOM" => Error::full("the server has reached its memory limit")
+            .hint("raise `maxmemory`, or complete tasks and end sales"),
+        "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
+            .hint("check the user and password in the store's URL"),
+        "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
+            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*"),
+        "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
+        "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
+            .hint("keys that begin with `rg:` must be written by Rushgate alone")
+            .maybe_happened(),
+        _ if text.contains("max number of clients") => too_many_clients(),
+        // A script of ours that fails half-way has a bug, and does not take back what it wrote.
+        _ => Error::bug(format_args!("the server refused a step: {code} {text}")).maybe_happened(),
+    }
+}

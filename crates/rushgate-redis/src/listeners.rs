@@ -1,0 +1,214 @@
+//! Who in this process waits for a push.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rushgate_core::{Notice, QueueName, Token};
+use tokio::sync::oneshot;
+
+/// News for tokens that nobody listens for yet, kept at most.
+const MISSED_MAX: usize = 4_096;
+
+/// From so many on, queues that nobody listens to are forgotten.
+const QUEUES_MAX: usize = 1_024;
+
+#[derive(Default)]
+pub(crate) struct Listeners(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    tokens: HashMap<Token, BTreeMap<u64, oneshot::Sender<Notice>>>,
+    queues: HashMap<QueueName, Queue>,
+    missed: HashMap<Token, Notice>,
+    missed_order: VecDeque<Token>,
+    next: u64,
+    closed: bool,
+}
+
+/// A queue that somebody in this process waits for, or lately has.
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Whether the store will push to this process when there is something to give out.
+    registered: bool,
+    /// The queue's count of wake-ups, as this process knows it.
+    seen: Option<u64>,
+}
+
+/// A listener that is forgotten when this is dropped.
+pub(crate) struct Listening<'a> {
+    listeners: &'a Listeners,
+    number: u64,
+    what: What,
+}
+
+enum What {
+    Token(Token),
+    Queue(QueueName),
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.listeners.lock();
+        match &self.what {
+            What::Token(token) => {
+                if let Some(of_token) = inner.tokens.get_mut(token) {
+                    of_token.remove(&self.number);
+                    if of_token.is_empty() {
+                        inner.tokens.remove(token);
+                    }
+                }
+            }
+            What::Queue(queue) => {
+                if let Some(of_queue) = inner.queues.get_mut(queue) {
+                    of_queue.waiting.remove(&self.number);
+                }
+            }
+        }
+    }
+}
+
+/// What a listener of a queue must do for its registration with the store.
+pub(crate) enum Register {
+    /// Nothing: the store will push.
+    Done,
+    /// Ask the store for a push from that count of wake-ups on; `None` if it is not known.
+    From(Option<u64>),
+}
+
+impl Listeners {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        match inner.missed.remove(&token) {
+            Some(notice) => drop(tell.send(notice)),
+            None if inner.closed => drop(tell),
+            None => drop(inner.tokens.entry(token).or_default().insert(number, tell)),
+        }
+        (Listening { listeners: self, number, what: What::Token(token) }, told)
+    }
+
+    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>, Register) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        let register = if inner.closed {
+            drop(tell);
+            Register::Done
+        } else {
+            if inner.queues.len() >= QUEUES_MAX {
+                inner.queues.retain(|_, of_queue| !of_queue.waiting.is_empty());
+            }
+            let of_queue = inner.queues.entry(queue.clone()).or_default();
+            of_queue.waiting.insert(number, tell);
+            if of_queue.registered { Register::Done } else { Register::From(of_queue.seen) }
+        };
+        (Listening { listeners: self, number, what: What::Queue(queue.clone()) }, told, register)
+    }
+
+    pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
+        let mut inner = self.lock();
+        match inner.tokens.remove(&token) {
+            Some(of_token) => tell_each(of_token, notice),
+            None => inner.miss(token, notice),
+        }
+    }
+
+    /// The process was pushed at: wakes so many listeners of the queue, the longest waiting first. Says whether others
+    /// still wait, who must be registered anew, or else whether nobody was there to hear it.
+    pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: u64, seen: u64) -> Told {
+        let mut inner = self.lock();
+        let of_queue = inner.queues.entry(queue.clone()).or_default();
+        of_queue.registered = false;
+        of_queue.seen = Some(of_queue.seen.unwrap_or(0).max(seen));
+        let mut woken = 0;
+        while woken < tasks.max(1)
+            && let Some((_, tell)) = of_queue.waiting.pop_first()
+        {
+            woken += u64::from(tell.send(()).is_ok());
+        }
+        match (woken, of_queue.waiting.is_empty()) {
+            (_, false) => Told::OthersWait(seen),
+            (0, true) => Told::Nobody,
+            (_, true) => Told::All,
+        }
+    }
+
+    /// A claim saw the queue's count of wake-ups.
+    pub(crate) fn saw(&self, queue: &QueueName, seen: u64) {
+        let mut inner = self.lock();
+        if let Some(of_queue) = inner.queues.get_mut(queue) {
+            of_queue.seen = Some(of_queue.seen.unwrap_or(0).max(seen));
+        }
+    }
+
+    /// Whether somebody waits who is not registered; if so, the caller registers, and nobody else does meanwhile.
+    pub(crate) fn must_register(&self, queue: &QueueName) -> bool {
+        let mut inner = self.lock();
+        let Some(of_queue) = inner.queues.get_mut(queue) else { return false };
+        let must = !of_queue.registered && !of_queue.waiting.is_empty();
+        of_queue.registered |= must;
+        must
+    }
+
+    /// The registration did not come about.
+    pub(crate) fn not_registered(&self, queue: &QueueName) {
+        if let Some(of_queue) = self.lock().queues.get_mut(queue) {
+            of_queue.registered = false;
+        }
+    }
+
+    /// Pushes may have been lost: everybody looks for himself.
+    pub(crate) fn tell_all(&self) {
+        let mut inner = self.lock();
+        for (_, of_token) in inner.tokens.drain() {
+            tell_each(of_token, Notice::Ask);
+        }
+        for (_, mut of_queue) in inner.queues.drain() {
+            while let Some((_, tell)) = of_queue.waiting.pop_first() {
+                let _ = tell.send(());
+            }
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.tokens.clear();
+        inner.queues.clear();
+    }
+}
+
+fn tell_each(listeners: BTreeMap<u64, oneshot::Sender<Notice>>, notice: Notice) {
+    for tell in listeners.into_values() {
+        // One that is gone listens no more.
+        let _ = tell.send(notice);
+    }
+}
+
+/// What became of a push for a queue.
+pub(crate) enum Told {
+    All,
+    OthersWait(u64),
+    Nobody,
+}
+
+impl Inner {
+    fn miss(&mut self, token: Token, notice: Notice) {
+        if self.missed.insert(token, notice).is_none() {
+            self.missed_order.push_back(token);
+        }
+        while self.missed_order.len() > MISSED_MAX {
+            if let Some(oldest) = self.missed_order.pop_front() {
+                self.missed.remove(&oldest);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The verbs of a lock: what each sends, and how its answer is read.
+
+use rushgate_core::{
+    Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, Left, LockName,
+    LockState, Owner, Queued, Released, Result, Timestamp, Token, WaiterState,
+};
+
+use crate::command::Call;
+use crate::keys;
+use crate::reply::{Fields, Packed, Reply, id_of, strange};
+use crate::scripts::Script;
+use crate::store::micros;
+
+const WINDOW_US: u64 = Acquire::CLAIM_WINDOW.as_micros() as u64;
+
+fn call(script: Script, name: &LockName) -> Call {
+    Call::new(script, keys::lock(name))
+}
+
+pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
+    call(Script::LockAcquire, &ask.name)
+        .arg(ask.token.to_bytes())
+        .number(ask.lease.as_micros())
+        .number(micros(ask.wait))
+        .flag(ask.barging)
+        .number(WINDOW_US)
+        .arg(inbox.to_be_bytes())
+        .arg(write_owner(&ask.owner))
+}
+
+pub(crate) fn release(name: &LockName, token: Token) -> Call {
+    call(Script::LockRelease, name).arg(token.to_bytes()).number(WINDOW_US)
+}
+
+pub(crate) fn extend(extend: &Extend) -> Call {
+    call(Script::LockExtend, &extend.name).arg(extend.token.to_bytes()).number(extend.lease.as_micros())
+}
+
+pub(crate) fn held(name: &LockName, token: Token) -> Call {
+    call(Script::LockHeld, name).arg(token.to_bytes())
+}
+
+pub(crate) fn leave(name: &LockName, token: Token) -> Call {
+    call(Script::LockLeave, name).arg(token.to_bytes()).number(WINDOW_US)
+}
+
+pub(crate) fn release_all(name: &LockName, client: ClientId) -> Call {
+    call(Script::LockReleaseAll, name).arg(client.as_u64().to_be_bytes()).number(WINDOW_US)
+}
+
+pub(crate) fn force_release(name: &LockName) -> Call {
+    call(Script::LockForceRelease, name).number(WINDOW_US)
+}
+
+pub(crate) fn show(name: &LockName) -> Call {
+    call(Script::LockShow, name)
+}
+
+pub(crate) fn read_acquired(reply: Reply) -> Result<Acquired> {
+    let mut fields = reply.list()?;
+    match fields.int()? {
+        1 => Ok(Acquired::Granted(read_grant(&mut fields)?)),
+        2 => Ok(Acquired::Queued(Queued { position: fields.int()?, check_after: duration(fields.int()?) })),
+        3 => Ok(Acquired::Busy(Busy { retry_after: duration(fields.int()?), waiters: fields.int()? })),
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+fn duration(us: u64) -> std::time::Duration {
+    std::time::Duration::from_micros(us)
+}
+
+fn read_grant(fields: &mut Fields) -> Result<Grant> {
+    Ok(Grant {
+        fence: Fence::from_u64(fields.int()?),
+        lease_until: Timestamp::from_micros(fields.int()?),
+        lease_left: duration(fields.int()?),
+    })
+}
+
+pub(crate) fn read_released(reply: Reply) -> Result<Released> {
+    Ok(if reply.int()? == 1 { Released::Released } else { Released::NotHeld })
+}
+
+pub(crate) fn read_held(reply: Reply) -> Result<Option<Grant>> {
+    let mut fields = reply.list()?;
+    if fields.is_empty() { Ok(None) } else { read_grant(&mut fields).map(Some) }
+}
+
+pub(crate) fn read_extended(reply: Reply) -> Result<Extended> {
+    Ok(read_held(reply)?.map_or(Extended::NotHeld, Extended::Extended))
+}
+
+pub(crate) fn read_left(reply: Reply) -> Result<Left> {
+    match reply.int()? {
+        0 => Ok(Left::Nothing),
+        1 => Ok(Left::Line),
+        2 => Ok(Left::Lock),
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+/// Process id (4 bytes), length of the host's name (1), the host's name, the label.
+fn write_owner(owner: &Owner) -> Vec<u8> {
+    let mut bytes = owner.pid.to_be_bytes().to_vec();
+    bytes.push(owner.host.len() as u8);
+    bytes.extend_from_slice(owner.host.as_bytes());
+    bytes.extend_from_slice(owner.label.as_bytes());
+    bytes
+}
+
+fn read_owner(mut bytes: Packed<'_>) -> Result<Owner> {
+    let pid = bytes.small(4)?;
+    let host = bytes.text()?.to_owned();
+    let label = crate::reply::str_of(bytes.0)?.to_owned();
+    Ok(Owner { host, pid, label })
+}
+
+pub(crate) fn read_holder(mut fields: Fields) -> Result<Option<Holder>> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let token = Token::from_bytes(id_of(&fields.bytes()?)?);
+    let (fence, lease_until) = (Fence::from_u64(fields.int()?), Timestamp::from_micros(fields.int()?));
+    let info = fields.bytes()?;
+    let mut info = Packed(&info);
+    let since = Timestamp::from_micros(info.number(7)?);
+    info.take(8)?;
+    Ok(Some(Holder { token, fence, owner: read_owner(info)?, since, lease_until }))
+}
+
+pub(crate) fn read_state(name: LockName, reply: Reply) -> Result<LockState> {
+    let mut fields = reply.list()?;
+    let holders = read_holder(fields.list()?)?.into_iter().collect();
+    let mut rows = fields.list()?;
+    let mut waiters = Vec::new();
+    while !rows.is_empty() {
+        let token = Token::from_bytes(id_of(&rows.bytes()?)?);
+        let row = rows.bytes()?;
+        let mut row = Packed(&row);
+        let ticket = row.number(7)?;
+        row.take(7)?;
+        let (since, until) = (row.number(7)?, row.number(7)?);
+        row.take(8)?;
+        let state = WaiterState {
+            token,
+            owner: read_owner(row)?,
+            since: Timestamp::from_micros(since),
+            wait_until: Timestamp::from_micros(until),
+        };
+        waiters.push((ticket, state));
+    }
+    waiters.sort_by_key(|(ticket, _)| *ticket);
+    Ok(LockState { name, holders, waiters: waiters.into_iter().map(|(_, state)| state).collect() })
+}
+
+/// Locks that are held or waited for.
+pub(crate) fn is_used(state: &LockState) -> bool {
+    !state.holders.is_empty() || !state.waiters.is_empty()
+}
+
+pub(crate) fn bad_key() -> Error {
+    strange("a key that is no lock's")
+}

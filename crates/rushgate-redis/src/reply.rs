@@ -1,0 +1,123 @@
+use rushgate_core::{Error, Result};
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Nil,
+    Int(i64),
+    Bytes(Vec<u8>),
+    Status(String),
+    List(Vec<Reply>),
+}
+
+/// Reads a reply that must have a certain shape. Another shape means that the store's scripts or data are not ours.
+impl Reply {
+    pub(crate) fn int(self) -> Result<u64> {
+        match self {
+            Self::Int(n) => u64::try_from(n).map_err(|_| strange("a negative number")),
+            Self::Bytes(bytes) => {
+                let text = std::str::from_utf8(&bytes).map_err(|_| strange("no number"))?;
+                text.parse().map_err(|_| strange("no number"))
+            }
+            _ => Err(strange("no number")),
+        }
+    }
+
+    pub(crate) fn bytes(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Status(text) => Ok(text.into_bytes()),
+            _ => Err(strange("no bytes")),
+        }
+    }
+
+    pub(crate) fn text(self) -> Result<String> {
+        String::from_utf8(self.bytes()?).map_err(|_| strange("no text"))
+    }
+
+    pub(crate) fn list(self) -> Result<Fields> {
+        match self {
+            Self::List(list) => Ok(Fields(list.into_iter())),
+            _ => Err(strange("no list")),
+        }
+    }
+
+    pub(crate) fn is(&self, word: &str) -> bool {
+        matches!(self, Self::Status(status) if status == word)
+    }
+}
+
+/// The parts of a list, one after another.
+pub(crate) struct Fields(std::vec::IntoIter<Reply>);
+
+impl Fields {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Reply> {
+        self.0.next().ok_or_else(|| strange("too short a list"))
+    }
+
+    pub(crate) fn int(&mut self) -> Result<u64> {
+        self.next()?.int()
+    }
+
+    pub(crate) fn small(&mut self) -> Result<u32> {
+        u32::try_from(self.int()?).map_err(|_| strange("too large a number"))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
+        self.next()?.bytes()
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String> {
+        self.next()?.text()
+    }
+
+    pub(crate) fn list(&mut self) -> Result<Fields> {
+        self.next()?.list()
+    }
+}
+
+/// Packed bytes, read from the front. Numbers are big-endian.
+pub(crate) struct Packed<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Packed<'a> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(n).ok_or_else(|| strange("too short a record"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn number(&mut self, bytes: usize) -> Result<u64> {
+        Ok(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    pub(crate) fn small(&mut self, bytes: usize) -> Result<u32> {
+        u32::try_from(self.number(bytes)?).map_err(|_| strange("too large a number"))
+    }
+
+    pub(crate) fn id(&mut self) -> Result<[u8; 16]> {
+        self.take(16)?.try_into().map_err(|_| strange("too short an id"))
+    }
+
+    /// A text behind its length in one byte.
+    pub(crate) fn text(&mut self) -> Result<&'a str> {
+        let n = self.number(1)? as usize;
+        str_of(self.take(n)?)
+    }
+}
+
+pub(crate) fn str_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| strange("no text"))
+}
+
+pub(crate) fn id_of(bytes: &[u8]) -> Result<[u8; 16]> {
+    bytes.try_into().map_err(|_| strange("no id of 16 bytes"))
+}
+
+pub(crate) fn strange(what: &str) -> Error {
+    Error::corrupt(format_args!("the store answered {what} where Rushgate expects otherwise"))
+        .hint("keys that begin with `rg:` must be written by Rushgate alone, and by one version of it")
+}

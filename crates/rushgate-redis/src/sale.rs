@@ -1,0 +1,529 @@
+//! The verbs of a sale: what each sends, and how its answer is read.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use rushgate_core::{
+    Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, Op, OrderTask,
+    QueueName, ReservationId, ReservationRow, Reserve, Reserved, Result, SaleId, SaleSecret, SaleSpec,
+    SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged,
+    Timestamp, UnitChoice, UnitNumber, UnitRow, Verdict, check_range,
+};
+use serde_json::{Value, json};
+
+use crate::command::{Call, Command};
+use crate::keys::{self, SaleKeys};
+use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
+use crate::scripts::Script;
+
+/// Withdrawn units that one order to the ledger can name: as many as fit into its payload.
+const TOLD_MAX: u32 = 100_000;
+/// Numbers of one SKU, in the codes of units.
+const SHELF: u64 = 1 << 24;
+
+/// What never changes about a sale, and where its keys are.
+pub(crate) struct Home {
+    pub(crate) spec: SaleSpec,
+    keys: SaleKeys,
+    index: HashMap<Sku, usize>,
+}
+
+impl Home {
+    pub(crate) fn new(spec: SaleSpec) -> Self {
+        let index = spec.skus.iter().enumerate().map(|(at, sku)| (sku.sku.clone(), at)).collect();
+        Self { keys: SaleKeys::new(&spec.id, spec.orders.as_ref()), spec, index }
+    }
+
+    fn call(&self, script: Script) -> Call {
+        Call::new(script, self.keys.all()).arg(self.spec.secret.to_bytes())
+    }
+
+    /// A step that may put an order into its queue.
+    fn call_with_orders(&self, script: Script) -> Call {
+        let orders = self.spec.orders.iter().flat_map(keys::queue);
+        Call::new(script, self.keys.all().chain(orders)).arg(self.spec.secret.to_bytes())
+    }
+
+    fn sku(&self, no: usize) -> Result<Sku> {
+        self.spec.skus.get(no).map(|sku| sku.sku.clone()).ok_or_else(|| strange("an unknown SKU"))
+    }
+
+    pub(crate) fn at(&self, sku: &Sku) -> Result<usize> {
+        self.index.get(sku).copied().ok_or_else(|| unknown_sku(sku, &self.spec.id))
+    }
+
+    fn units(&self, mut packed: Packed<'_>) -> Result<Vec<(Sku, UnitNumber)>> {
+        let mut units = Vec::with_capacity(packed.0.len() / 6);
+        while !packed.0.is_empty() {
+            let no = packed.number(2)? as usize;
+            units.push((self.sku(no)?, packed.small(4)?));
+        }
+        Ok(units)
+    }
+
+    fn hold(&self, id: ReservationId, packed: &[u8]) -> Result<Hold> {
+        let mut packed = Packed(packed);
+        let state = state_of(packed.number(1)?)?;
+        let deadline = Timestamp::from_micros(packed.number(7)?);
+        let (seq, generation) = (packed.number(6)?, packed.small(4)?);
+        let (lines, buyer, _units) = (packed.number(2)?, packed.number(1)?, packed.number(2)?);
+        let buyer = BuyerId::new(str_of(packed.take(buyer as usize)?)?)?;
+        packed.take(lines as usize)?;
+        Ok(Hold { id, buyer, units: self.units(packed)?, state, deadline, seq, generation })
+    }
+}
+
+fn unknown_sku(sku: &Sku, sale: &SaleId) -> Error {
+    Error::not_found(format_args!("the SKU `{sku}` of the sale `{sale}`"))
+}
+
+pub(crate) fn unknown(id: &SaleId) -> Error {
+    Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
+}
+
+fn state_of(code: u64) -> Result<HoldState> {
+    HoldState::ALL.get(code as usize).copied().ok_or_else(|| strange("an unknown state"))
+}
+
+/// The specification as it is stored: the same for the same sale, whoever writes it.
+fn write_spec(spec: &SaleSpec) -> String {
+    let skus: Vec<Value> =
+        spec.skus.iter().map(|sku| json!([sku.sku.as_str(), sku.units, sku.per_buyer])).collect();
+    let moment = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let mut secret = String::new();
+    for byte in spec.secret.to_bytes() {
+        let _ = write!(secret, "{byte:02x}");
+    }
+    let spec = json!({
+        "hold_us": spec.hold.as_micros(),
+        "opens_us": moment(spec.opens_at),
+        "closes_us": moment(spec.closes_at),
+        "orders": spec.orders.as_ref().map(QueueName::as_str),
+        "secret": secret,
+        "skus": skus,
+    });
+    spec.to_string()
+}
+
+pub(crate) fn read_spec(id: &SaleId, stored: &[u8]) -> Result<SaleSpec> {
+    spec_of(id, stored).ok_or_else(|| strange("no specification of a sale"))
+}
+
+fn spec_of(id: &SaleId, stored: &[u8]) -> Option<SaleSpec> {
+    let spec: Value = serde_json::from_slice(stored).ok()?;
+    let moment = |name: &str| spec[name].as_u64().map(Timestamp::from_micros);
+    let sku = |row: &Value| {
+        Some(SkuSpec {
+            sku: Sku::new(row[0].as_str()?).ok()?,
+            units: u32::try_from(row[1].as_u64()?).ok()?,
+            per_buyer: u32::try_from(row[2].as_u64()?).ok()?,
+        })
+    };
+    let orders = match &spec["orders"] {
+        Value::Null => None,
+        name => Some(QueueName::new(name.as_str()?).ok()?),
+    };
+    Some(SaleSpec {
+        id: id.clone(),
+        skus: spec["skus"].as_array()?.iter().map(sku).collect::<Option<_>>()?,
+        hold: HoldTime::new(Duration::from_micros(spec["hold_us"].as_u64()?)).ok()?,
+        opens_at: moment("opens_us"),
+        closes_at: moment("closes_us"),
+        orders,
+        secret: SaleSecret::from_bytes(
+            u128::from_str_radix(spec["secret"].as_str()?, 16).ok()?.to_be_bytes(),
+        ),
+    })
+}
+
+/// Enters the specification under the sale's id.
+pub(crate) fn enter(spec: &SaleSpec) -> Call {
+    Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(write_spec(spec))
+}
+
+pub(crate) fn create(home: &Home) -> Call {
+    let spec = &home.spec;
+    let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
+    let call = home
+        .call(Script::SaleCreate)
+        .number(spec.hold.as_micros())
+        .arg(moment(spec.opens_at))
+        .arg(moment(spec.closes_at))
+        .flag(spec.orders.is_some())
+        .arg(json!(spec.id.as_str()).to_string());
+    spec.skus.iter().fold(call, |call, sku| {
+        call.number(sku.units.into()).number(sku.per_buyer.into()).arg(json!(sku.sku.as_str()).to_string())
+    })
+}
+
+pub(crate) fn open(home: &Home) -> Call {
+    home.call(Script::SaleOpen)
+}
+
+pub(crate) fn end(home: &Home) -> Call {
+    home.call(Script::SaleEnd)
+}
+
+fn status_of(code: u64) -> Result<SaleStatus> {
+    match code {
+        0 => Ok(SaleStatus::Created),
+        1 => Ok(SaleStatus::Open),
+        2 => Ok(SaleStatus::Ended),
+        _ => Err(strange("an unknown status")),
+    }
+}
+
+pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
+    status_of(reply.int()?)
+}
+
+/// What is asked for, as it is compared when the key comes again.
+fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
+    let mut text = String::from(match choice {
+        UnitChoice::Any => "any",
+        UnitChoice::SameNumber => "same",
+    });
+    for line in lines {
+        let _ = write!(text, " {}*{}", line.sku, line.quantity);
+    }
+    text
+}
+
+pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
+    let call = home
+        .call_with_orders(Script::SaleReserve)
+        .arg(request.id.to_bytes())
+        .arg(request.buyer.as_str())
+        .flag(request.choice == UnitChoice::SameNumber)
+        .arg(write_lines(&request.lines, request.choice));
+    request.lines.iter().fold(call, |call, line| {
+        let no = home.index.get(&line.sku).map_or("-1".to_owned(), usize::to_string);
+        call.arg(no).number(line.quantity.into())
+    })
+}
+
+pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
+    let mut fields = reply.list()?;
+    match fields.int()? {
+        1 => Ok(Reserved::Reserved(home.hold(request.id, &fields.bytes()?)?)),
+        2 => Ok(Reserved::Replayed(home.hold(request.id, &fields.bytes()?)?)),
+        3 => Ok(Reserved::KeyReused),
+        4 => Ok(Reserved::SoldOut { sku: home.sku(fields.int()? as usize)?, free: fields.small()? }),
+        5 => Ok(Reserved::AllHeld {
+            sku: home.sku(fields.int()? as usize)?,
+            free: fields.small()?,
+            next_give_back: read_moment(&mut fields)?,
+        }),
+        6 => Ok(Reserved::LimitReached {
+            sku: home.sku(fields.int()? as usize)?,
+            limit: fields.small()?,
+            has: fields.small()?,
+        }),
+        7 => Ok(Reserved::NotOpen { opens_at: home.spec.opens_at }),
+        8 => Ok(Reserved::Ended),
+        9 => {
+            let line = request.lines.get(fields.int()? as usize).ok_or_else(|| strange("an unknown line"))?;
+            Err(unknown_sku(&line.sku, &home.spec.id))
+        }
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+/// A moment, or '' for none.
+fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
+    match fields.next()? {
+        Reply::Bytes(none) if none.is_empty() => Ok(None),
+        other => other.int().map(|us| Some(Timestamp::from_micros(us))),
+    }
+}
+
+pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
+    home.call_with_orders(Script::SaleConfirm).arg(id.to_bytes())
+}
+
+pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
+    home.call_with_orders(Script::SaleCancelHold).arg(id.to_bytes())
+}
+
+pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
+    let mut fields = reply.list()?;
+    let outcome = fields.int()?;
+    if outcome == 0 {
+        return Ok(Decision::Unknown);
+    }
+    let hold = home.hold(id, &fields.bytes()?)?;
+    match outcome {
+        1 => Ok(Decision::Done(hold)),
+        2 => Ok(Decision::Pending(hold)),
+        3 => Ok(Decision::Refused(hold)),
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+pub(crate) fn expire(home: &Home, n: u32) -> Call {
+    home.call_with_orders(Script::SaleExpire).number(n.into())
+}
+
+pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
+    u32::try_from(reply.int()?).map_err(|_| strange("too large a number"))
+}
+
+pub(crate) fn settle(home: &Home, verdicts: &[(ReservationId, Verdict)]) -> Call {
+    verdicts.iter().fold(home.call(Script::SaleSettle), |call, (id, verdict)| {
+        call.arg(id.to_bytes()).arg(match verdict {
+            Verdict::Confirmed => "confirmed",
+            Verdict::Cancelled => "cancelled",
+            Verdict::Expired => "expired",
+            Verdict::Rejected { units_taken: false } => "rejected",
+            Verdict::Rejected { units_taken: true } => "quarantined",
+        })
+    })
+}
+
+pub(crate) fn read_settled(reply: Reply) -> Result<Vec<Settled>> {
+    let mut fields = reply.list()?;
+    let mut answers = Vec::new();
+    while !fields.is_empty() {
+        let (outcome, state) = (fields.int()?, fields.int()?);
+        answers.push(match outcome {
+            0 => Settled::Unknown,
+            1 => Settled::Settled,
+            2 => Settled::Unchanged(state_of(state)?),
+            _ => return Err(strange("an unknown outcome")),
+        });
+    }
+    Ok(answers)
+}
+
+pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Result<Call> {
+    let no = home.at(sku)?;
+    let (add, withdraw) = match change {
+        StockChange::Add(n) => (n, 0),
+        StockChange::Withdraw(n) => (0, n),
+    };
+    let order = OrderTask::Stock {
+        sale: home.spec.id.clone(),
+        sku: sku.clone(),
+        total: 0,
+        withdrawn: Vec::new(),
+        per_buyer: 0,
+    };
+    let orders = home.spec.orders.iter().flat_map(keys::queue);
+    let keys = home.keys.all().chain(home.keys.replays(op.client())).chain(orders);
+    Ok(Call::new(Script::SaleStock, keys)
+        .arg(home.spec.secret.to_bytes())
+        .arg(&op.to_bytes()[8..])
+        .number(no as u64)
+        .number(add.into())
+        .number(withdraw.into())
+        .number(SaleSpec::UNITS_MAX.into())
+        .number(TOLD_MAX.into())
+        .arg(order.task_id().as_str()))
+}
+
+pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
+    let mut fields = reply.list()?;
+    match fields.int()? {
+        1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?.0)),
+        2 => Ok(StockChanged::NotEnough { free: fields.small()? }),
+        3 => {
+            check_range("the number of units in all", fields.int()?, 1, SaleSpec::UNITS_MAX.into())?;
+            Err(strange("a refusal without a reason"))
+        }
+        4 => {
+            check_range("the number of withdrawn units", fields.int()?, 1, TOLD_MAX.into())?;
+            Err(strange("a refusal without a reason"))
+        }
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+/// A SKU as it is packed, and how many of its numbers were handed out at least once.
+fn read_sku(sku: Sku, packed: &[u8]) -> Result<(SkuState, u32)> {
+    let mut packed = Packed(packed);
+    let (total, next, returned) = (packed.small(4)?, packed.small(4)?, packed.small(4)?);
+    let state = SkuState {
+        sku,
+        total,
+        free: (total + returned).checked_sub(next).ok_or_else(|| strange("a stock below zero"))?,
+        held: packed.small(4)?,
+        confirmed: packed.small(4)?,
+        withdrawn: packed.small(4)?,
+        per_buyer: packed.small(2)?,
+    };
+    Ok((state, next))
+}
+
+pub(crate) fn show(home: &Home) -> Call {
+    home.call(Script::SaleShow).number(home.spec.skus.len() as u64)
+}
+
+pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
+    let mut fields = reply.list()?;
+    let status = status_of(fields.int()?)?;
+    let (generation, seq) = (fields.small()?, fields.int()?);
+    let next_give_back = read_moment(&mut fields)?;
+    let now = Timestamp::from_micros(fields.int()?);
+    let mut skus = Vec::with_capacity(home.spec.skus.len());
+    for sku in &home.spec.skus {
+        skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?.0);
+    }
+    Ok(SaleState { spec: home.spec.clone(), status, generation, seq, skus, next_give_back, now })
+}
+
+pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {
+    home.call(Script::SaleReservation).arg(id.to_bytes())
+}
+
+pub(crate) fn read_reservation(home: &Home, id: ReservationId, reply: Reply) -> Result<Option<Hold>> {
+    let mut fields = reply.list()?;
+    if fields.is_empty() { Ok(None) } else { home.hold(id, &fields.bytes()?).map(Some) }
+}
+
+pub(crate) fn events(home: &Home, after: u64, limit: u32) -> Call {
+    let after = after.min(1 << 53);
+    home.call(Script::SaleEvents).number(after).number(after + u64::from(limit) - 1)
+}
+
+pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<Event>> {
+    let mut fields = reply.list()?;
+    let mut events = Vec::new();
+    while !fields.is_empty() {
+        let packed = fields.bytes()?;
+        let mut packed = Packed(&packed);
+        let at = Timestamp::from_micros(packed.number(7)?);
+        let kind =
+            EventKind::ALL.get(packed.number(1)? as usize).ok_or_else(|| strange("an unknown event"))?;
+        let reservation = match packed.number(1)? {
+            0 => None,
+            _ => Some(ReservationId::from_bytes(packed.id()?)),
+        };
+        let seq = after + events.len() as u64 + 1;
+        events.push(Event { seq, at, kind: *kind, reservation, units: home.units(packed)? });
+    }
+    Ok(events)
+}
+
+/// Everything about a sale, in one snapshot.
+pub(crate) fn books(home: &Home) -> Vec<Command> {
+    let keys: Vec<_> = home.keys.all().collect();
+    let [row, returned, withdrawn, owners, _, holds, _, events] = &keys[..] else {
+        unreachable!("a sale has eight keys");
+    };
+    vec![
+        Command::new("HGETALL").arg(row),
+        Command::new("ZRANGE").arg(returned).arg("0").arg("-1"),
+        Command::new("ZRANGE").arg(withdrawn).arg("0").arg("-1"),
+        Command::new("HGETALL").arg(owners),
+        Command::new("HGETALL").arg(holds),
+        Command::new("LRANGE").arg(events).arg("0").arg("-1"),
+    ]
+}
+
+fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
+    let mut map = HashMap::new();
+    while !pairs.is_empty() {
+        map.insert(pairs.bytes()?, pairs.bytes()?);
+    }
+    Ok(map)
+}
+
+/// Codes of units, by SKU.
+fn by_sku(mut codes: Fields) -> Result<HashMap<u64, Vec<UnitNumber>>> {
+    let mut map: HashMap<u64, Vec<UnitNumber>> = HashMap::new();
+    while !codes.is_empty() {
+        let code = codes.int()?;
+        map.entry(code / SHELF).or_default().push((code % SHELF) as UnitNumber);
+    }
+    Ok(map)
+}
+
+/// The sale's books; `None` if the sale there is another one.
+pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Option<Books>> {
+    let mut parts = reply.list()?;
+    let row = by_name(parts.list()?)?;
+    if row.get(&b"k"[..]).map(Vec::as_slice) != Some(&home.spec.secret.to_bytes()[..]) {
+        return Ok(None);
+    }
+    let number = |name: &str| {
+        let text = row.get(name.as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
+        str_of(text)?.parse::<u64>().map_err(|_| strange("no number"))
+    };
+    let (mut returned, mut withdrawn) = (by_sku(parts.list()?)?, by_sku(parts.list()?)?);
+    let mut skus = Vec::new();
+    for (no, sku) in home.spec.skus.iter().enumerate() {
+        let packed =
+            row.get(format!("S{no}").as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
+        let (state, next) = read_sku(sku.sku.clone(), packed)?;
+        let mut free = returned.remove(&(no as u64)).unwrap_or_default();
+        free.extend(next + 1..=state.total);
+        skus.push(SkuCounters {
+            sku: state.sku,
+            initial: sku.units,
+            total: state.total,
+            free,
+            withdrawn: withdrawn.remove(&(no as u64)).unwrap_or_default(),
+            held: state.held,
+            confirmed: state.confirmed,
+            per_buyer: state.per_buyer,
+        });
+    }
+    let units = read_owners(home, parts.list()?)?;
+    let reservations = read_reservations(home, parts.list()?)?;
+    let events = read_events(home, 0, parts.next()?)?;
+    Ok(Some(Books {
+        sale: home.spec.id.clone(),
+        generation: number("g")? as u32,
+        seq: number("q")?,
+        has_ledger: home.spec.orders.is_some(),
+        skus,
+        reservations,
+        units,
+        events,
+    }))
+}
+
+fn read_owners(home: &Home, mut pairs: Fields) -> Result<Vec<UnitRow>> {
+    let mut rows = Vec::new();
+    while !pairs.is_empty() {
+        let (unit, owner) = (pairs.bytes()?, pairs.bytes()?);
+        let mut unit = Packed(&unit);
+        let (sku, unit) = (home.sku(unit.number(2)? as usize)?, unit.small(4)?);
+        rows.push(UnitRow { sku, unit, reservation: ReservationId::from_bytes(id_of(&owner)?) });
+    }
+    Ok(rows)
+}
+
+fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {
+    let mut rows = Vec::new();
+    while !pairs.is_empty() {
+        let id = ReservationId::from_bytes(id_of(&pairs.bytes()?)?);
+        let Hold { buyer, state, seq, units, .. } = home.hold(id, &pairs.bytes()?)?;
+        rows.push(ReservationRow { id, buyer, state, seq, units });
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_specification_survives_and_is_written_alike() {
+        let spec = SaleSpec {
+            id: SaleId::new("s").unwrap(),
+            skus: vec![SkuSpec { sku: Sku::new("\"seat\\").unwrap(), units: 5, per_buyer: 2 }],
+            hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
+            opens_at: Some(Timestamp::from_micros(u64::MAX)),
+            closes_at: None,
+            orders: Some(QueueName::new("orders").unwrap()),
+            secret: SaleSecret::from_bytes([9; 16]),
+        };
+        let written = write_spec(&spec);
+        let read = read_spec(&spec.id, written.as_bytes()).unwrap();
+        assert_eq!(read, spec);
+        assert_eq!(write_spec(&read), written);
+        assert!(read_spec(&spec.id, b"{}").unwrap_err().is_corrupt());
+    }
+}

@@ -1,0 +1,286 @@
+//! The Lua files, with the shared pieces that they name spliced in.
+
+use std::sync::LazyLock;
+
+macro_rules! scripts {
+    (includes { $($include:literal)* } $($area:ident { $($name:ident = $verb:literal)* })*) => {
+        /// A verb's script.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Script { $($(
+            #[doc = concat!("`lua/", stringify!($area), "/", $verb, ".lua`")]
+            $name,
+        )*)* }
+
+        impl Script {
+            pub(crate) const ALL: &[Self] = &[$($(Self::$name),*),*];
+
+            /// The file as it is written.
+            pub(crate) fn file(self) -> &'static str {
+                match self { $($(
+                    Self::$name => include_str!(concat!("../lua/", stringify!($area), "/", $verb, ".lua")),
+                )*)* }
+            }
+
+            /// Its name, such as `lock/acquire`.
+            #[cfg(test)]
+            pub(crate) fn name(self) -> &'static str {
+                match self { $($(Self::$name => concat!(stringify!($area), "/", $verb),)*)* }
+            }
+        }
+
+        fn include(name: &str) -> &'static str {
+            match name {
+                $($include => include_str!(concat!("../lua/include/", $include, ".lua")),)*
+                _ => panic!("there is no lua/include/{name}.lua"),
+            }
+        }
+    };
+}
+
+scripts! {
+    includes { "lock" "now" "once" "put" "queue" "sale" }
+    lock {
+        LockAcquire = "acquire"
+        LockExtend = "extend"
+        LockForceRelease = "force_release"
+        LockHeld = "held"
+        LockLeave = "leave"
+        LockRelease = "release"
+        LockReleaseAll = "release_all"
+        LockShow = "show"
+    }
+    queue {
+        QueueBury = "bury"
+        QueueCancel = "cancel"
+        QueueClaim = "claim"
+        QueueComplete = "complete"
+        QueueDead = "dead"
+        QueueDequeue = "dequeue"
+        QueueEnqueue = "enqueue"
+        QueueExtend = "extend"
+        QueueGiveBack = "give_back"
+        QueueLimit = "limit"
+        QueueListen = "listen"
+        QueuePause = "pause"
+        QueuePop = "pop"
+        QueueReap = "reap"
+        QueueRetry = "retry"
+        QueueRevive = "revive"
+        QueueRing = "ring"
+        QueueStats = "stats"
+        QueueTasks = "tasks"
+        QueueTop = "top"
+    }
+    sale {
+        SaleCancelHold = "cancel_hold"
+        SaleConfirm = "confirm"
+        SaleCreate = "create"
+        SaleEnd = "end"
+        SaleEvents = "events"
+        SaleExpire = "expire"
+        SaleHome = "home"
+        SaleOpen = "open"
+        SaleReservation = "reservation"
+        SaleReserve = "reserve"
+        SaleSettle = "settle"
+        SaleShow = "show"
+        SaleStock = "stock"
+    }
+}
+
+struct Loaded {
+    body: String,
+    sha: String,
+}
+
+static LOADED: LazyLock<Vec<Loaded>> = LazyLock::new(|| {
+    let load = |script: &Script| {
+        let body = splice(script.file());
+        Loaded { sha: sha1(body.as_bytes()), body }
+    };
+    Script::ALL.iter().map(load).collect()
+});
+
+/// Puts each shared piece in the place of the line `-- include: NAME`. Comments stay behind, to keep scripts small.
+fn splice(file: &str) -> String {
+    let mut body = String::with_capacity(4 * file.len());
+    for line in file.lines() {
+        match line.strip_prefix("-- include: ") {
+            Some(name) => body.push_str(&splice(include(name))),
+            None if line.trim_start().starts_with("--") || line.trim().is_empty() => {}
+            None => {
+                body.push_str(line.trim_start());
+                body.push('\n');
+            }
+        }
+    }
+    body
+}
+
+impl Script {
+    fn loaded(self) -> &'static Loaded {
+        &LOADED[self as usize]
+    }
+
+    /// What the server is given.
+    pub(crate) fn body(self) -> &'static str {
+        &self.loaded().body
+    }
+
+    /// By which the server knows it.
+    pub(crate) fn sha(self) -> &'static str {
+        &self.loaded().sha
+    }
+}
+
+/// SHA-1 (FIPS 180-4), by which Redis names scripts. It protects nothing here.
+fn sha1(message: &[u8]) -> String {
+    let mut padded = message.to_vec();
+    padded.push(0x80);
+    padded.resize(padded.len().next_multiple_of(64), 0);
+    if padded.len() - message.len() < 9 {
+        padded.resize(padded.len() + 64, 0);
+    }
+    let end = padded.len() - 8;
+    padded[end..].copy_from_slice(&(8 * message.len() as u64).to_be_bytes());
+    let mut state = [0x6745_2301u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    for block in padded.chunks_exact(64) {
+        let mut words = [0u32; 80];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+            *word = bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        }
+        for at in 16..80 {
+            words[at] = (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
+        }
+        let [mut a, mut b, mut c, mut d, mut e] = state;
+        for (at, word) in words.iter().enumerate() {
+            let (f, k) = match at / 20 {
+                0 => (b & c | !b & d, 0x5a82_7999),
+                1 => (b ^ c ^ d, 0x6ed9_eba1),
+                2 => (b & c | b & d | c & d, 0x8f1b_bcdc_u32),
+                _ => (b ^ c ^ d, 0xca62_c1d6),
+            };
+            let next = a.rotate_left(5).wrapping_add(f).wrapping_add(e).wrapping_add(k).wrapping_add(*word);
+            [a, b, c, d, e] = [next, a, b.rotate_left(30), c, d];
+        }
+        for (sum, part) in state.iter_mut().zip([a, b, c, d, e]) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+    state.iter().map(|word| format!("{word:08x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Functions that are given the first of so many keys, and the include that describes them.
+    const OPENERS: [(&str, usize); 4] =
+        [("lock_keys", 4), ("queue_keys", 18), ("replay_keys", 2), ("sale_keys", 8)];
+
+    /// Numbers from `1`, `1-18` or `2..` in brackets behind the word. `..` stands for all that follow.
+    fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {
+        let (mut found, mut open) = (Vec::new(), None);
+        for line in header {
+            let Some(rest) = line.strip_prefix("-- ").and_then(|line| line.strip_prefix(word)) else {
+                continue;
+            };
+            let (range, _) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).expect("a range");
+            let number = |text: &str| text.parse::<usize>().expect("a number");
+            match (range.strip_suffix(".."), range.split_once('-')) {
+                (Some(from), _) => open = Some(number(from)),
+                (None, Some((from, to))) => found.extend(number(from)..=number(to)),
+                (None, None) => found.push(number(range)),
+            }
+        }
+        (found, open)
+    }
+
+    fn indexed(body: &str, word: &str) -> Vec<usize> {
+        let open = format!("{word}[");
+        let parts = body.split(&open).skip(1);
+        parts.filter_map(|part| part.split(']').next()?.parse().ok()).collect()
+    }
+
+    fn opened(body: &str) -> Vec<usize> {
+        let mut keys = Vec::new();
+        for (opener, n) in OPENERS {
+            for part in body.split(&format!("{opener}(")).skip(1) {
+                let first: String = part.chars().take_while(char::is_ascii_digit).collect();
+                let first: usize = first.parse().expect("the first key is a number");
+                keys.extend(first..first + n);
+            }
+        }
+        keys
+    }
+
+    fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    #[test]
+    fn headers_describe_every_key_and_argument_and_no_other() {
+        for script in Script::ALL {
+            let lines: Vec<_> = script.file().lines().collect();
+            let end = lines.iter().position(|line| !line.starts_with("--")).expect("a body");
+            let (header, body) = (&lines[..end], lines[end..].join("\n"));
+            let name = script.name();
+            assert!(header[0].ends_with('.') || header[1].starts_with("-- "), "{name}: says what it does");
+
+            let (keys, _) = described(header, "KEYS");
+            let used = [indexed(&body, "KEYS"), opened(&body)].concat();
+            assert_eq!(sorted(keys), sorted(used), "{name}: the keys of header and body");
+
+            let (args, open) = described(header, "ARGV");
+            let mut used = sorted(indexed(&body, "ARGV"));
+            if let Some(open) = open {
+                used.retain(|number| *number < open);
+                let rest = body.contains("#ARGV") || body.contains("unpack(ARGV)");
+                assert!(rest, "{name}: the arguments from {open} on are used");
+            } else {
+                assert!(!body.contains("#ARGV"), "{name}: the header ends, the arguments do not");
+            }
+            assert_eq!(sorted(args), used, "{name}: the arguments of header and body");
+        }
+    }
+
+    #[test]
+    fn scripts_build_no_keys_read_the_clock_once_and_make_no_text_of_large_numbers() {
+        for script in Script::ALL {
+            let (name, body) = (script.name(), script.body());
+            assert!(!body.contains("'rg:{"), "{name}: keys are passed, not built");
+            assert!(body.matches("'TIME'").count() <= 1, "{name}: the clock is read once");
+            assert!(!body.contains("tostring("), "{name}: `tostring` loses digits above 10^14");
+            assert!(!body.contains("include:"), "{name}: every piece is spliced in");
+        }
+    }
+
+    #[test]
+    fn every_lua_file_is_a_script_or_a_piece_of_one() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        for area in ["lock", "queue", "sale"] {
+            for file in std::fs::read_dir(folder.join(area)).unwrap() {
+                let file = file.unwrap().file_name().into_string().unwrap();
+                let name = format!("{area}/{}", file.strip_suffix(".lua").unwrap());
+                assert!(Script::ALL.iter().any(|script| script.name() == name), "{name} is used by nobody");
+            }
+        }
+        for file in std::fs::read_dir(folder.join("include")).unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            let line = format!("-- include: {}", file.strip_suffix(".lua").unwrap());
+            let used = Script::ALL.iter().any(|script| script.file().lines().any(|other| other == line));
+            assert!(used, "include/{file} is used by nobody");
+        }
+    }
+
+    #[test]
+    fn sha1_is_that_of_the_standard() {
+        assert_eq!(sha1(b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(sha1(b""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+        let two_blocks = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        assert_eq!(sha1(two_blocks), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+        assert_eq!(sha1(&[b'a'; 119]), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
+    }
+}

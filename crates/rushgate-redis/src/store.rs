@@ -1,0 +1,825 @@
+//! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::future::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rushgate_core::{
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
+    Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
+    Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
+    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Result, Retried, Retry, Revived,
+    SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Token, Verdict,
+    check_batch, check_range,
+};
+use tokio::sync::oneshot;
+
+use crate::check::Checked;
+use crate::command::{Call, Command};
+use crate::conn::Server;
+use crate::driver::{Driver, closed, no_thread};
+use crate::inbox::{Inbox, Post};
+use crate::listeners::{Listeners, Register};
+use crate::reply::{Reply, strange};
+use crate::sale::{self, Home};
+use crate::{keys, lock, queue};
+
+/// Keys that one step of a scan looks at.
+const SCAN_COUNT: &str = "1000";
+/// Rows that one step of a listing reads.
+const PAGE: usize = 500;
+/// Where the leased tasks are in [`keys::queue_sets`].
+const LEASES_AT: usize = 10;
+/// How long a queue's entry in the directory is trusted to be there.
+const ENTERED_FOR: Duration = Duration::from_secs(60);
+/// From so many on, queues whose entry is old are forgotten.
+const ENTERED_MAX: usize = 1_024;
+/// Sales whose specification is kept in memory at most.
+const HOMES_MAX: usize = 1_024;
+/// How often a sale that is entered and not there is made before that is called a fault.
+const MAKINGS_MAX: usize = 3;
+/// How long a listener waits before the store is told of it.
+const LINGER: Duration = Duration::from_millis(1);
+
+/// A length of time in whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A store on a Redis or Valkey server.
+///
+/// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
+/// [`close`](rushgate_core::Store::close) waits for it.
+pub struct RedisStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    server: Server,
+    checked: Checked,
+    driver: Driver,
+    listeners: Arc<Listeners>,
+    inbox: u64,
+    entered: Mutex<HashMap<QueueName, Instant>>,
+    homes: Mutex<HashMap<SaleId, Arc<Home>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.listeners.close();
+    }
+}
+
+impl Post for Inner {
+    fn register(self: Arc<Self>, queue: QueueName, seen: u64) {
+        let inner = Arc::clone(&self);
+        self.driver.spawn(async move { inner.register_now(queue, Some(seen)).await });
+    }
+
+    fn pass_on(self: Arc<Self>, queue: QueueName) {
+        drop(self.driver.call(queue::ring(&queue)));
+    }
+}
+
+impl RedisStore {
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS, and checks the server.
+    ///
+    /// # Errors
+    /// - [`is_invalid`](Error::is_invalid): the URL.
+    /// - [`is_unavailable`](Error::is_unavailable): the server cannot be reached, or is loading its data.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, or one
+    ///   whose `maxmemory-policy` lets it throw keys away.
+    ///
+    /// None of them changes data.
+    pub async fn open(url: &str) -> Result<Self> {
+        let server = Server::parse(url)?;
+        let opening = format!("open the store `{}`", server.shown());
+        Self::start(server).await.map_err(|error| error.doing(opening))
+    }
+
+    async fn start(server: Server) -> Result<Self> {
+        let (driver, checked) = Driver::start(server.clone()).await?;
+        let inbox = rand::random();
+        let for_pushes = server.clone();
+        let pushes = driver.run(async move { Inbox::<Inner>::connect(&for_pushes, inbox).await }).await?;
+        let listeners = Arc::new(Listeners::default());
+        let inner = Arc::new(Inner {
+            server,
+            checked,
+            driver,
+            listeners,
+            inbox,
+            entered: Mutex::default(),
+            homes: Mutex::default(),
+        });
+        let post = Arc::downgrade(&inner);
+        let listeners = Arc::clone(&inner.listeners);
+        let reader = Inbox { server: inner.server.clone(), channel: inbox, listeners, post };
+        inner.driver.spawn(reader.run(pushes));
+        Ok(Self { inner })
+    }
+
+    /// Sends a step, unless the request is outside its limits.
+    fn send<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        checked: Result<()>,
+        call: impl FnOnce() -> Call,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        if let Err(error) = checked {
+            return refuse(error, doing);
+        }
+        let answer = self.inner.driver.call(call());
+        Box::pin(async move { answer.await.and_then(read).map_err(|error| error.doing(doing)) })
+    }
+
+    /// Carries out steps that follow each other, whether or not the answer is awaited.
+    fn run<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        checked: Result<()>,
+        steps: impl AsyncSteps<T>,
+    ) -> Answer<'_, T> {
+        if let Err(error) = checked {
+            return refuse(error, doing);
+        }
+        let answer = self.inner.driver.run(steps.start(Arc::clone(&self.inner)));
+        Box::pin(async move { answer.await.map_err(|error| error.doing(doing)) })
+    }
+}
+
+fn refuse<T: Send + 'static>(error: Error, doing: &'static str) -> Answer<'static, T> {
+    Box::pin(ready(Err(error.doing(doing))))
+}
+
+/// Steps that are given the store when they start.
+trait AsyncSteps<T>: Send + 'static {
+    fn start(self, inner: Arc<Inner>) -> impl Future<Output = Result<T>> + Send + 'static;
+}
+
+impl<T, F, S> AsyncSteps<T> for F
+where
+    F: FnOnce(Arc<Inner>) -> S + Send + 'static,
+    S: Future<Output = Result<T>> + Send + 'static,
+{
+    fn start(self, inner: Arc<Inner>) -> impl Future<Output = Result<T>> + Send + 'static {
+        self(inner)
+    }
+}
+
+impl Inner {
+    /// The names of the locks that the store knows, whether or not they are used now.
+    async fn lock_names(&self) -> Result<BTreeSet<LockName>> {
+        let mut names = BTreeSet::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
+            let mut page = self.driver.command(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
+            cursor = page.text()?;
+            let mut found = page.list()?;
+            while !found.is_empty() {
+                names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
+            }
+            if cursor == "0" {
+                return Ok(names);
+            }
+        }
+    }
+
+    async fn list(&self, page: Page) -> Result<Vec<LockState>> {
+        let names = self.lock_names().await?.into_iter();
+        let names: Vec<_> = names.filter(|name| name.as_str() > page.after.as_str()).collect();
+        let mut states = Vec::new();
+        for some in names.chunks(100) {
+            let asked: Vec<_> = some.iter().map(|name| self.driver.call(lock::show(name))).collect();
+            for (name, answer) in some.iter().zip(asked) {
+                states.extend(Some(lock::read_state(name.clone(), answer.await?)?).filter(lock::is_used));
+            }
+            if states.len() >= page.limit as usize {
+                break;
+            }
+        }
+        states.truncate(page.limit as usize);
+        Ok(states)
+    }
+
+    async fn release_all(&self, client: ClientId) -> Result<u64> {
+        let names: Vec<_> = self.lock_names().await?.into_iter().collect();
+        let mut released = 0;
+        for some in names.chunks(100) {
+            let asked: Vec<_> =
+                some.iter().map(|name| self.driver.call(lock::release_all(name, client))).collect();
+            for answer in asked {
+                released += answer.await?.int()?;
+            }
+        }
+        Ok(released)
+    }
+}
+
+impl LockStore for RedisStore {
+    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
+        let (checked, inbox) = (request.check(), self.inner.inbox);
+        self.send("acquire a lock", checked, || lock::acquire(&request, inbox), lock::read_acquired)
+    }
+
+    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
+        self.send("release a lock", Ok(()), || lock::release(name, token), lock::read_released)
+    }
+
+    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {
+        const DOING: &str = "extend locks";
+        if let Err(error) = check_batch(leases.len()) {
+            return refuse(error, DOING);
+        }
+        let asked: Vec<_> = leases.iter().map(|lease| self.inner.driver.call(lock::extend(lease))).collect();
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(asked.len());
+            for answer in asked {
+                answers.push(answer.await.and_then(lock::read_extended).map_err(|error| error.doing(DOING))?);
+            }
+            Ok(answers)
+        })
+    }
+
+    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
+        self.send("ask whether a lock is held", Ok(()), || lock::held(name, token), lock::read_held)
+    }
+
+    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
+        self.send("leave a lock's line", Ok(()), || lock::leave(name, token), lock::read_left)
+    }
+
+    fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
+        self.run("release all locks", Ok(()), move |inner: Arc<Inner>| async move {
+            inner.release_all(client).await
+        })
+    }
+
+    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
+        let read = |reply: Reply| lock::read_holder(reply.list()?);
+        self.send("release a lock by force", Ok(()), || lock::force_release(name), read)
+    }
+
+    fn show(&self, name: &LockName) -> Answer<'_, LockState> {
+        let of = name.clone();
+        let read = |reply| lock::read_state(of, reply);
+        self.send("show a lock", Ok(()), || lock::show(name), read)
+    }
+
+    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>> {
+        let checked = page.check();
+        self.run("list locks", checked, move |inner: Arc<Inner>| async move { inner.list(page).await })
+    }
+
+    fn notice(&self, token: Token) -> Answer<'_, Notice> {
+        let (listening, told) = self.inner.listeners.listen_token(token);
+        Box::pin(async move {
+            let _listening = listening;
+            told.await.map_err(|_| closed().doing("wait for news of a lock"))
+        })
+    }
+}
+
+impl RedisStore {
+    /// Sends a step of a queue that may be its first.
+    fn put<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        queue: &QueueName,
+        checked: Result<()>,
+        call: impl FnOnce() -> Call,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        if checked.is_ok() {
+            self.inner.enter_queue(queue);
+        }
+        self.send(doing, checked, call, read)
+    }
+}
+
+impl Inner {
+    /// Enters the queue into the directory before it is made, again every now and then.
+    fn enter_queue(&self, queue: &QueueName) {
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if entered.get(queue).is_some_and(|since| now.duration_since(*since) < ENTERED_FOR) {
+            return;
+        }
+        if entered.len() >= ENTERED_MAX {
+            entered.retain(|_, since| now.duration_since(*since) < ENTERED_FOR);
+        }
+        entered.insert(queue.clone(), now);
+        drop(entered);
+        // It is sent before the queue's own step, and fails if that fails.
+        drop(self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str())));
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueName>> {
+        let all = Command::new("ZRANGE").arg(keys::QUEUES).arg("0").arg("-1");
+        let mut entered = self.driver.command(all).await?.list()?;
+        let mut asked = Vec::new();
+        while !entered.is_empty() {
+            let name = QueueName::new(entered.text()?)?;
+            let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
+            asked.push((name, self.driver.command(exists)));
+        }
+        let mut names = Vec::new();
+        for (name, exists) in asked {
+            names.extend((exists.await?.int()? == 1).then_some(name));
+        }
+        Ok(names)
+    }
+
+    async fn tasks(&self, queue: QueueName, listing: Listing) -> Result<Vec<TaskInfo>> {
+        let now = self.driver.call(queue::reap(&queue)).await?.int()?;
+        let mut ids = BTreeSet::new();
+        for (at, set) in keys::queue_sets(&queue).iter().enumerate() {
+            self.ids_in(set, at == LEASES_AT, now, &listing, &mut ids).await?;
+        }
+        let ids: Vec<_> = ids.into_iter().collect();
+        let mut infos = Vec::new();
+        for some in ids.chunks(PAGE) {
+            let found = queue::read_infos(self.driver.call(queue::tasks(&queue, some)).await?)?;
+            infos.extend(
+                found.into_iter().filter(|info| listing.state.is_none_or(|state| state == info.state)),
+            );
+        }
+        Ok(infos)
+    }
+
+    /// Adds the ids of a set's tasks that the listing wants, and drops those behind its end.
+    async fn ids_in(
+        &self,
+        set: &[u8],
+        leased: bool,
+        now: u64,
+        listing: &Listing,
+        ids: &mut BTreeSet<TaskId>,
+    ) -> Result<()> {
+        let wanted = |due: f64| match listing.state {
+            None => true,
+            Some(TaskState::Leased) => leased,
+            Some(TaskState::Ready) => !leased && due <= now as f64,
+            Some(TaskState::Scheduled) => !leased && due > now as f64,
+        };
+        let mut cursor = "0".to_owned();
+        loop {
+            let scan = Command::new("ZSCAN").arg(set).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
+            let mut page = self.driver.command(scan).await?.list()?;
+            cursor = page.text()?;
+            let mut found = page.list()?;
+            while !found.is_empty() {
+                let id = queue::member_id(&found.bytes()?, leased)?;
+                let due = found.text()?.parse().map_err(|_| strange("no number"))?;
+                if id.as_str() > listing.after.as_str() && wanted(due) {
+                    ids.insert(id);
+                }
+            }
+            while ids.len() > listing.limit as usize {
+                ids.pop_last();
+            }
+            if cursor == "0" {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn dead(&self, queue: QueueName, mut after: String, limit: u32) -> Result<Vec<DeadLetter>> {
+        let mut letters = Vec::new();
+        loop {
+            let wanted = (limit as usize - letters.len()).min(PAGE);
+            let page = queue::read_dead(self.driver.call(queue::dead(&queue, &after, wanted as u32)).await?)?;
+            let more = page.len() == wanted;
+            letters.extend(page);
+            match letters.last() {
+                Some(last) if more && letters.len() < limit as usize => after = last.id.as_str().to_owned(),
+                _ => return Ok(letters),
+            }
+        }
+    }
+
+    /// Asks the store to push when there is something to give out, if somebody still waits for it.
+    async fn register_now(self: Arc<Self>, queue: QueueName, seen: Option<u64>) {
+        let mut seen = seen;
+        while self.listeners.must_register(&queue) {
+            let answer = self.driver.call(queue::listen(&queue, self.inbox, seen)).await;
+            match answer.and_then(queue::read_listening) {
+                Ok((0, _)) => return,
+                Ok((missed, wakes)) => {
+                    seen = Some(wakes);
+                    self.listeners.tell_queue(&queue, missed, wakes);
+                }
+                Err(error) => {
+                    tracing::debug!(%queue, %error, "not registered for pushes");
+                    return self.listeners.not_registered(&queue);
+                }
+            }
+        }
+    }
+}
+
+impl QueueStore for RedisStore {
+    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
+        let checked = check_batch(tasks.len()).and_then(|()| tasks.iter().try_for_each(NewTask::check));
+        self.put("enqueue", queue, checked, || queue::enqueue(op, queue, &tasks), queue::read_enqueued)
+    }
+
+    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let checked = check_batch(n as usize);
+        self.send("look at a queue's first tasks", checked, || queue::top(queue, n), queue::read_tasks)
+    }
+
+    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
+        let checked = check_batch(n as usize);
+        self.send("pop tasks", checked, || queue::pop(op, queue, n), queue::read_tasks)
+    }
+
+    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
+        let (of, listeners) = (queue.clone(), Arc::clone(&self.inner.listeners));
+        let read = move |reply| {
+            let (claimed, wakes) = queue::read_claimed(reply)?;
+            listeners.saw(&of, wakes);
+            Ok(claimed)
+        };
+        self.send("claim tasks", claim.check(), || queue::claim(op, queue, &claim), read)
+    }
+
+    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+        let checked = check_batch(tickets.len());
+        self.send("complete tasks", checked, || queue::complete(op, queue, &tickets), queue::read_completed)
+    }
+
+    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
+        let checked = check_batch(failed.len()).and_then(|()| failed.iter().try_for_each(Retry::check));
+        self.send("retry tasks", checked, || queue::retry(op, queue, &failed), queue::read_retried)
+    }
+
+    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+        let checked = check_batch(tickets.len());
+        self.send(
+            "give tasks back",
+            checked,
+            || queue::give_back(op, queue, &tickets),
+            queue::read_given_back,
+        )
+    }
+
+    fn extend_tasks(
+        &self,
+        queue: &QueueName,
+        tickets: Vec<Ticket>,
+        lease: Lease,
+    ) -> Answer<'_, Vec<TaskExtended>> {
+        let checked = check_batch(tickets.len());
+        self.send("extend tasks", checked, || queue::extend(queue, &tickets, lease), queue::read_extended)
+    }
+
+    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
+        self.send("dequeue a task", Ok(()), || queue::dequeue(op, queue, &ticket), queue::read_dequeued)
+    }
+
+    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
+        self.send("cancel a task", Ok(()), || queue::cancel(op, queue, id), queue::read_cancelled)
+    }
+
+    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
+        let read = |reply| Ok(queue::read_infos(reply)?.pop());
+        self.send("look at a task", Ok(()), || queue::tasks(queue, [id]), read)
+    }
+
+    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
+        let (checked, queue) = (listing.check(), queue.clone());
+        self.run(
+            "list tasks",
+            checked,
+            move |inner: Arc<Inner>| async move { inner.tasks(queue, listing).await },
+        )
+    }
+
+    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
+        self.send("count a queue's tasks", Ok(()), || queue::stats(queue), queue::read_stats)
+    }
+
+    fn queues(&self) -> Answer<'_, Vec<QueueName>> {
+        self.run("list queues", Ok(()), move |inner: Arc<Inner>| async move { inner.queues().await })
+    }
+
+    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()> {
+        self.put("pause or resume a queue", queue, Ok(()), || queue::pause(queue, paused), |_| Ok(()))
+    }
+
+    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
+        self.put("set a queue's limits", queue, Ok(()), || queue::limit(queue, limits), |_| Ok(()))
+    }
+
+    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
+        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let (queue, after) = (queue.clone(), after.to_owned());
+        self.run("list dead letters", checked, move |inner: Arc<Inner>| async move {
+            inner.dead(queue, after, limit).await
+        })
+    }
+
+    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
+        let checked = which.check();
+        self.send("revive dead letters", checked, || queue::revive(op, queue, &which), queue::read_revived)
+    }
+
+    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
+        let checked = which.check();
+        self.send("delete dead letters", checked, || queue::bury(op, queue, &which), queue::read_buried)
+    }
+
+    fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
+        let (listening, told, register) = self.inner.listeners.listen_queue(queue);
+        let (inner, of) = (Arc::clone(&self.inner), queue.clone());
+        match register {
+            Register::Done => {}
+            // It is sent now, before whatever the caller sends next.
+            Register::From(None) => self.inner.register_first(queue),
+            // A worker that claims again and again need not be registered in between: what it would miss meanwhile
+            // the count of wake-ups tells.
+            Register::From(seen) => self.inner.driver.spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                inner.register_now(of, seen).await;
+            }),
+        }
+        Box::pin(async move {
+            let _listening = listening;
+            told.await.map_err(|_| closed().doing("wait for a task"))
+        })
+    }
+}
+
+impl Inner {
+    fn register_first(self: &Arc<Self>, queue: &QueueName) {
+        if !self.listeners.must_register(queue) {
+            return;
+        }
+        let answer = self.driver.call(queue::listen(queue, self.inbox, None));
+        let (inner, queue) = (Arc::clone(self), queue.clone());
+        self.driver.spawn(async move {
+            if let Err(error) = answer.await {
+                tracing::debug!(%queue, %error, "not registered for pushes");
+                inner.listeners.not_registered(&queue);
+            }
+        });
+    }
+}
+
+impl RedisStore {
+    /// Sends a step of a sale: at once if the sale is known, otherwise after its specification has been read.
+    fn on_sale<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        id: &SaleId,
+        checked: Result<()>,
+        build: impl Fn(&Home) -> Result<Call> + Send + 'static,
+        read: impl Fn(&Home, Reply) -> Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        if let Err(error) = checked {
+            return refuse(error, doing);
+        }
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        let Some(home) = self.inner.known_home(&id) else {
+            return self.run(doing, Ok(()), move |_| inner.step_of_sale(id, build, read));
+        };
+        let answer = build(&home).map(|call| self.inner.driver.call(call));
+        let answer = async move {
+            let reply = answer?.await?;
+            if !reply.is("MISSING") {
+                return read(&home, reply);
+            }
+            inner.forget_home(&id);
+            inner.step_of_sale(id, build, read).await
+        };
+        Box::pin(async move { answer.await.map_err(|error| error.doing(doing)) })
+    }
+}
+
+impl Inner {
+    fn homes(&self) -> MutexGuard<'_, HashMap<SaleId, Arc<Home>>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
+        self.homes().get(id).cloned()
+    }
+
+    fn forget_home(&self, id: &SaleId) {
+        self.homes().remove(id);
+    }
+
+    /// The sale's specification, which never changes, and where its keys are.
+    async fn home(&self, id: &SaleId) -> Result<Arc<Home>> {
+        if let Some(home) = self.known_home(id) {
+            return Ok(home);
+        }
+        match self.driver.command(Command::new("GET").arg(keys::sale_home(id))).await? {
+            Reply::Nil => Err(sale::unknown(id)),
+            stored => {
+                let home = Arc::new(Home::new(sale::read_spec(id, &stored.bytes()?)?));
+                let mut homes = self.homes();
+                if homes.len() >= HOMES_MAX {
+                    homes.clear();
+                }
+                homes.insert(id.clone(), Arc::clone(&home));
+                Ok(home)
+            }
+        }
+    }
+
+    async fn step_of_sale<T>(
+        self: Arc<Self>,
+        id: SaleId,
+        build: impl Fn(&Home) -> Result<Call>,
+        read: impl Fn(&Home, Reply) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..MAKINGS_MAX {
+            let home = self.home(&id).await?;
+            let reply = self.driver.call(build(&home)?).await?;
+            if !reply.is("MISSING") {
+                return read(&home, reply);
+            }
+            self.make_again(&id).await?;
+        }
+        Err(strange("now one sale and now another"))
+    }
+
+    /// Whoever entered the sale did not come to make it, or the store lost it.
+    async fn make_again(&self, id: &SaleId) -> Result<()> {
+        self.forget_home(id);
+        let home = self.home(id).await?;
+        self.driver.call(sale::create(&home)).await.map(drop)
+    }
+
+    async fn create(&self, spec: SaleSpec) -> Result<Created> {
+        let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
+        if let Some(orders) = &spec.orders {
+            self.enter_queue(orders);
+        }
+        self.driver.command(entry).await?;
+        if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {
+            return Ok(Created::Exists);
+        }
+        self.driver.call(sale::create(&Home::new(spec))).await?;
+        Ok(Created::Created)
+    }
+
+    async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
+        let (mut after, mut states) = (page.after, Vec::new());
+        loop {
+            let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
+            let ids = Command::new("ZRANGEBYLEX").arg(keys::SALES).arg(from).arg("+");
+            let ids = ids.arg("LIMIT").arg("0").arg(page.limit.to_string());
+            let mut ids = self.driver.command(ids).await?.list()?;
+            if ids.is_empty() {
+                return Ok(states);
+            }
+            while !ids.is_empty() {
+                let id = SaleId::new(ids.text()?)?;
+                after = id.as_str().to_owned();
+                let state = Arc::clone(&self).step_of_sale(id, |home| Ok(sale::show(home)), sale::read_state);
+                match state.await {
+                    Ok(state) => states.push(state),
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(error),
+                }
+                if states.len() == page.limit as usize {
+                    return Ok(states);
+                }
+            }
+        }
+    }
+
+    async fn books(&self, id: SaleId) -> Result<Books> {
+        for _ in 0..MAKINGS_MAX {
+            let home = self.home(&id).await?;
+            let reply = self.driver.together(sale::books(&home)).await?;
+            if let Some(books) = sale::read_books(&home, reply)? {
+                return Ok(books);
+            }
+            self.make_again(&id).await?;
+        }
+        Err(strange("now one sale and now another"))
+    }
+}
+
+impl SaleStore for RedisStore {
+    fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
+        let checked = sale.check();
+        self.run("create a sale", checked, move |inner: Arc<Inner>| async move { inner.create(sale).await })
+    }
+
+    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        let read = |_: &Home, reply| sale::read_status(reply);
+        self.on_sale("open a sale", sale, Ok(()), |home| Ok(sale::open(home)), read)
+    }
+
+    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
+        let read = |_: &Home, reply| sale::read_status(reply);
+        self.on_sale("end a sale", sale, Ok(()), |home| Ok(sale::end(home)), read)
+    }
+
+    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved> {
+        let (checked, id, again) = (request.check(), request.sale.clone(), request.clone());
+        let build = move |home: &Home| Ok(sale::reserve(home, &again));
+        self.on_sale("reserve", &id, checked, build, move |home, reply| {
+            sale::read_reserved(home, &request, reply)
+        })
+    }
+
+    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        let build = move |home: &Home| Ok(sale::confirm(home, id));
+        self.on_sale("confirm", sale, Ok(()), build, move |home, reply| sale::read_decision(home, id, reply))
+    }
+
+    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
+        let build = move |home: &Home| Ok(sale::cancel_hold(home, id));
+        self.on_sale("cancel", sale, Ok(()), build, move |home, reply| sale::read_decision(home, id, reply))
+    }
+
+    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32> {
+        let build = move |home: &Home| Ok(sale::expire(home, n));
+        self.on_sale("end overdue holds", sale, check_batch(n as usize), build, |_, reply| {
+            sale::read_expired(reply)
+        })
+    }
+
+    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+        let checked = check_batch(verdicts.len());
+        let build = move |home: &Home| Ok(sale::settle(home, &verdicts));
+        self.on_sale("settle", sale, checked, build, |_, reply| sale::read_settled(reply))
+    }
+
+    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
+        let (of, sku) = (sku.clone(), sku.clone());
+        let build = move |home: &Home| sale::stock(home, op, &of, change);
+        self.on_sale("change the stock", sale, change.check(), build, move |_, reply| {
+            sale::read_stock(&sku, reply)
+        })
+    }
+
+    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState> {
+        self.on_sale("show a sale", sale, Ok(()), |home| Ok(sale::show(home)), sale::read_state)
+    }
+
+    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
+        self.run("list sales", page.check(), move |inner: Arc<Inner>| inner.sales(page))
+    }
+
+    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>> {
+        let build = move |home: &Home| Ok(sale::reservation(home, id));
+        self.on_sale("look at a reservation", sale, Ok(()), build, move |home, reply| {
+            sale::read_reservation(home, id, reply)
+        })
+    }
+
+    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
+        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let build = move |home: &Home| Ok(sale::events(home, after, limit));
+        self.on_sale("read events", sale, checked, build, move |home, reply| {
+            sale::read_events(home, after, reply)
+        })
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
+        let id = sale.clone();
+        self.run("read a sale's books", Ok(()), move |inner: Arc<Inner>| async move { inner.books(id).await })
+    }
+}
+
+impl Store for RedisStore {
+    fn info(&self) -> StoreInfo {
+        StoreInfo {
+            url: self.inner.server.shown().to_owned(),
+            server: self.inner.checked.server.clone(),
+            durability: self.inner.checked.durability,
+        }
+    }
+
+    fn calls(&self) -> StoreCalls {
+        self.inner.driver.counted()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.listeners.close();
+        self.inner.driver.stop();
+        let Some(thread) = self.inner.driver.take_thread() else { return Box::pin(ready(Ok(()))) };
+        let (tell, told) = oneshot::channel::<()>();
+        // Joining blocks, so it has a thread of its own; it ends with the thread that it waits for.
+        let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
+            drop(thread.join());
+            let _ = tell.send(());
+        });
+        Box::pin(async move {
+            joiner.map_err(no_thread)?;
+            let _ = told.await;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,451 @@
+//! What can go wrong with a real server: each fault has its one answer, and work goes on by itself after it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate_core::{
+    Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Durability, Enqueued, HoldTime,
+    IdempotencyKey, Lease, Line, LockName, LockStore, NewTask, Notice, Op, Owner, Payload, QueueName,
+    QueueStore, Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStore, Sku,
+    SkuSpec, Store, TaskId, Ticket, Token, UnitChoice,
+};
+use rushgate_redis::RedisStore;
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+
+/// Longer than anything takes that is going to happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Makes of each test one on Redis and one on Valkey.
+macro_rules! on_each_server {
+    ($($name:ident)*) => {
+        mod on_redis { $(
+            #[tokio::test]
+            async fn $name() { super::in_time(super::$name(super::Kind::Redis)).await }
+        )* }
+        mod on_valkey { $(
+            #[tokio::test]
+            async fn $name() { super::in_time(super::$name(super::Kind::Valkey)).await }
+        )* }
+    };
+}
+
+on_each_server! {
+    forgotten_scripts_are_loaded_again
+    a_killed_connection_comes_back
+    waiters_are_told_to_ask_after_their_connection_was_lost
+    a_restarted_server_has_everything_and_work_goes_on
+    a_server_that_is_down_is_unavailable_and_nothing_happened
+    a_full_server_takes_nothing_in_and_lets_work_end
+    a_server_that_evicts_is_refused
+    a_replica_is_refused_and_a_primary_made_one_takes_no_writes
+    a_wrong_password_is_refused_and_never_shown
+    a_user_of_an_access_list_and_a_database_work
+    a_server_without_room_for_clients_is_unavailable
+    the_durability_class_is_that_of_the_settings
+    a_server_that_is_loading_is_unavailable
+    a_claimer_is_woken_by_another_process
+    a_dead_listener_does_not_swallow_the_wake_up
+    a_sale_left_half_made_is_finished_by_whoever_comes
+}
+
+async fn in_time(test: impl Future<Output = ()>) {
+    tokio::time::timeout(PATIENCE, test).await.expect("it should not take so long");
+}
+
+fn server(kind: Kind) -> RedisServer {
+    RedisSetup::new(kind).start()
+}
+
+async fn open(server: &RedisServer) -> Arc<RedisStore> {
+    common::open(server).await
+}
+
+fn token(number: u64) -> Token {
+    Token::new(ClientId::from_u64(1), number)
+}
+
+fn op(number: u64) -> Op {
+    Op::new(ClientId::from_u64(1), number)
+}
+
+fn name() -> LockName {
+    LockName::new("l").unwrap()
+}
+
+fn queue() -> QueueName {
+    QueueName::new("q").unwrap()
+}
+
+fn ask(number: u64, wait: Duration) -> Acquire {
+    Acquire {
+        name: name(),
+        token: token(number),
+        lease: Lease::new(Duration::from_secs(60)).unwrap(),
+        wait,
+        barging: false,
+        owner: Owner::default(),
+    }
+}
+
+async fn lock(store: &RedisStore, number: u64) -> Acquired {
+    store.acquire(ask(number, Duration::from_secs(60))).await.unwrap()
+}
+
+fn task(id: &str, bytes: usize) -> NewTask {
+    let payload = Payload::new(ContentType::bytes(), vec![7; bytes]).unwrap();
+    NewTask::new(TaskId::new(id).unwrap(), payload)
+}
+
+async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<Vec<Enqueued>> {
+    store.enqueue(op(number), &queue(), vec![task(&number.to_string(), 10)]).await
+}
+
+async fn claim(store: &RedisStore, number: u64) -> Vec<Ticket> {
+    let lease = Lease::new(Duration::from_secs(60)).unwrap();
+    let claim = Claim { n: 10, lease, worker: "w".into() };
+    let claimed = store.claim(op(number), &queue(), claim).await.unwrap();
+    claimed.tasks.into_iter().map(|task| task.ticket).collect()
+}
+
+fn spec() -> SaleSpec {
+    SaleSpec {
+        id: SaleId::new("s").unwrap(),
+        skus: vec![SkuSpec { sku: Sku::new("seat").unwrap(), units: 5, per_buyer: 5 }],
+        hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
+        opens_at: None,
+        closes_at: None,
+        orders: None,
+        secret: SaleSecret::from_bytes([7; 16]),
+    }
+}
+
+fn wish(key: &str) -> Reserve {
+    let (sale, buyer) = (SaleId::new("s").unwrap(), BuyerId::new("ann").unwrap());
+    let key = IdempotencyKey::new(key).unwrap();
+    Reserve {
+        id: ReservationId::derive(SaleSecret::from_bytes([7; 16]), &sale, &buyer, &key),
+        sale,
+        buyer,
+        lines: vec![Line { sku: Sku::new("seat").unwrap(), quantity: 1 }],
+        choice: UnitChoice::Any,
+    }
+}
+
+/// Asks until the store answers again.
+async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
+where
+    F: Future<Output = rushgate_core::Result<T>>,
+{
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+        }
+    }
+}
+
+async fn forgotten_scripts_are_loaded_again(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    for number in 1..=3 {
+        assert_eq!(server.command(&["SCRIPT", "FLUSH"]), "+OK");
+        let together = (0..20).map(|n| put(&store, 100 * number + n));
+        for answer in futures_util::future::join_all(together).await {
+            assert!(matches!(answer.unwrap()[0], Enqueued::Added { .. }));
+        }
+    }
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 60);
+}
+
+async fn a_killed_connection_comes_back(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    for number in 1..=5 {
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        until_it_answers(|| put(&store, number)).await;
+    }
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 5);
+}
+
+async fn waiters_are_told_to_ask_after_their_connection_was_lost(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
+    assert!(matches!(lock(&store, 2).await, Acquired::Queued(_)));
+    let (news, ready) = (store.notice(token(2)), store.ready(&queue()));
+    server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    ready.await.unwrap();
+    // And pushes arrive again.
+    let news = store.notice(token(2));
+    assert_eq!(store.release(&name(), token(1)).await.unwrap(), Released::Released);
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert!(matches!(lock(&store, 2).await, Acquired::Granted(_)));
+}
+
+async fn a_restarted_server_has_everything_and_work_goes_on(kind: Kind) {
+    let mut server = server(kind);
+    let store = open(&server).await;
+    let Acquired::Granted(before) = lock(&store, 1).await else { panic!("the lock is free") };
+    put(&store, 1).await.unwrap();
+    let news = store.notice(token(1));
+    server.kill();
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    server.restart();
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    let Acquired::Granted(after) = until_it_answers(|| store.acquire(ask(1, Duration::ZERO))).await else {
+        panic!("the token still holds the lock")
+    };
+    assert_eq!(after.fence, before.fence);
+    // The call whose answer was lost is sent again, and carried out once.
+    until_it_answers(|| put(&store, 2)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 2);
+}
+
+async fn a_server_that_is_down_is_unavailable_and_nothing_happened(kind: Kind) {
+    let mut server = server(kind);
+    let store = open(&server).await;
+    server.kill();
+    let _lost = put(&store, 1).await.unwrap_err();
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    let error = RedisStore::open(&server.url()).await.err().expect("nobody listens");
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+}
+
+async fn a_full_server_takes_nothing_in_and_lets_work_end(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    let id = SaleId::new("s").unwrap();
+    store.create(spec()).await.unwrap();
+    store.open(&id).await.unwrap();
+    let Reserved::Reserved(hold) = store.reserve(wish("a")).await.unwrap() else { panic!("there is stock") };
+    assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
+    assert!(matches!(lock(&store, 2).await, Acquired::Queued(_)));
+    put(&store, 1).await.unwrap();
+    put(&store, 2).await.unwrap();
+    let tickets = claim(&store, 3).await;
+
+    assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", "1"]), "+OK");
+    let error = put(&store, 4).await.unwrap_err();
+    assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
+    let error = store.reserve(wish("b")).await.unwrap_err();
+    assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
+    let lease = Lease::new(Duration::from_secs(60)).unwrap();
+    store.extend_tasks(&queue(), tickets.clone(), lease).await.unwrap();
+    let done = store.complete(op(5), &queue(), tickets).await.unwrap();
+    assert_eq!(done, [Completed::Done, Completed::Done]);
+    let extend = rushgate_core::Extend { name: name(), token: token(1), lease };
+    assert!(matches!(store.extend(vec![extend]).await.unwrap()[0], rushgate_core::Extended::Extended(_)));
+    assert_eq!(store.release(&name(), token(1)).await.unwrap(), Released::Released);
+    assert!(matches!(lock(&store, 2).await, Acquired::Granted(_)), "a hand-over can be confirmed");
+    store.confirm(&id, hold.id).await.unwrap();
+
+    assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", "0"]), "+OK");
+    assert!(store.task(&queue(), &TaskId::new("4").unwrap()).await.unwrap().is_none());
+    let state = store.sale(&id).await.unwrap();
+    assert_eq!((state.skus[0].free, state.skus[0].confirmed, state.seq), (4, 1, 3), "nothing was written");
+}
+
+async fn a_server_that_evicts_is_refused(kind: Kind) {
+    let server = RedisSetup::new(kind).with(&["--maxmemory-policy", "allkeys-lru"]).start();
+    let error = RedisStore::open(&server.url()).await.err().expect("it evicts");
+    assert!(error.is_misconfigured(), "{error:?}");
+    assert!(error.to_string().contains("`maxmemory-policy` is `allkeys-lru`"), "{error}");
+    assert!(error.hint_text().unwrap().contains("noeviction"));
+}
+
+async fn a_replica_is_refused_and_a_primary_made_one_takes_no_writes(kind: Kind) {
+    let (server, primary) = (server(kind), server(kind));
+    let store = open(&server).await;
+    server.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    let error = put(&store, 1).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    let error = RedisStore::open(&server.url()).await.err().expect("it is a replica");
+    assert!(error.is_misconfigured() && error.to_string().contains("replica"), "{error:?}");
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    until_it_answers(|| put(&store, 1)).await;
+}
+
+async fn a_wrong_password_is_refused_and_never_shown(kind: Kind) {
+    let server = RedisSetup::new(kind).with(&["--requirepass", "right-secret"]).start();
+    let place = format!("127.0.0.1:{}", server.port());
+    for url in [format!("redis://:wrong-secret@{place}"), format!("redis://{place}")] {
+        let error = RedisStore::open(&url).await.err().expect("the password is wrong");
+        assert!(error.is_misconfigured(), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+    let store = RedisStore::open(&format!("redis://:right-secret@{place}")).await.unwrap();
+    assert_eq!(store.info().url, format!("redis://{place}"));
+}
+
+async fn a_user_of_an_access_list_and_a_database_work(kind: Kind) {
+    let server = server(kind);
+    let rules =
+        ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous", "+info"];
+    assert_eq!(server.command(&rules), "+OK");
+    let url = format!("redis://shop:pass-word@127.0.0.1:{}/3", server.port());
+    let store = RedisStore::open(&url).await.unwrap();
+    put(&store, 1).await.unwrap();
+    assert!(!store.info().url.contains("pass-word"));
+    assert!(open(&server).await.queues().await.unwrap().is_empty(), "another database is another store");
+}
+
+async fn a_server_without_room_for_clients_is_unavailable(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    assert_eq!(server.command(&["CONFIG", "SET", "maxclients", "1"]), "+OK");
+    let error = RedisStore::open(&server.url()).await.err().expect("there is no room");
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    put(&store, 1).await.unwrap();
+}
+
+async fn the_durability_class_is_that_of_the_settings(kind: Kind) {
+    let server = server(kind);
+    for (setting, value, class) in [
+        ("appendfsync", "everysec", Durability::D1),
+        ("appendfsync", "always", Durability::D2),
+        ("min-replicas-to-write", "1", Durability::D3),
+        ("appendonly", "no", Durability::D0),
+    ] {
+        server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        assert_eq!(server.command(&["CONFIG", "SET", setting, value]), "+OK");
+        if class == Durability::D3 {
+            // A server that waits for replicas which it does not have takes no writes, but says what it is.
+            let store = open(&server).await;
+            assert_eq!(store.info().durability, class);
+            let error = put(&store, 1).await.unwrap_err();
+            assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+            continue;
+        }
+        assert_eq!(open(&server).await.info().durability, class, "{setting} {value}");
+    }
+}
+
+async fn a_server_that_is_loading_is_unavailable(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    put(&store, 1).await.unwrap();
+    for number in 0..200 {
+        server.command(&["SET", &format!("filler:{number}"), "x"]);
+    }
+    server.command(&["CONFIG", "SET", "key-load-delay", "20000"]);
+    server.command(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
+    let reload = std::thread::spawn({
+        let port = server.port();
+        move || {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(b"DEBUG RELOAD\r\n").unwrap();
+            let _ = stream.read(&mut [0; 64]);
+        }
+    });
+    let error = loop {
+        if let Err(error) = put(&store, 2).await {
+            break error;
+        }
+    };
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("loading"), "{error}");
+    until_it_answers(|| store.stats(&queue())).await;
+    reload.join().unwrap();
+}
+
+async fn a_claimer_is_woken_by_another_process(kind: Kind) {
+    let server = server(kind);
+    let (store, other) = (open(&server).await, open(&server).await);
+    for number in 1..=5 {
+        let ready = store.ready(&queue());
+        // Registered before the other one writes: the answer to a later call says so.
+        store.stats(&queue()).await.unwrap();
+        put(&other, number).await.unwrap();
+        ready.await.unwrap();
+        assert_eq!(claim(&store, 100 + number).await.len(), 1);
+    }
+}
+
+async fn a_dead_listener_does_not_swallow_the_wake_up(kind: Kind) {
+    let server = server(kind);
+    let (store, dying, other) = (open(&server).await, open(&server).await, open(&server).await);
+    drop(dying.ready(&queue()));
+    dying.close().await.unwrap();
+    let ready = store.ready(&queue());
+    store.stats(&queue()).await.unwrap();
+    put(&other, 1).await.unwrap();
+    ready.await.unwrap();
+}
+
+async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    store.create(spec()).await.unwrap();
+    // As if the maker had died after it had entered the sale.
+    assert_eq!(server.command(&["DEL", "rg:{s:s}:sale:s:1:c"]), ":1");
+    let other = open(&server).await;
+    other.open(&SaleId::new("s").unwrap()).await.unwrap();
+    assert!(matches!(store.reserve(wish("a")).await.unwrap(), Reserved::Reserved(_)));
+}
+
+/// The authorities that this machine trusts are read when the process first needs them, so the client that trusts
+/// the server's is a process of its own: this test again.
+#[tokio::test]
+async fn a_connection_is_encrypted_and_the_certificate_is_checked() {
+    const URL: &str = "RUSHGATE_TEST_TLS_URL";
+    if let Ok(url) = std::env::var(URL) {
+        let store = in_time_value(RedisStore::open(&url)).await.unwrap();
+        assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
+        let ready = store.ready(&queue());
+        put(&store, 1).await.unwrap();
+        return in_time_value(ready).await.unwrap();
+    }
+    for kind in [Kind::Redis, Kind::Valkey] {
+        let server = RedisSetup::new(kind).encrypted().start();
+        let error =
+            in_time_value(RedisStore::open(&server.url())).await.err().expect("nobody vouches for it");
+        assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+        let test = ["--exact", "a_connection_is_encrypted_and_the_certificate_is_checked"];
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(test).env("SSL_CERT_FILE", server.authority()).env(URL, server.url());
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[tokio::test]
+async fn something_that_is_no_store_is_said_to_be_none() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let opened = in_time_value(RedisStore::open(&format!("redis://127.0.0.1:{port}"))).await;
+    let error = opened.err().expect("it speaks another language");
+    assert!(error.is_unavailable() || error.is_misconfigured(), "{error:?}");
+}
+
+async fn in_time_value<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_be_read_is_invalid_and_its_password_is_not_shown() {
+    for url in [
+        "redis://:secret@",
+        "redis://:secret@host:notaport",
+        "redis://:secret@host/notadatabase",
+        "http://:secret@host",
+    ] {
+        let error = RedisStore::open(url).await.err().expect("the URL is wrong");
+        assert!(error.is_invalid(), "{url}: {error:?}");
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+}

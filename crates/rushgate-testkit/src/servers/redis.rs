@@ -1,0 +1,307 @@
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use rushgate_core::Timestamp;
+
+use crate::ManualClock;
+
+/// How long a server may take to come up, on a machine that is busy with other tests.
+const START_MAX: Duration = Duration::from_secs(20);
+/// Ports that are tried: another test may take the one that was free.
+const TRIES: usize = 10;
+
+/// Whose server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `redis-server`.
+    Redis,
+    /// `valkey-server`.
+    Valkey,
+}
+
+impl Kind {
+    /// The program.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Redis => "redis-server",
+            Self::Valkey => "valkey-server",
+        }
+    }
+
+    const fn install(self) -> &'static str {
+        match self {
+            Self::Redis => "apt-get install redis-server",
+            Self::Valkey => "apt-get install valkey-server (Debian 12 has it in backports)",
+        }
+    }
+}
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct RedisSetup {
+    kind: Kind,
+    arguments: Vec<String>,
+    clock: Option<ManualClock>,
+    encrypted: bool,
+}
+
+impl RedisSetup {
+    /// A server that evicts no key and writes an append-only file, without waiting for the disk.
+    pub fn new(kind: Kind) -> Self {
+        let arguments =
+            ["--save", "", "--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction"];
+        Self { kind, arguments: arguments.map(str::to_owned).to_vec(), clock: None, encrypted: false }
+    }
+
+    /// With further settings, such as `--requirepass`, `secret`.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// On a clock that stands still until [`RedisServer::set_clock`] moves it.
+    #[must_use]
+    pub fn on(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Behind TLS alone, with a certificate for 127.0.0.1 by an authority of its own: [`RedisServer::authority`].
+    #[must_use]
+    pub fn encrypted(mut self) -> Self {
+        self.encrypted = true;
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    pub fn start(self) -> RedisServer {
+        RedisServer::start(self)
+    }
+}
+
+/// A running server. Dropping it ends the server and removes its folder.
+pub struct RedisServer {
+    setup: RedisSetup,
+    folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl RedisServer {
+    fn start(setup: RedisSetup) -> Self {
+        let folder = scratch_folder();
+        let mut server = Self { setup, folder, port: 0, child: None };
+        if let Some(clock) = &server.setup.clock {
+            server.set_clock(clock.now());
+        }
+        if server.setup.encrypted {
+            make_certificates(&server.folder);
+        }
+        for _ in 0..TRIES {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("{} did not start on any of {TRIES} ports", server.setup.kind.program());
+    }
+
+    /// Starts the program on the chosen port, and says whether it came up.
+    fn launch(&mut self) -> bool {
+        let started = self.spawn();
+        let mut child = match started {
+            Ok(child) => child,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let kind = self.setup.kind;
+                panic!("{} is not installed; this test needs it: {}", kind.program(), kind.install());
+            }
+            Err(error) => panic!("{} cannot be started: {error}", self.setup.kind.program()),
+        };
+        let ready = watch(child.stdout.take().expect("the output is piped"));
+        let up = ready.recv_timeout(START_MAX).unwrap_or(false);
+        if !up {
+            let _ = child.kill();
+            let _ = child.wait();
+            return false;
+        }
+        self.child = Some(child);
+        true
+    }
+
+    /// Starts the program, without waiting for it.
+    fn spawn(&self) -> io::Result<Child> {
+        let mut command = Command::new(self.setup.kind.program());
+        let port = self.port.to_string();
+        if self.setup.encrypted {
+            command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
+            command.arg("--tls-cert-file").arg(self.folder.join("server.crt"));
+            command.arg("--tls-key-file").arg(self.folder.join("server.key"));
+            command.arg("--tls-ca-cert-file").arg(self.authority());
+        } else {
+            command.args(["--port", &port]);
+        }
+        command.args(["--bind", "127.0.0.1", "--dir"]).arg(&self.folder);
+        command.args(["--daemonize", "no", "--logfile", "", "--enable-debug-command", "yes"]);
+        command.args(&self.setup.arguments);
+        if self.setup.clock.is_some() {
+            command.env("LD_PRELOAD", clock_library()).env("RUSHGATE_CLOCK", self.clock_file());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.folder.join("clock")
+    }
+
+    /// The port of 127.0.0.1 on which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        let scheme = if self.setup.encrypted { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// The certificate of the authority that signed an encrypted server's own.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("authority.crt")
+    }
+
+    /// Its folder, in which its files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Puts its clock to a moment.
+    pub fn set_clock(&self, now: Timestamp) {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(self.clock_file());
+        let bytes = now.as_micros().to_ne_bytes();
+        file.and_then(|file| file.write_all_at(&bytes, 0)).expect("the clock's file can be written");
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again on the same port and the same files.
+    pub fn restart(&mut self) {
+        self.kill();
+        assert!(self.launch(), "{} did not come up again", self.setup.kind.program());
+    }
+
+    /// Sends a command in plain words, as an operator would, and gives the first line of the answer.
+    pub fn command(&self, words: &[&str]) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        stream.write_all(request.as_bytes()).expect("the server reads");
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).expect("the server answers");
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Tells when the server says that it accepts connections, or ends without; and reads on, so that it never waits for
+/// a reader.
+fn watch(output: impl Read + Send + 'static) -> Receiver<bool> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if line.contains("eady to accept connections") {
+                let _ = tell.send(true);
+            }
+        }
+        let _ = tell.send(false);
+    });
+    told
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+fn scratch_folder() -> PathBuf {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("rushgate-redis-{}-{number}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a scratch folder can be made");
+    folder
+}
+
+/// An authority, and a server's certificate that it signed.
+fn make_certificates(folder: &Path) {
+    let openssl = |words: &str| {
+        let status =
+            Command::new("openssl").args(words.split(' ')).current_dir(folder).stderr(Stdio::null()).status();
+        let done = status.expect("openssl is installed; apt-get install openssl").success();
+        assert!(done, "openssl {words}");
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(&format!("req -x509 {key} -subj /CN=authority -days 2 -keyout authority.key -out authority.crt"));
+    openssl(&format!("req -new {key} -subj /CN=server -keyout server.key -out server.csr"));
+    let names = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
+    fs::write(folder.join("names"), names).expect("the folder can be written");
+    openssl(
+        "x509 -req -in server.csr -CA authority.crt -CAkey authority.key -CAcreateserial -days 2 -extfile names -out server.crt",
+    );
+}
+
+/// The library that stops a server's wall clock, compiled once for a build of the tests.
+fn clock_library() -> PathBuf {
+    const SOURCE: &str = include_str!("clock.c");
+    let sum = SOURCE
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let program = std::env::current_exe().expect("the test knows where it is");
+    let folder = program.parent().expect("a program is in a folder");
+    let library = folder.join(format!("librushgate_clock_{sum:016x}.so"));
+    if !library.exists() {
+        compile(SOURCE, &library).expect("cc compiles the test's clock; apt-get install build-essential");
+    }
+    library
+}
+
+fn compile(source: &str, library: &Path) -> io::Result<()> {
+    // Several tests may compile at once: each into a name of its own.
+    let draft = library.with_extension(format!("{}.so", std::process::id()));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-x", "c", "-", "-o"]).arg(&draft);
+    let mut child = compiler.stdin(Stdio::piped()).spawn()?;
+    child.stdin.take().expect("the input is piped").write_all(source.as_bytes())?;
+    if !child.wait()?.success() {
+        return Err(io::Error::other("cc failed"));
+    }
+    fs::rename(draft, library)
+}
