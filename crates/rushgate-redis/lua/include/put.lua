@@ -27,7 +27,7 @@ end
 -- A newcomer to a record that is leased: it waits behind the run.
 local function put_behind(q, t, task)
   local next = has(t, REPLACED) and task_of(t.id, redis.call('HGET', q.newcomers, t.id))
-  if next and task.mode == EARLIEST and task.due >= next.due then
+  if next and (task.mode == KEEP or (task.mode == EARLIEST and task.due >= next.due)) then
     return 2, next.revision
   end
   q.revision, q.changed = q.revision + 1, true
@@ -58,7 +58,7 @@ local function put(q, task, bounded)
     task.revision, task.first = q.revision, now
     begin(q, task, task.body, true)
     return 1, q.revision
-  elseif task.mode == KEEP then
+  elseif task.mode == KEEP and not has(t, CANCELLED) then
     return 2, t.revision
   elseif has(t, LEASED) then
     return put_behind(q, t, task)
