@@ -42,10 +42,42 @@ pub(crate) fn command() -> Command {
     let about = "Locks, queues and sales from the shell, and a million buyers to prove them.";
     let template =
         format!("{about}\n\n{{usage-heading}} {{usage}}\n\n{}{OPTIONS}{{after-help}}", groups(&command));
-    command
+    explained(command, "rushgate")
         .help_template(template)
         .color(color(std::env::args_os()))
         .after_help(format!("{EXAMPLES}\n\n{}", statuses()))
+}
+
+/// The same command, whose parts all end with an example and their exit statuses.
+fn explained(mut command: Command, path: &str) -> Command {
+    let names: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(name_of).collect();
+    for name in names {
+        let path = format!("{path} {name}");
+        command = command.mut_subcommand(&name, |sub| {
+            let sub = explained(sub, &path);
+            let end = ending(&sub, &path);
+            sub.after_help(end)
+        });
+    }
+    command
+}
+
+fn name_of(command: &Command) -> String {
+    command.get_name().to_owned()
+}
+
+fn ending(command: &Command, path: &str) -> String {
+    const OTHERS: &str = "0 is done; `rushgate help` lists the others.";
+    let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    if let Some(first) = command.get_subcommands().next() {
+        let verb = path.trim_start_matches("rushgate ");
+        return format!("Example:\n  rushgate help {verb} {}\n\nExit status: {OTHERS}", first.get_name());
+    }
+    if own.contains("Exit status:") {
+        format!("{own} {OTHERS}")
+    } else {
+        format!("{own}\n\nExit status: {OTHERS}")
+    }
 }
 
 fn groups(command: &Command) -> String {
@@ -113,6 +145,20 @@ mod tests {
             assert!(after.contains(&path), "the example of `{path}` does not use it");
             assert!(command.get_about().is_some(), "`{path}` does not say what it does");
         }
+    }
+
+    #[test]
+    fn every_command_and_group_says_its_exit_statuses() {
+        fn check(command: &Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+            {
+                let path = format!("{path} {}", sub.get_name());
+                let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(after.contains("Exit status:") && after.contains("Example"), "`{path}`: {after}");
+                check(sub, &path);
+            }
+        }
+        check(&command(), "rushgate");
     }
 
     #[test]
