@@ -1,4 +1,6 @@
 //! Rushgate beside the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
+//!
+//! A word after it (`-- queue`) measures only the rows with that word in their name.
 #![allow(clippy::print_stdout)]
 
 mod ours;
@@ -13,6 +15,7 @@ const LENGTH: Duration = Duration::from_millis(1_500);
 const ROUNDS: usize = 3;
 /// Callers at the same time, and operations per raw transaction.
 const CALLERS: u64 = 64;
+const DEEP: &str = "claim of one task";
 
 fn main() -> Result<()> {
     machine();
@@ -38,17 +41,22 @@ fn main() -> Result<()> {
         |path| runtime.block_on(ours::lone(path, LENGTH)),
         |conn| raw::lone(conn, LENGTH),
     )?;
+    if !wanted(DEEP) {
+        return Ok(());
+    }
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         small.push(runtime.block_on(ours::claim_with_waiting(10_000))?);
         large.push(runtime.block_on(ours::claim_with_waiting(1_000_000))?);
     }
     let (small, large) = (median(small), median(large));
-    println!(
-        "\nclaim of one task, µs: {small:.1} with 10,000 waiting, {large:.1} with 1,000,000: {:.2}",
-        large / small
-    );
+    println!("\n{DEEP}, µs: {small:.1} with 10,000 waiting, {large:.1} with 1,000,000: {:.2}", large / small);
     Ok(())
+}
+
+/// True if the row was asked for.
+fn wanted(row: &str) -> bool {
+    std::env::args().nth(1).is_none_or(|word| row.contains(&word))
 }
 
 /// The medians of our figure and of the raw one, taken in turns.
@@ -57,6 +65,9 @@ fn row(
     mut ours: impl FnMut(&std::path::Path) -> Result<f64>,
     mut raw: impl FnMut(&rusqlite::Connection) -> Result<f64>,
 ) -> Result<()> {
+    if !wanted(name) {
+        return Ok(());
+    }
     let (mut mine, mut ceiling) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let folder = tempfile::tempdir_in(".")?;
