@@ -251,6 +251,7 @@ macro_rules! contract_suite {
                 cancelling_removes_a_waiting_task
                 cancelling_a_task_at_work_tells_its_worker
                 a_cancelled_task_does_not_run_again
+                a_cancelled_task_that_fails_is_gone_and_no_dead_letter
                 what_is_put_in_after_a_cancel_runs_after_the_cancelled_run
                 tasks_are_listed_by_id_state_and_page
                 stats_count_by_state_and_know_the_oldest
