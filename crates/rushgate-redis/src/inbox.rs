@@ -1,13 +1,14 @@
 //! The connection on which the store's pushes arrive, made again whenever it is lost.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rushgate_core::{Notice, QueueName, Result, Token};
 
-use crate::conn::{Pushes, Server};
-use crate::driver::Backoff;
+use crate::backoff::Backoff;
+use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
+use crate::way::Way;
 
 /// What one push says.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,50 +43,72 @@ pub(crate) trait Post: Send + Sync + 'static {
     fn pass_on(self: Arc<Self>, queue: QueueName);
 }
 
-pub(crate) struct Inbox<P> {
-    pub(crate) server: Server,
-    pub(crate) channel: u64,
-    pub(crate) listeners: Arc<Listeners>,
-    pub(crate) post: Weak<P>,
+/// One process's letter box: what is pushed to it, and who waits for that.
+pub(crate) struct Inbox {
+    /// The number of its channel.
+    pub(crate) id: u64,
+    pub(crate) listeners: Listeners,
+    post: OnceLock<Weak<dyn Post>>,
 }
 
-impl<P: Post> Inbox<P> {
-    pub(crate) async fn connect(server: &Server, channel: u64) -> Result<Pushes> {
-        server.listen(&keys::inbox(channel)).await
+impl Inbox {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { id: rand::random(), listeners: Listeners::default(), post: OnceLock::new() })
     }
 
-    /// Reads pushes until the store is closed.
-    pub(crate) async fn run(self, mut pushes: Pushes) {
+    /// Says who does what the listeners cannot do. There is one only.
+    pub(crate) fn is_read_for(&self, post: Weak<dyn Post>) {
+        let _ = self.post.set(post);
+    }
+
+    /// Connects, and reads from then on, until the runtime ends.
+    pub(crate) async fn open(self: &Arc<Self>, way: Way) -> Result<()> {
+        let (pushes, at) = way.listen(&keys::inbox(self.id)).await?;
+        tokio::spawn(Arc::clone(self).read(way, pushes, at));
+        Ok(())
+    }
+
+    async fn read(self: Arc<Self>, way: Way, mut pushes: Pushes, mut at: Address) {
         loop {
-            while let Some(push) = pushes.next().await {
-                let Some(post) = self.post.upgrade() else { return };
-                self.deliver(&push, post);
+            loop {
+                tokio::select! {
+                    push = pushes.next() => match push {
+                        Some(push) => self.deliver(&push),
+                        None => break,
+                    },
+                    () = way.left(&at) => break,
+                }
             }
-            let mut backoff = Backoff::new();
-            pushes = loop {
-                if self.post.strong_count() == 0 {
-                    return;
-                }
-                match Self::connect(&self.server, self.channel).await {
-                    Ok(pushes) => break pushes,
-                    Err(error) => {
-                        tracing::debug!(%error, "no connection for pushes yet");
-                        tokio::time::sleep(backoff.draw()).await;
-                    }
-                }
-            };
+            (pushes, at) = self.connect_again(&way).await;
             self.listeners.tell_all();
         }
     }
 
-    fn deliver(&self, push: &[u8], post: Arc<P>) {
+    async fn connect_again(&self, way: &Way) -> (Pushes, Address) {
+        let mut backoff = Backoff::new();
+        loop {
+            match way.listen(&keys::inbox(self.id)).await {
+                Ok(connected) => return connected,
+                Err(error) => {
+                    tracing::debug!(%error, "no connection for pushes yet");
+                    tokio::time::sleep(backoff.draw()).await;
+                }
+            }
+        }
+    }
+
+    fn deliver(&self, push: &[u8]) {
         match read(push) {
             Some(Push::Token(token, notice)) => self.listeners.tell_token(token, notice),
-            Some(Push::Queue(queue, tasks, seen)) => match self.listeners.tell_queue(&queue, tasks, seen) {
-                Told::All => {}
-                Told::OthersWait(seen) => post.register(queue, seen),
-                Told::Nobody => post.pass_on(queue),
-            },
+            Some(Push::Queue(queue, tasks, seen)) => {
+                let told = self.listeners.tell_queue(&queue, tasks, seen);
+                let Some(post) = self.post.get().and_then(Weak::upgrade) else { return };
+                match told {
+                    Told::All => {}
+                    Told::OthersWait(seen) => post.register(queue, seen),
+                    Told::Nobody => post.pass_on(queue),
+                }
+            }
             None => tracing::debug!("a push that cannot be read"),
         }
     }

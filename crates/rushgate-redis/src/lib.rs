@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod backoff;
 mod check;
 mod command;
 mod conn;
@@ -28,12 +29,17 @@ mod driver;
 mod fault;
 mod inbox;
 mod keys;
+mod lane;
 mod listeners;
 mod lock;
 mod queue;
 mod reply;
 mod sale;
 mod scripts;
+mod sentinel;
 mod store;
+mod url;
+mod way;
+mod work;
 
 pub use store::RedisStore;
