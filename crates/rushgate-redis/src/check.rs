@@ -34,7 +34,6 @@ pub(crate) enum Part {
     /// The one that sentinels call the primary.
     Primary,
     /// A primary of a Cluster.
-    #[allow(dead_code, reason = "the way to a Cluster follows")]
     Member,
 }
 
@@ -60,7 +59,7 @@ pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
 }
 
 /// What INFO says, by name.
-fn read_info(info: &str) -> HashMap<String, String> {
+pub(crate) fn read_info(info: &str) -> HashMap<String, String> {
     let pairs = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
@@ -99,8 +98,7 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
                 .hint("write redis+cluster://HOST:PORT,… as the store's URL"));
         }
         (false, Part::Member) => {
-            return Err(Error::misconfigured("the server is no part of a Cluster")
-                .hint("write redis://HOST:PORT as the store's URL"));
+            return Err(no_member());
         }
         _ => {}
     }
@@ -116,6 +114,12 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     }
     let replicas = fact("min-replicas-to-write").parse().unwrap_or(0);
     Ok(Checked { server: format!("{name} {version}"), durability: durability(fact, replicas), replicas })
+}
+
+/// The server is there for itself.
+pub(crate) fn no_member() -> Error {
+    Error::misconfigured("the server is no part of a Cluster")
+        .hint("write redis://HOST:PORT as the store's URL")
 }
 
 fn replica(part: Part) -> Error {

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::check::Checked;
+use crate::cluster::Cluster;
 use crate::command::{Call, Command};
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
@@ -19,10 +20,17 @@ use crate::work::{Books, What};
 
 /// The way to the servers.
 pub(crate) struct Driver {
-    lane: Arc<Lane>,
+    servers: Servers,
     runtime: Handle,
     books: Arc<Books>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// One server, whichever it is at the time, or several that share the keys.
+#[derive(Clone)]
+enum Servers {
+    One(Arc<Lane>),
+    Cluster(Arc<Cluster>),
 }
 
 pub(crate) fn closed() -> Error {
@@ -36,26 +44,29 @@ impl Driver {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
-        let until = Arc::clone(&books);
+        let (opened, first) = oneshot::channel();
+        let of_thread = Arc::clone(&books);
         let thread = std::thread::Builder::new().name("rushgate-redis".into()).spawn(move || {
-            // Whatever is on its way is answered before the thread ends.
-            runtime.block_on(until.done());
+            runtime.block_on(async {
+                let servers = Servers::open(deployment, inbox, Arc::clone(&of_thread)).await;
+                let up = servers.is_ok();
+                if opened.send(servers).is_ok() && up {
+                    // Whatever is on its way is answered before the thread ends.
+                    of_thread.done().await;
+                }
+            });
         });
-        let way = way(deployment, &handle)?;
-        let lane = Arc::new(Lane::open(way.clone(), Arc::clone(&books), &handle));
         let thread = Mutex::new(Some(thread.map_err(no_thread)?));
-        let driver = Self { lane: Arc::clone(&lane), runtime: handle, books, thread };
-        let first = driver.run(async move {
-            lane.walk().await?;
-            inbox.open(way).await
-        });
-        first.await?;
-        Ok(driver)
+        let servers = first.await.map_err(|_| closed())??;
+        Ok(Self { servers, runtime: handle, books, thread })
     }
 
     fn send(&self, what: What) -> impl Future<Output = Result<Reply>> + Send + use<> {
         let answer = self.books.enter(what).map(|(work, answer)| {
-            self.lane.send(work);
+            match &self.servers {
+                Servers::One(lane) => lane.send(work),
+                Servers::Cluster(cluster) => cluster.route(work),
+            }
             answer
         });
         async move { answer.ok_or_else(closed)?.await.map_err(|_| closed())? }
@@ -79,9 +90,20 @@ impl Driver {
         self.send(What::Together(commands))
     }
 
-    /// The connection behind which a key is.
-    pub(crate) async fn walk_to(&self, _key: &[u8]) -> Result<Walk> {
-        self.lane.walk().await
+    /// The connection behind which a key is. To be called on the driver's own thread.
+    pub(crate) async fn walk_to(&self, key: &[u8]) -> Result<Walk> {
+        match &self.servers {
+            Servers::One(lane) => lane.walk().await,
+            Servers::Cluster(cluster) => cluster.walk_to(key).await,
+        }
+    }
+
+    /// The connections behind which all keys are. To be called on the driver's own thread.
+    pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
+        match &self.servers {
+            Servers::One(lane) => Ok(vec![lane.walk().await?]),
+            Servers::Cluster(cluster) => cluster.walks().await,
+        }
     }
 
     /// Carries out steps that depend on each other, whether or not somebody waits for the answer.
@@ -107,7 +129,11 @@ impl Driver {
 
     /// What was found at the latest connection.
     pub(crate) fn checked(&self) -> Checked {
-        self.lane.checked().unwrap_or_else(Checked::unknown)
+        let checked = match &self.servers {
+            Servers::One(lane) => lane.checked(),
+            Servers::Cluster(cluster) => cluster.checked(),
+        };
+        checked.unwrap_or_else(Checked::unknown)
     }
 
     /// Takes no more steps. Those that were sent are carried out first.
@@ -131,19 +157,19 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
     Error::unavailable("the system did not start a thread").caused_by(error)
 }
 
-fn way(deployment: Deployment, runtime: &Handle) -> Result<Way> {
-    Ok(match deployment {
-        Deployment::Alone(server) => Way::Server(server),
-        Deployment::Sentinel { nodes, service } => {
-            let sentinels = Sentinels::new(nodes, service);
-            for number in 0..sentinels.count() {
-                let sentinels = Arc::clone(&sentinels);
-                runtime.spawn(async move { sentinels.hear(number).await });
+impl Servers {
+    async fn open(deployment: Deployment, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
+        let runtime = Handle::current();
+        let way = match deployment {
+            Deployment::Alone(server) => Way::Server(server),
+            Deployment::Sentinel { nodes, service } => Way::Primary(Sentinels::start(nodes, service)),
+            Deployment::Cluster { nodes } => {
+                return Cluster::start(nodes, inbox, books, runtime).await.map(Self::Cluster);
             }
-            Way::Primary(sentinels)
-        }
-        Deployment::Cluster { .. } => {
-            return Err(Error::misconfigured("this build does not support a Cluster yet"));
-        }
-    })
+        };
+        let lane = Lane::open(way.clone(), books, &runtime);
+        lane.walk().await?;
+        inbox.open(way).await?;
+        Ok(Self::One(Arc::new(lane)))
+    }
 }

@@ -8,28 +8,41 @@ use crate::backoff::Backoff;
 use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
+use crate::slot::slot;
 use crate::way::Way;
 
 /// What one push says.
 #[derive(Debug, PartialEq, Eq)]
 enum Push {
-    Token(Token, Notice),
+    /// Who waits for, or holds, the lock in that slot has news.
+    Token { token: Token, notice: Notice, slot: u16 },
     /// So many tasks of a queue, and its count of wake-ups.
-    Queue(QueueName, u64, u64),
+    Queue { queue: QueueName, tasks: u64, seen: u64 },
 }
 
-/// `A` and `R` are followed by a token: ask, or lost by force. `Q` by tasks, wake-ups and the queue's name.
+impl Push {
+    fn slot(&self) -> u16 {
+        match self {
+            Self::Token { slot, .. } => *slot,
+            Self::Queue { queue, .. } => slot(&keys::queue_meta(queue)),
+        }
+    }
+}
+
+/// `A` and `R` are followed by a token and a key of the lock: ask, or lost by force. `Q` by tasks, wake-ups and the
+/// queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
         b'A' | b'R' => {
             let notice = if *kind == b'A' { Notice::Ask } else { Notice::Revoked };
-            Some(Push::Token(Token::from_bytes(rest.try_into().ok()?), notice))
+            let (token, key) = rest.split_first_chunk()?;
+            Some(Push::Token { token: Token::from_bytes(*token), notice, slot: slot(key) })
         }
         b'Q' => {
             let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, ' ');
             let (tasks, seen) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            Some(Push::Queue(QueueName::new(parts.next()?).ok()?, tasks, seen))
+            Some(Push::Queue { queue: QueueName::new(parts.next()?).ok()?, tasks, seen })
         }
         _ => None,
     }
@@ -61,46 +74,61 @@ impl Inbox {
         let _ = self.post.set(post);
     }
 
-    /// Connects, and reads from then on, until the runtime ends.
+    /// Connects, and reads from then on.
     pub(crate) async fn open(self: &Arc<Self>, way: Way) -> Result<()> {
-        let (pushes, at) = way.listen(&keys::inbox(self.id)).await?;
-        tokio::spawn(Arc::clone(self).read(way, pushes, at));
+        let connected = way.listen(&keys::inbox(self.id)).await?;
+        tokio::spawn(Arc::clone(self).read(way, Some(connected)));
         Ok(())
     }
 
-    async fn read(self: Arc<Self>, way: Way, mut pushes: Pushes, mut at: Address) {
+    /// Reads pushes until the way or the runtime ends.
+    pub(crate) async fn read(self: Arc<Self>, way: Way, connected: Option<(Pushes, Address)>) {
+        let mut connected = connected;
         loop {
-            loop {
-                tokio::select! {
-                    push = pushes.next() => match push {
-                        Some(push) => self.deliver(&push),
-                        None => break,
-                    },
-                    () = way.left(&at) => break,
-                }
+            if let Some((pushes, at)) = &mut connected {
+                self.read_until_lost(&way, pushes, at).await;
             }
-            (pushes, at) = self.connect_again(&way).await;
+            let Some(again) = self.connect(&way).await else { return };
+            connected = Some(again);
             self.listeners.tell_all();
         }
     }
 
-    async fn connect_again(&self, way: &Way) -> (Pushes, Address) {
-        let mut backoff = Backoff::new();
+    async fn read_until_lost(&self, way: &Way, pushes: &mut Pushes, at: &Address) {
         loop {
+            tokio::select! {
+                push = pushes.next() => match push {
+                    Some(push) => self.deliver(&push, way),
+                    None => return,
+                },
+                () = way.left(at) => return,
+            }
+        }
+    }
+
+    /// A connection, however long that takes; `None` if the way has ended.
+    async fn connect(&self, way: &Way) -> Option<(Pushes, Address)> {
+        let mut backoff = Backoff::new();
+        while !way.has_ended() {
             match way.listen(&keys::inbox(self.id)).await {
-                Ok(connected) => return connected,
+                Ok(connected) => return Some(connected),
                 Err(error) => {
                     tracing::debug!(%error, "no connection for pushes yet");
                     tokio::time::sleep(backoff.draw()).await;
                 }
             }
         }
+        None
     }
 
-    fn deliver(&self, push: &[u8]) {
-        match read(push) {
-            Some(Push::Token(token, notice)) => self.listeners.tell_token(token, notice),
-            Some(Push::Queue(queue, tasks, seen)) => {
+    fn deliver(&self, push: &[u8], way: &Way) {
+        let Some(push) = read(push) else { return tracing::debug!("a push that cannot be read") };
+        if !way.takes_pushes_of(push.slot()) {
+            return;
+        }
+        match push {
+            Push::Token { token, notice, .. } => self.listeners.tell_token(token, notice),
+            Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
                 let Some(post) = self.post.get().and_then(Weak::upgrade) else { return };
                 match told {
@@ -109,7 +137,6 @@ impl Inbox {
                     Told::Nobody => post.pass_on(queue),
                 }
             }
-            None => tracing::debug!("a push that cannot be read"),
         }
     }
 }
@@ -125,11 +152,13 @@ mod tests {
         let token = Token::new(ClientId::from_u64(1), 2);
         let mut push = b"A".to_vec();
         push.extend(token.to_bytes());
-        assert_eq!(read(&push), Some(Push::Token(token, Notice::Ask)));
+        push.extend(b"rg:{l:foo}:s");
+        let slot = slot(b"l:foo");
+        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Ask, slot }));
         push[0] = b'R';
-        assert_eq!(read(&push), Some(Push::Token(token, Notice::Revoked)));
+        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Revoked, slot }));
         let queue = QueueName::new("mail").unwrap();
-        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue(queue, 3, 17)));
+        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue, tasks: 3, seen: 17 }));
         for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Z"] {
             assert_eq!(read(other), None);
         }

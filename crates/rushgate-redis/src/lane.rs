@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::check::Checked;
+use crate::cluster::is_referral;
 use crate::command::Command;
-use crate::conn::{Answered, Broken, Conn};
+use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::reply::Reply;
 use crate::scripts::Script;
@@ -26,6 +27,8 @@ const IN_FLIGHT_MAX: usize = 16;
 const LOADS_MAX: usize = 3;
 /// How long replicas may take to have a batch.
 const REPLICATED_MAX: Duration = Duration::from_secs(1);
+/// How long a node of a Cluster may be silent before others are asked whether it was replaced.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
 /// How often a step is sent to a server that turns out to be no primary any more.
 const MOVES_MAX: usize = 3;
 
@@ -53,6 +56,11 @@ impl Lane {
     /// The connection as it is now, made if there is none.
     pub(crate) async fn walk(&self) -> Result<Walk> {
         Ok(Walk { conn: self.link.conn().await?, link: Arc::clone(&self.link) })
+    }
+
+    /// Whether there is a connection that works as far as is known.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.slot().conn.is_some()
     }
 
     /// What was found at the latest connection.
@@ -102,7 +110,7 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
                     drop(slot);
                 });
             }
-            Err(error) => fail(batch, &error),
+            Err(error) => link.unsent(batch, &error),
         }
     }
 }
@@ -176,6 +184,14 @@ impl Link {
         self.slot().conn.take_if(|current| Arc::ptr_eq(current, conn));
     }
 
+    /// Steps for which there was no connection.
+    fn unsent(&self, works: Vec<Work>, error: &Error) {
+        match self.way.cluster() {
+            Some((cluster, at)) => cluster.unsent(works, at, error),
+            None => fail(works, error),
+        }
+    }
+
     /// Sends a batch and answers it. Steps that are to be sent again are sent again: each carries what makes a
     /// second time harmless.
     async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
@@ -183,22 +199,21 @@ impl Link {
         while !batch.is_empty() {
             let plan = Plan::of(&batch, conn.checked.replicas);
             self.books.sent(batch.len(), plan.commands.len());
-            let answers = tokio::select! {
-                biased;
-                // Whatever it answers now, it is not the one that keeps the data.
-                () = self.way.left(&conn.at) => Err(Broken::Replaced),
-                answers = conn.conn.send(&plan.commands) => answers,
-            };
-            let rest = match answers {
-                Ok(answers) => {
-                    plan.hand_out(batch, answers, loads < LOADS_MAX, self.way.moves() && moves < MOVES_MAX)
-                }
+            let answers = match self.send(&conn, &plan.commands).await {
+                Ok(answers) => answers,
                 Err(error) => {
                     self.lost(&conn);
                     tracing::debug!(%error, "the connection to the store ended");
                     return fail(batch, &fault::broken(&error));
                 }
             };
+            let rest = plan.hand_out(batch, answers, |refusal| match refusal.code.as_str() {
+                "NOSCRIPT" if loads < LOADS_MAX => Fate::Load,
+                "READONLY" if self.way.follows_sentinels() && moves < MOVES_MAX => Fate::Follow,
+                _ if is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
+                _ => Fate::Refused,
+            });
+            self.refer(rest.referred);
             batch = rest.again;
             if rest.lacks_scripts {
                 loads += 1;
@@ -213,6 +228,28 @@ impl Link {
                     Err(error) => return fail(batch, &error),
                 };
             }
+        }
+    }
+
+    /// Sends commands, and looks meanwhile whether they are sent to the right server.
+    async fn send(&self, conn: &Linked, commands: &[Command]) -> std::result::Result<Vec<Answered>, Broken> {
+        let mut answers = conn.conn.send(commands);
+        loop {
+            tokio::select! {
+                biased;
+                // Whatever it answers now, it is not the one that keeps the data.
+                () = self.way.left(&conn.at) => return Err(Broken::Replaced),
+                answers = &mut answers => return answers,
+                () = tokio::time::sleep(SILENCE_MAX), if self.way.cluster().is_some() => {
+                    self.way.cluster().inspect(|(cluster, _)| cluster.look_soon());
+                }
+            }
+        }
+    }
+
+    fn refer(&self, referred: Vec<(Work, Refusal)>) {
+        if let Some((cluster, at)) = self.way.cluster() {
+            referred.into_iter().for_each(|(work, refusal)| cluster.refer(work, &refusal, at));
         }
     }
 }
@@ -237,8 +274,22 @@ struct Plan {
 #[derive(Default)]
 struct Rest {
     again: Vec<Work>,
+    /// For another node, or for this one a little later.
+    referred: Vec<(Work, Refusal)>,
     lacks_scripts: bool,
     is_replica: bool,
+}
+
+/// What becomes of a step that was refused.
+enum Fate {
+    /// It is sent again when the server has been given the scripts.
+    Load,
+    /// It is sent again to whatever the sentinels call the primary now.
+    Follow,
+    /// The Cluster finds out where it belongs.
+    Refer,
+    /// Whoever asked is told so.
+    Refused,
 }
 
 impl Plan {
@@ -247,6 +298,9 @@ impl Plan {
         let mut plan = Self { commands: Vec::with_capacity(batch.len() + 1), counts, replicas };
         for work in batch {
             let before = plan.commands.len();
+            if work.asking {
+                plan.commands.push(Command::new("ASKING"));
+            }
             match &work.what {
                 What::Call(call) => plan.commands.push(call.command.clone()),
                 What::Command(command) => plan.commands.push(command.clone()),
@@ -275,7 +329,7 @@ impl Plan {
     }
 
     /// Answers the steps, but for those that are to be sent again.
-    fn hand_out(self, batch: Vec<Work>, answers: Vec<Answered>, may_load: bool, may_move: bool) -> Rest {
+    fn hand_out(self, batch: Vec<Work>, answers: Vec<Answered>, fate: impl Fn(&Refusal) -> Fate) -> Rest {
         let replicated = self.is_replicated(&answers);
         let mut answers = answers.into_iter();
         let mut rest = Rest::default();
@@ -284,19 +338,28 @@ impl Plan {
                 Some(Ok(reply)) if reply.is("AGAIN") => rest.again.push(work),
                 Some(Ok(reply)) if replicated => work.answer(Ok(reply)),
                 Some(Ok(_)) => work.answer(Err(fault::not_replicated())),
-                Some(Err(refusal)) if refusal.code == "NOSCRIPT" && may_load => {
-                    rest.lacks_scripts = true;
-                    rest.again.push(work);
-                }
-                Some(Err(refusal)) if refusal.code == "READONLY" && may_move => {
-                    rest.is_replica = true;
-                    rest.again.push(work);
-                }
-                Some(Err(refusal)) => work.answer(Err(fault::refused(&refusal))),
+                Some(Err(refusal)) => rest.add(work, refusal, &fate),
                 None => work.answer(Err(Error::bug("the server sent too few answers").maybe_happened())),
             }
         }
         rest
+    }
+}
+
+impl Rest {
+    fn add(&mut self, work: Work, refusal: Refusal, fate: impl Fn(&Refusal) -> Fate) {
+        match fate(&refusal) {
+            Fate::Load => {
+                self.lacks_scripts = true;
+                self.again.push(work);
+            }
+            Fate::Follow => {
+                self.is_replica = true;
+                self.again.push(work);
+            }
+            Fate::Refer => self.referred.push((work, refusal)),
+            Fate::Refused => work.answer(Err(fault::refused(&refusal))),
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod backoff;
 mod check;
+mod cluster;
 mod command;
 mod conn;
 mod driver;
@@ -37,6 +38,7 @@ mod reply;
 mod sale;
 mod scripts;
 mod sentinel;
+mod slot;
 mod store;
 mod url;
 mod way;

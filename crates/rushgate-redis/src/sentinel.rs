@@ -33,14 +33,14 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    pub(crate) fn new(nodes: Vec<Server>, service: String) -> Arc<Self> {
+    /// Begins to hear what the sentinels say, until the runtime ends.
+    pub(crate) fn start(nodes: Vec<Server>, service: String) -> Arc<Self> {
         let (guarded, primary) = (AtomicBool::new(false), watch::Sender::new(None));
-        Arc::new(Self { nodes, service, guarded, primary })
-    }
-
-    /// How many sentinels the URL names.
-    pub(crate) fn count(&self) -> usize {
-        self.nodes.len()
+        let sentinels = Arc::new(Self { nodes, service, guarded, primary });
+        for number in 0..sentinels.nodes.len() {
+            tokio::spawn(Arc::clone(&sentinels).hear(number));
+        }
+        sentinels
     }
 
     /// The primary of which the latest is known, now that all sentinels that answer were asked.
@@ -139,11 +139,9 @@ impl Sentinels {
             .hint("write the name that follows `sentinel monitor` in the sentinels' configuration")
     }
 
-    /// Hears what one sentinel says for as long as this is awaited.
-    ///
-    /// A primary that was replaced may go on answering for ten seconds, until the sentinels have told it so, and
+    /// Hears what one sentinel says. A primary that was replaced may go on answering for ten seconds, until the sentinels have told it so, and
     /// whatever is written to it is lost. So it is not enough to ask when the connection ends.
-    pub(crate) async fn hear(&self, number: usize) {
+    async fn hear(self: Arc<Self>, number: usize) {
         let mut backoff = Backoff::new();
         loop {
             if let Some(mut pushes) = self.listen(number).await {

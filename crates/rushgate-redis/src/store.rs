@@ -20,6 +20,7 @@ use crate::check::Checked;
 use crate::command::{Call, Command};
 use crate::driver::{Driver, closed, no_thread};
 use crate::inbox::{Inbox, Post};
+use crate::lane::Walk;
 use crate::listeners::Register;
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
@@ -155,21 +156,14 @@ where
 impl Inner {
     /// The names of the locks that the store knows, whether or not they are used now.
     async fn lock_names(&self) -> Result<BTreeSet<LockName>> {
-        let walk = self.driver.walk_to(keys::LOCK_PATTERN.as_bytes()).await?;
+        let walks = self.driver.walks().await?;
+        // A key that moves to another node meanwhile is there, or was, when one of two rounds in opposite order comes.
+        let back = if walks.len() > 1 { &walks[..] } else { &[] };
         let mut names = BTreeSet::new();
-        let mut cursor = "0".to_owned();
-        loop {
-            let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
-            let mut page = walk.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
-            cursor = page.text()?;
-            let mut found = page.list()?;
-            while !found.is_empty() {
-                names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
-            }
-            if cursor == "0" {
-                return Ok(names);
-            }
+        for walk in walks.iter().chain(back.iter().rev()) {
+            scan_locks(walk, &mut names).await?;
         }
+        Ok(names)
     }
 
     async fn list(&self, page: Page) -> Result<Vec<LockState>> {
@@ -200,6 +194,23 @@ impl Inner {
             }
         }
         Ok(released)
+    }
+}
+
+/// Adds the names of the locks behind one connection.
+async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
+    let mut cursor = "0".to_owned();
+    loop {
+        let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
+        let mut page = walk.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
+        cursor = page.text()?;
+        let mut found = page.list()?;
+        while !found.is_empty() {
+            names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
+        }
+        if cursor == "0" {
+            return Ok(());
+        }
     }
 }
 
@@ -277,28 +288,51 @@ impl RedisStore {
         call: impl FnOnce() -> Call,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
-        if checked.is_ok() {
-            self.inner.enter_queue(queue);
+        if checked.is_err() {
+            return self.send(doing, checked, call, read);
         }
-        self.send(doing, checked, call, read)
+        let entered = self.inner.enter_queue(queue);
+        let answer = self.send(doing, checked, call, read);
+        Box::pin(async move {
+            let entered = entered.await;
+            let answer = answer.await?;
+            // The directory may be on another node. What it does not list was not acknowledged.
+            entered.map(|()| answer).map_err(|error| error.maybe_happened().doing(doing))
+        })
     }
 }
 
 impl Inner {
-    /// Enters the queue into the directory before it is made, again every now and then.
-    fn enter_queue(&self, queue: &QueueName) {
-        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
+    /// Enters the queue into the directory, again every now and then. It is sent at once.
+    fn enter_queue(self: &Arc<Self>, queue: &QueueName) -> impl Future<Output = Result<()>> + Send + use<> {
+        let entry = self.must_enter(queue).then(|| {
+            self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str()))
+        });
+        let (inner, queue) = (Arc::clone(self), queue.clone());
+        async move {
+            let Some(entry) = entry else { return Ok(()) };
+            let entered = entry.await;
+            if entered.is_err() {
+                inner.entered().remove(&queue);
+            }
+            entered.map(drop)
+        }
+    }
+
+    fn entered(&self) -> MutexGuard<'_, HashMap<QueueName, Instant>> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn must_enter(&self, queue: &QueueName) -> bool {
+        let (mut entered, now) = (self.entered(), Instant::now());
         if entered.get(queue).is_some_and(|since| now.duration_since(*since) < ENTERED_FOR) {
-            return;
+            return false;
         }
         if entered.len() >= ENTERED_MAX {
             entered.retain(|_, since| now.duration_since(*since) < ENTERED_FOR);
         }
         entered.insert(queue.clone(), now);
-        drop(entered);
-        // It is sent before the queue's own step, and fails if that fails.
-        drop(self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str())));
+        true
     }
 
     async fn queues(&self) -> Result<Vec<QueueName>> {
@@ -641,10 +675,10 @@ impl Inner {
         self.driver.call(sale::create(&home)).await.map(drop)
     }
 
-    async fn create(&self, spec: SaleSpec) -> Result<Created> {
+    async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
         if let Some(orders) = &spec.orders {
-            self.enter_queue(orders);
+            self.enter_queue(orders).await?;
         }
         self.driver.command(entry).await?;
         if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {

@@ -11,7 +11,6 @@ pub(crate) enum Deployment {
     /// The primary of a service. Each node carries what the primary is to be reached with.
     Sentinel { nodes: Vec<Server>, service: String },
     /// A Cluster, by some of its nodes.
-    #[allow(dead_code, reason = "the way to a Cluster follows")]
     Cluster { nodes: Vec<Server> },
 }
 

@@ -1,11 +1,13 @@
 //! How a connection finds its server, and how it is told that the server is another one now.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rushgate_core::Result;
+use tokio::sync::watch;
 
 use crate::check::{Checked, Part, check};
+use crate::cluster::Cluster;
 use crate::conn::{Address, Commands, Pushes, Server};
 use crate::sentinel::Sentinels;
 
@@ -16,6 +18,16 @@ pub(crate) enum Way {
     Server(Server),
     /// Whichever the sentinels call the primary.
     Primary(Arc<Sentinels>),
+    /// One node of a Cluster, as long as it serves slots.
+    Member(Member),
+}
+
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) server: Server,
+    pub(crate) cluster: Weak<Cluster>,
+    /// Ends when the node serves nothing any more.
+    pub(crate) serves: watch::Receiver<()>,
 }
 
 /// A connection to a server that will do.
@@ -35,20 +47,35 @@ impl Way {
                 sentinels.tried(server.address(), linked.is_ok());
                 linked
             }
+            Self::Member(member) => member.or_look(link(&member.server, Part::Member).await).await,
         }
     }
 
     /// A connection on which the pushes of one channel arrive.
     pub(crate) async fn listen(&self, channel: &str) -> Result<(Pushes, Address)> {
-        let server = match self {
-            Self::Server(server) => server.clone(),
-            Self::Primary(sentinels) => sentinels.find().await?,
+        let listen = async |server: &Server| {
+            let pushes = server.listen(channel).await;
+            pushes.map(|pushes| (pushes, server.address().clone()))
         };
-        Ok((server.listen(channel).await?, server.address().clone()))
+        match self {
+            Self::Server(server) => listen(server).await,
+            Self::Primary(sentinels) => listen(&sentinels.find().await?).await,
+            Self::Member(member) => member.or_look(listen(&member.server).await).await,
+        }
     }
 
-    /// Whether another server may take this one's place.
-    pub(crate) fn moves(&self) -> bool {
+    /// The Cluster to which the server belongs, and where the server is.
+    pub(crate) fn cluster(&self) -> Option<(Arc<Cluster>, &Address)> {
+        match self {
+            Self::Member(member) => {
+                member.cluster.upgrade().map(|cluster| (cluster, member.server.address()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether sentinels may name another server.
+    pub(crate) fn follows_sentinels(&self) -> bool {
         matches!(self, Self::Primary(_))
     }
 
@@ -57,6 +84,7 @@ impl Way {
         match self {
             Self::Server(_) => false,
             Self::Primary(sentinels) => sentinels.is_left(at),
+            Self::Member(_) => self.has_ended(),
         }
     }
 
@@ -65,7 +93,37 @@ impl Way {
         match self {
             Self::Server(_) => pending().await,
             Self::Primary(sentinels) => sentinels.left(at).await,
+            // Nothing is ever said there: it can only end.
+            Self::Member(member) => drop(member.serves.clone().changed().await),
         }
+    }
+
+    /// Whether nothing will be found on this way any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self, Self::Member(member) if member.serves.has_changed().is_err())
+    }
+
+    /// Whether a push about something in that slot is to be taken from this way. In a Cluster each push arrives from
+    /// every node; it is taken from the one that is asked about the thing.
+    pub(crate) fn takes_pushes_of(&self, slot: u16) -> bool {
+        match self {
+            Self::Member(member) => {
+                member.cluster.upgrade().is_none_or(|cluster| cluster.serves(member.server.address(), slot))
+            }
+            _ => true,
+        }
+    }
+}
+
+impl Member {
+    /// A node that cannot be reached may have been replaced.
+    async fn or_look<T>(&self, reached: Result<T>) -> Result<T> {
+        if reached.is_err()
+            && let Some(cluster) = self.cluster.upgrade()
+        {
+            cluster.look().await;
+        }
+        reached
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shared suite, on Redis and on Valkey: on a server alone, and behind sentinels.
+//! The shared suite, on Redis and on Valkey: on a server alone, behind sentinels, and on a Cluster.
 
 mod common;
 
@@ -20,4 +20,14 @@ mod on_redis_sentinel {
 mod on_valkey_sentinel {
     use crate::common::valkey_sentinel;
     rushgate_testkit::contract_suite!(valkey_sentinel);
+}
+
+mod on_redis_cluster {
+    use crate::common::redis_cluster;
+    rushgate_testkit::contract_suite!(redis_cluster);
+}
+
+mod on_valkey_cluster {
+    use crate::common::valkey_cluster;
+    rushgate_testkit::contract_suite!(valkey_cluster);
 }
