@@ -285,12 +285,12 @@ impl Cluster {
     /// Takes a view as true. Gives the lanes that it opened, whose pushes nobody reads yet.
     fn adopt(self: &Arc<Self>, view: View) -> Vec<(Arc<Lane>, Way)> {
         let mut state = self.state_mut();
-        state.forget();
+        let before = state.forget();
         for range in &view.ranges {
             state.assign(range.slots.clone(), &range.primary);
             state.replicas.extend(range.replicas.iter().cloned());
         }
-        state.close_what_serves_nothing();
+        state.close_all_but_primaries(&before);
         let mut opened = Vec::new();
         for address in state.primaries.clone() {
             if !state.lanes.contains_key(&address) {
@@ -318,10 +318,11 @@ impl State {
         self.lanes.get(self.owner(slot)?).map(|node| Arc::clone(&node.lane))
     }
 
-    fn forget(&mut self) {
-        self.primaries.clear();
+    /// Forgets who serves what; gives the primaries that were.
+    fn forget(&mut self) -> Vec<Address> {
         self.replicas.clear();
         self.owners.fill(None);
+        std::mem::take(&mut self.primaries)
     }
 
     fn assign(&mut self, slots: std::ops::RangeInclusive<u16>, to: &Address) {
@@ -344,12 +345,13 @@ impl State {
         Ok((lane, way))
     }
 
-    /// Closes the lanes to replicas, and to nodes that are gone. A node without slots may be about to get some.
-    fn close_what_serves_nothing(&mut self) {
+    /// Closes the lanes to what is no primary, or none any more. A node without slots may be about to get some.
+    fn close_all_but_primaries(&mut self, before: &[Address]) {
         let Self { primaries, replicas, lanes, .. } = self;
-        lanes.retain(|address, node| {
-            primaries.contains(address) || (!replicas.contains(address) && node.lane.is_connected())
-        });
+        let may_become = |address: &Address, node: &Node| {
+            !before.contains(address) && !replicas.contains(address) && node.lane.is_connected()
+        };
+        lanes.retain(|address, node| primaries.contains(address) || may_become(address, node));
     }
 }
 

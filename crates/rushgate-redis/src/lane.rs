@@ -159,7 +159,10 @@ impl Link {
             return Ok(conn);
         }
         if let Some(at) = next.at {
-            tokio::time::sleep_until(at).await;
+            tokio::select! {
+                () = tokio::time::sleep_until(at) => {}
+                () = self.way.news() => {}
+            }
         }
         let made = self.connect().await;
         if made.is_ok() {

@@ -89,6 +89,12 @@ impl Sentinels {
         let _ = primary.wait_for(|known| is_other(known, at)).await;
     }
 
+    /// Ends when the sentinels name a primary.
+    pub(crate) async fn news(&self) {
+        let mut primary = self.primary.subscribe();
+        while primary.changed().await.is_ok() && primary.borrow_and_update().is_none() {}
+    }
+
     fn nodes(&self) -> impl Iterator<Item = Server> {
         let guarded = self.guarded.load(Ordering::Relaxed);
         self.nodes.iter().filter_map(move |node| if guarded { Some(node.clone()) } else { node.bare() })

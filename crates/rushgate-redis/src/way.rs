@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::sync::{Arc, Weak};
 
-use rushgate_core::Result;
+use rushgate_core::{Error, Result};
 use tokio::sync::watch;
 
 use crate::check::{Checked, Part, check};
@@ -46,6 +46,9 @@ impl Way {
                 let linked = link(&server, Part::Primary).await;
                 sentinels.tried(server.address(), linked.is_ok());
                 linked
+            }
+            Self::Member(_) if self.has_ended() => {
+                Err(Error::unavailable("another node of the Cluster has taken the server's place"))
             }
             Self::Member(member) => member.or_look(link(&member.server, Part::Member).await).await,
         }
@@ -94,6 +97,15 @@ impl Way {
             Self::Server(_) => pending().await,
             Self::Primary(sentinels) => sentinels.left(at).await,
             // Nothing is ever said there: it can only end.
+            Self::Member(member) => drop(member.serves.clone().changed().await),
+        }
+    }
+
+    /// Ends when there is a reason not to wait any longer for the next attempt to connect.
+    pub(crate) async fn news(&self) {
+        match self {
+            Self::Server(_) => pending().await,
+            Self::Primary(sentinels) => sentinels.news().await,
             Self::Member(member) => drop(member.serves.clone().changed().await),
         }
     }

@@ -17,20 +17,7 @@ const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-m
 /// that was replaced on purpose counts as a replica again after ten.
 const FAILOVER_MAX: Duration = Duration::from_secs(20);
 
-macro_rules! on_each_server {
-    ($($name:ident)*) => {
-        mod on_redis { $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::in_time(super::$name(super::Kind::Redis)).await }
-        )* }
-        mod on_valkey { $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::in_time(super::$name(super::Kind::Valkey)).await }
-        )* }
-    };
-}
-
-on_each_server! {
+on_each_kind! {
     a_killed_primary_is_replaced_and_what_was_acknowledged_is_there
     a_stopped_primary_is_left_and_what_it_says_later_changes_nothing
     a_planned_failover_moves_everybody_at_once
@@ -81,9 +68,7 @@ async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
     crew.does(50).await;
     let primary = group.primary();
     assert_eq!(group.sentinels[0].command(&["SENTINEL", "FAILOVER", SERVICE]), "+OK");
-    while group.primary() == primary {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    common::until(|| group.primary() != primary).await;
     crew.does(50).await;
     let findings = crew.end().await;
     assert_sound(&findings, "planned");

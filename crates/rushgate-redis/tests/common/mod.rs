@@ -52,6 +52,28 @@ async fn harness(clock: ManualClock, servers: impl Servers + 'static) -> Arc<Red
     Arc::new(RedisHarness { store, peer, clock, servers: Box::new(servers) })
 }
 
+/// Makes of each test one on Redis and one on Valkey.
+#[macro_export]
+macro_rules! on_each_kind {
+    ($($name:ident)*) => {
+        mod on_redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name(super::Kind::Redis)).await }
+        )* }
+        mod on_valkey { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name(super::Kind::Valkey)).await }
+        )* }
+    };
+}
+
+/// Asks until it is so.
+pub async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Longer than anything takes that is going to happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

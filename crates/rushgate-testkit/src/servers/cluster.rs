@@ -143,33 +143,96 @@ impl ClusterGroup {
         format!("redis+cluster://{}", hosts.join(","))
     }
 
+    /// Whether every slot is served, in the words of every node that runs.
+    pub fn is_up(&self) -> bool {
+        let mut running = self.nodes.iter().filter(|node| node.pid().is_some());
+        running.all(|node| node.ask(&["CLUSTER", "INFO"]).concat().contains("cluster_state:ok"))
+    }
+
     /// Whether every slot is served, and every replica keeps up.
     fn is_whole(&self) -> bool {
-        let is_ok = |node: &RedisServer| node.ask(&["CLUSTER", "INFO"]).concat().contains("cluster_state:ok");
         let primaries = &self.nodes[..self.primaries];
-        self.nodes.iter().all(is_ok) && primaries.iter().all(|node| online_replicas(node) == self.replicas)
+        self.is_up() && primaries.iter().all(|node| online_replicas(node) == self.replicas)
     }
 
     /// Which node serves the slot of a key, as the first node that runs knows it.
     pub fn owner(&self, key: &str) -> usize {
+        self.find_owner(key).expect("somebody serves the slot")
+    }
+
+    /// The same, while it may be that nobody does.
+    pub fn find_owner(&self, key: &str) -> Option<usize> {
         let asked = self.nodes.iter().find(|node| node.pid().is_some()).expect("one runs");
         let slot = &asked.ask(&["CLUSTER", "KEYSLOT", key])[0];
         let slot: usize = slot.parse().expect("a slot is a number");
         let text = asked.ask(&["CLUSTER", "NODES"]).concat();
-        let line = text.lines().find(|line| serves(line, slot)).expect("somebody serves the slot");
+        let line = text.lines().find(|line| serves(line, slot))?;
         let address = line.split(' ').nth(1).and_then(|address| address.split('@').next());
         let port = |node: &RedisServer| address == Some(&format!("127.0.0.1:{}", node.port())[..]);
-        self.nodes.iter().position(port).expect("it is one of the group")
+        self.nodes.iter().position(port)
     }
 
-    /// The name by which the nodes know one of them.
-    pub fn id(&self, node: usize) -> String {
-        id(node)
+    fn running_primaries(&self) -> Vec<usize> {
+        let is_primary = |node: &RedisServer| node.pid().is_some() && node.ask(&["ROLE"])[0] == "master";
+        (0..self.nodes.len()).filter(|number| is_primary(&self.nodes[*number])).collect()
+    }
+
+    /// Moves the slot of a key, with all that is in it, to another primary, as an operator would.
+    pub fn move_slot(&self, key: &str, to: usize) {
+        let mut moving = self.begin_move(key, to);
+        while moving.step() {}
+        moving.end();
+    }
+
+    /// Opens the slot of a key for its way to another primary. Nothing has moved yet.
+    pub fn begin_move(&self, key: &str, to: usize) -> SlotMove<'_> {
+        let from = self.owner(key);
+        let slot = self.nodes[from].ask(&["CLUSTER", "KEYSLOT", key]).concat();
+        let moving = SlotMove { group: self, slot, from, to };
+        moving.set(to, &["IMPORTING", &id(from)]);
+        moving.set(from, &["MIGRATING", &id(to)]);
+        moving
     }
 
     /// Puts the nodes' clocks to a moment.
     pub fn set_clock(&self, now: Timestamp) {
         self.nodes.iter().for_each(|node| node.set_clock(now));
+    }
+}
+
+/// A slot on its way from one primary to another.
+pub struct SlotMove<'g> {
+    group: &'g ClusterGroup,
+    slot: String,
+    from: usize,
+    to: usize,
+}
+
+impl SlotMove<'_> {
+    fn set(&self, node: usize, how: &[&str]) {
+        let words: Vec<_> = ["CLUSTER", "SETSLOT", &self.slot].iter().chain(how).copied().collect();
+        assert_eq!(self.group.nodes[node].command(&words), "+OK", "{words:?}");
+    }
+
+    /// Moves one key; false if there is none left.
+    pub fn step(&mut self) -> bool {
+        let from = &self.group.nodes[self.from];
+        let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "1"]);
+        let Some(key) = keys.first() else { return false };
+        let port = self.group.nodes[self.to].port().to_string();
+        let answer = from.command(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        // It may have run out, or been taken, in between.
+        assert!(["+OK", "+NOKEY"].contains(&answer.as_str()), "{answer}");
+        true
+    }
+
+    /// Tells every primary who serves the slot now.
+    pub fn end(self) {
+        let mut others = self.group.running_primaries();
+        others.retain(|node| ![self.from, self.to].contains(node));
+        for node in [self.to, self.from].into_iter().chain(others) {
+            self.set(node, &["NODE", &id(self.to)]);
+        }
     }
 }
 

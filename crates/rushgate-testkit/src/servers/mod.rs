@@ -10,7 +10,7 @@ mod postgres;
 mod redis;
 mod sentinel;
 
-pub use cluster::{ClusterGroup, ClusterSetup};
+pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
 pub use postgres::PostgresServer;
 pub use redis::{Kind, RedisServer, RedisSetup};
 pub use sentinel::{SERVICE, SentinelGroup, SentinelSetup};
