@@ -5,12 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::crew::{Crew, Findings};
+use common::{ask, put, queue, token, until_it_answers};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate_core::{
-    Acquire, Acquired, ClientId, ContentType, Durability, Lease, LockName, LockStore, NewTask, Notice, Op,
-    Owner, Page, Payload, QueueName, QueueStore, Store, TaskId, Token,
-};
+use rushgate_core::{Acquired, Durability, LockStore, Notice, Page, QueueStore, Store};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisSetup};
 
@@ -136,16 +134,6 @@ async fn every_node_is_restarted_in_turn(kind: Kind) {
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
-fn queue() -> QueueName {
-    QueueName::new("mail").unwrap()
-}
-
-async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<()> {
-    let payload = Payload::new(ContentType::bytes(), vec![7]).unwrap();
-    let task = NewTask::new(TaskId::new(number.to_string()).unwrap(), payload);
-    store.enqueue(Op::new(ClientId::from_u64(1), number), &queue(), vec![task]).await.map(drop)
-}
-
 /// `ASK` for a key that has gone ahead, `TRYAGAIN` for keys of which some have, `MOVED` when all are there.
 async fn a_step_follows_its_slot_half_way(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
@@ -173,35 +161,6 @@ async fn a_step_follows_its_slot_half_way(kind: Kind) {
     waiting.await.unwrap().unwrap();
     put(&store, 2).await.unwrap();
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 3);
-}
-
-fn token(number: u64) -> Token {
-    Token::new(ClientId::from_u64(1), number)
-}
-
-fn ask(number: u64) -> Acquire {
-    let lease = Lease::new(Duration::from_secs(60)).unwrap();
-    Acquire {
-        name: LockName::new("door").unwrap(),
-        token: token(number),
-        lease,
-        wait: Duration::from_secs(60),
-        barging: false,
-        owner: Owner::default(),
-    }
-}
-
-async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
-where
-    F: Future<Output = rushgate_core::Result<T>>,
-{
-    loop {
-        match call().await {
-            Ok(answer) => return answer,
-            Err(error) => assert!(error.is_unavailable(), "{error:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 async fn a_waiter_is_told_after_its_node_was_replaced(kind: Kind) {

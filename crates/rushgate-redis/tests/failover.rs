@@ -6,8 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::crew::{Crew, Findings};
-use common::in_time;
-use rushgate_core::{Durability, Store};
+use common::{ask, in_time, put, queue, token, until_it_answers};
+use rushgate_core::{Acquired, Durability, LockStore, Notice, QueueStore, Store};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, SERVICE, SentinelGroup, SentinelSetup};
 
@@ -21,6 +21,8 @@ on_each_kind! {
     a_killed_primary_is_replaced_and_what_was_acknowledged_is_there
     a_stopped_primary_is_left_and_what_it_says_later_changes_nothing
     a_planned_failover_moves_everybody_at_once
+    what_no_replica_has_may_have_happened
+    a_waiter_is_told_after_the_primary_was_replaced
     sentinels_may_be_away
 }
 
@@ -73,6 +75,46 @@ async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
     let findings = crew.end().await;
     assert_sound(&findings, "planned");
     assert_eq!(findings.lost, 0, "{findings:?}");
+}
+
+/// The primary has the step and says so; the replica, which would take over, does not.
+async fn what_no_replica_has_may_have_happened(kind: Kind) {
+    let group = SentinelSetup::new(kind).of(1, 1).with(&REPLICATED).start();
+    let store = common::open_at(&group.url()).await;
+    put(&store, 1).await.unwrap();
+    group.servers[1].pause();
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    assert!(error.hint_text().unwrap().contains("min-replicas-to-write"), "{error:?}");
+    // Soon the primary notices, and refuses.
+    let error = loop {
+        match put(&store, 3).await {
+            Ok(()) => panic!("no replica has it"),
+            Err(error) if error.may_have_happened() => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_unavailable() && error.to_string().contains("too few replicas"), "{error:?}");
+    group.servers[1].resume();
+    until_it_answers(|| put(&store, 2)).await;
+    until_it_answers(|| put(&store, 3)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 3, "each was done once");
+}
+
+async fn a_waiter_is_told_after_the_primary_was_replaced(kind: Kind) {
+    let mut group = SentinelSetup::new(kind).start();
+    let (store, other) = (common::open_at(&group.url()).await, common::open_at(&group.url()).await);
+    assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
+    assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
+    let lost = other.notice(token(2));
+    common::until(|| group.servers[0].ask(&["WAIT", "2", "1000"]) == ["2"]).await;
+    group.servers[0].kill();
+    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
+    until_it_answers(|| other.acquire(ask(2))).await;
+    let news = other.notice(token(2));
+    until_it_answers(|| store.release(&ask(1).name, token(1))).await;
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
 }
 
 async fn sentinels_may_be_away(kind: Kind) {

@@ -8,7 +8,10 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Store, Timestamp};
+use rushgate_core::{
+    Acquire, ClientId, ContentType, Lease, LockName, NewTask, Op, Owner, Payload, QueueName, QueueStore,
+    Store, TaskId, Timestamp, Token,
+};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::contract::{Boxed, Harness};
@@ -157,5 +160,46 @@ impl Harness for RedisHarness {
 
     fn now(&self) -> Option<Timestamp> {
         Some(self.clock.now())
+    }
+}
+
+pub fn queue() -> QueueName {
+    QueueName::new("mail").unwrap()
+}
+
+/// Puts one task in; the same number is the same call.
+pub async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<()> {
+    let payload = Payload::new(ContentType::bytes(), vec![7]).unwrap();
+    let task = NewTask::new(TaskId::new(number.to_string()).unwrap(), payload);
+    store.enqueue(Op::new(ClientId::from_u64(1), number), &queue(), vec![task]).await.map(drop)
+}
+
+pub fn token(number: u64) -> Token {
+    Token::new(ClientId::from_u64(1), number)
+}
+
+pub fn ask(number: u64) -> Acquire {
+    let lease = Lease::new(Duration::from_secs(60)).unwrap();
+    Acquire {
+        name: LockName::new("door").unwrap(),
+        token: token(number),
+        lease,
+        wait: Duration::from_secs(60),
+        barging: false,
+        owner: Owner::default(),
+    }
+}
+
+/// Asks until the store answers again.
+pub async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
+where
+    F: Future<Output = rushgate_core::Result<T>>,
+{
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
