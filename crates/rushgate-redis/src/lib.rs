@@ -21,19 +21,27 @@
 //! # }
 //! ```
 
+mod backoff;
 mod check;
+mod cluster;
 mod command;
 mod conn;
 mod driver;
 mod fault;
 mod inbox;
 mod keys;
+mod lane;
 mod listeners;
 mod lock;
 mod queue;
 mod reply;
 mod sale;
 mod scripts;
+mod sentinel;
+mod slot;
 mod store;
+mod url;
+mod way;
+mod work;
 
 pub use store::RedisStore;
