@@ -140,7 +140,7 @@ final class RedisQueue
     private function enter(string $name): void
     {
         if (!isset($this->entered[$name])) {
-            $this->rushgate->redis->rawCommand('ZADD', 'rg:queues', 0, $name);
+            $this->rushgate->send(['ZADD', 'rg:queues', 0, $name]);
             $this->entered[$name] = true;
         }
     }

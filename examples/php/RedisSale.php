@@ -77,7 +77,7 @@ final class RedisSale
 
     private function read(): void
     {
-        $home = $this->rushgate->redis->rawCommand('GET', "rg:{s:$this->id}:home");
+        $home = $this->rushgate->send(['GET', "rg:{s:$this->id}:home"]);
         $this->spec = $home ? json_decode($home, true, 512, JSON_THROW_ON_ERROR)
             : throw new RuntimeException("there is no sale `$this->id`");
     }

@@ -221,7 +221,19 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     let queue = queue_keys("q");
     let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} '' 5 0 0 20 \0x");
     assert_eq!(call(&server, &enqueue(1, "a")), "*2");
+    let next = "fedcba9876543210";
+    let acquire = |token: &str| {
+        let owner = "\0\0\0\u{1}\0";
+        call(
+            &server,
+            &format!("rushgate_lock_acquire {LOCK} {token} 60000000 1000000 0 2000000 inbox... {owner}"),
+        )
+    };
+    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*4", "*3"));
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(call(&server, &format!("rushgate_lock_release {LOCK} {TOKEN} 2000000")), ":1");
+    assert!(acquire(next).starts_with("-OOM"));
+    assert_eq!(call(&server, &format!("rushgate_lock_extend {LOCK} {next} 60000000")), "*3");
     assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));
     assert_eq!(call(&server, &format!("rushgate_queue_claim {queue} 00000003 1 1000000 me")), "*5");
     assert_eq!(server.command(&["HLEN", "rg:{q:q}:r"]), ":1");

@@ -101,6 +101,32 @@ $scenes = [
         [$task] = $queue->claim('jobs');
         same([$queue->complete('jobs', $task), $queue->claim('jobs')], [true, []]);
     },
+    'what is outside its limits is refused at once, and changes nothing' => function (): void {
+        $queue = new RedisQueue($redis = redis());
+        $keys = $redis->dbSize();
+        try {
+            $queue->enqueue('mail', 'a b');
+            same('accepted', 'refused');
+        } catch (RuntimeException $refusal) {
+            same(str_contains($refusal->getMessage(), 'INVALID ARGV[2], the id, is `a b`'), true);
+        }
+        same($redis->dbSize(), $keys);
+    },
+    'a connection that was lost is made again, and the call is carried out once' => function (): void {
+        $queue = new RedisQueue(redis());
+        same($queue->enqueue('mail', ['a', 'b']), true);
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
+        same($queue->pop('mail')['id'], 'a');
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
+        same(array_column($queue->pop('mail', 5), 'id'), ['b']);
+    },
+    'a wait goes on after its wake-ups were lost' => function (): void {
+        $queue = new RedisQueue(redis());
+        same($queue->claim('mail', 1, 30, 0.05), []);
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        same($queue->enqueue('mail', 'a', 10, 0.1), true);
+        same($queue->claim('mail', 1, 30, 10)[0]['id'], 'a');
+    },
 ];
 foreach ($scenes as $what => $scene) {
     $scene();
