@@ -5,10 +5,11 @@ mod common;
 use std::time::Duration;
 
 use rushgate_core::{
-    BuyerId, HoldTime, IdempotencyKey, Line, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec,
-    SaleStore, Sku, SkuSpec, UnitChoice,
+    BuyerId, HoldTime, IdempotencyKey, Line, QueueName, QueueStore, ReservationId, Reserve, Reserved, SaleId,
+    SaleSecret, SaleSpec, SaleStore, Sku, SkuSpec, UnitChoice,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
+use rushgate_testkit::contract::Harness;
 use rushgate_testkit::history;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
@@ -29,6 +30,20 @@ fn functions_on_valkey_answer_as_the_model_does() {
 mod on_functions {
     use crate::common::by_functions::redis;
     rushgate_testkit::contract_suite!(redis);
+}
+
+#[tokio::test]
+async fn the_relay_calls_functions_and_no_script() {
+    let harness = common::by_functions::redis().await;
+    harness.store().queues().await.unwrap();
+    harness.store().stats(&QueueName::new("q").unwrap()).await.unwrap();
+    let calls = |command: &str| {
+        let script = format!(
+            "return string.match(redis.call('INFO', 'commandstats'), 'cmdstat_{command}:calls=(%d+)')"
+        );
+        harness.server().command(&["EVAL", &script, "0"])
+    };
+    assert_eq!((calls("fcall").as_str(), calls("evalsha").as_str()), ("$1", "$-1"));
 }
 
 async fn with_library(kind: Kind) -> (RedisServer, Functions) {
@@ -118,6 +133,10 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         queue.replace("ff ", "FF "),
         queue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
     );
+    let listen = queue.replacen("20", "18", 1).split(" rg:{q:q}:o").next().unwrap().to_owned();
+    let ends = "c f w u b h d e".split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
+    let sale = format!("8 {}", ends.collect::<Vec<_>>().join(" "));
+    let create = format!("rushgate_sale_create {sale} {TOKEN} 10000 '' '' 0 \"a\"");
     let owner = "\0\0\0\u{1}\u{1}hlabel";
     let inbox = "\0\0\0\0\0\0\0\0";
     let acquire = |token: &str, lease: &str, inbox: &str, owner: &str| {
@@ -156,7 +175,31 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             "16 hexadecimal digits",
         ),
         (format!("rushgate_queue_enqueue {swapped} 12345678 a {} 5 0 0 20 \0x", "''"), "KEYS[9]"),
-        (format!("rushgate_queue_listen {} 00000000000000fg {}", "1 rg:{q:q}:m", "''"), "KEYS[2]"),
+        (format!("rushgate_queue_listen {listen} 00000000000000fg ''"), "it must be 16 hexadecimal digits"),
+        (format!("{enqueue} a +34560000000001 5 0 0 20 \0x"), "the due, is"),
+        (format!("{enqueue} a '' 5 0 0 20 \u{5}a/bx"), "it must be a byte 0"),
+        (format!("rushgate_queue_pause {listen} 2"), "the stop, is `2`; it must be 0 or 1"),
+        (
+            format!("rushgate_sale_confirm {sale} {TOKEN} short"),
+            "the reservation, is `short`; it must be 16 bytes",
+        ),
+        (
+            format!("rushgate_sale_settle {sale} {TOKEN} {TOKEN} sold"),
+            "is `sold`; it must be confirmed, cancelled",
+        ),
+        (
+            format!("rushgate_sale_end {} {TOKEN}", sale.replace("{s:a}", "{s:b}")),
+            "`rg:{s:SALE}:sale:SALE:1:c`",
+        ),
+        (
+            format!("rushgate_sale_confirm {} {TOKEN} {TOKEN}", sale.replace("{s:a}", "{q:a}")),
+            "KEYS[9] is ``",
+        ),
+        (format!("{create} 10 1 \"a\" 10 1 \"\\u0061\""), "it must be in no other place"),
+        (format!("{create} 10 1 a"), "a name as a JSON string"),
+        (format!("{create} 0 1 \"a\""), "it must be 1 to 10,000,000"),
+        ("rushgate_sale_home 1 rg:{s:a}:home {}".to_owned(), "a JSON object"),
+        ("rushgate_sale_home 1 rg:{q:a}:home {}".to_owned(), "`rg:{s:SALE}:home`"),
     ] {
         let answer = call(&server, &asked);
         assert!(answer.starts_with("-INVALID ") && answer.contains(said), "{asked}: {answer}");

@@ -30,6 +30,10 @@ async fn harness(kind: Kind) -> Arc<RedisHarness> {
 }
 
 impl RedisHarness {
+    pub fn server(&self) -> &RedisServer {
+        &self.server
+    }
+
     /// Two stores that reach the server at that URL.
     pub async fn at(url: &str, server: RedisServer, clock: ManualClock) -> Arc<Self> {
         let (store, peer) = (open_at(url).await, open_at(url).await);
