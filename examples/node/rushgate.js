@@ -14,8 +14,8 @@ const { hostname } = require('node:os')
 
 const PROTOCOL = 1
 const CLAIM_WINDOW_US = 2_000_000
-// The longest sleeps without asking, in seconds: what a lost wake-up costs.
-const LOCK_SLEEP_MAX = 1
+// The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
 const LOCK = ['s', 'q', 'w', 'x']
@@ -106,7 +106,8 @@ class Rushgate {
       ])
       if (outcome === 1) return new Held(this, keys, token, number)
       if (left <= 0) break
-      await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), LOCK_SLEEP_MAX * (outcome === 2 ? number : 1)))
+      const place = outcome === 2 ? number : 1
+      await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), place, LOCK_SLEEP_MAX))
     }
     if (wait > 0) await this.call('lock_leave', keys, [token, CLAIM_WINDOW_US])
     return null

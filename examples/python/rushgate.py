@@ -18,8 +18,8 @@ import redis
 
 PROTOCOL = 1
 CLAIM_WINDOW_US = 2_000_000
-# The longest sleeps without asking: what a lost wake-up costs.
-LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 1, 5
+# The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["s", "q", "w", "x"]
 QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)]
@@ -108,7 +108,8 @@ class Rushgate:
                 return Held(self, keys, token, number)
             if left <= 0:
                 break
-            inbox.wait(min(left, max(check_after / 1e6, 0.001), LOCK_SLEEP_MAX * (number if outcome == 2 else 1)))
+            place = number if outcome == 2 else 1
+            inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
         if wait > 0:
             self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
         return None
