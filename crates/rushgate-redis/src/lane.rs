@@ -79,12 +79,16 @@ pub(crate) struct Walk {
 impl Walk {
     /// Asks on this connection alone.
     pub(crate) async fn ask(&self, question: Command) -> Result<Reply> {
+        self.answer(question).await?.map_err(|refusal| fault::refused(&refusal))
+    }
+
+    /// As [`ask`](Self::ask), with the server's own words if it says no.
+    pub(crate) async fn answer(&self, question: Command) -> Result<Answered> {
         self.link.books.sent(1, 1);
         match self.conn.conn.send(&[question]).await {
-            Ok(answers) => match answer_of(answers.into_iter()) {
-                Some(answer) => answer.map_err(|refusal| fault::refused(&refusal)),
-                None => Err(Error::bug("the server sent no answer")),
-            },
+            Ok(answers) => {
+                answer_of(answers.into_iter()).ok_or_else(|| Error::bug("the server sent no answer"))
+            }
             Err(error) => {
                 self.link.lost(&self.conn);
                 Err(fault::broken(&error))

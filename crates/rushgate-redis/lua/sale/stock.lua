@@ -3,14 +3,14 @@
 -- KEYS[1-8]    the sale (include/sale.lua)
 -- KEYS[9-10]   the client's latest answers (include/once.lua)
 -- KEYS[11-28]  the orders' queue (include/queue.lua), if the sale has one
--- ARGV[1]      secret
--- ARGV[2]      op, 8 bytes
--- ARGV[3]      number of the SKU
--- ARGV[4]      units to add, 0 to withdraw
--- ARGV[5]      units to withdraw, 0 to add
--- ARGV[6]      the most that a SKU may have
--- ARGV[7]      the most that may be withdrawn at once of those given back
--- ARGV[8]      what the id of the order's task begins with; the event's number follows
+-- ARGV[1]      secret: 16 bytes
+-- ARGV[2]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[3]      sku: 0 to 999; its number in the sale
+-- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
+-- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
+-- ARGV[6]      most: 1 to 10,000,000; that a SKU may have
+-- ARGV[7]      at once: 1 to 10,000,000; the most that may be withdrawn at once of those given back
+-- ARGV[8]      order: name; what the id of the order's task begins with, the event's number follows
 --
 -- {1, sku}    changed: the SKU as packed
 -- {2, free}   fewer are free

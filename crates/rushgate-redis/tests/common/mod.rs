@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod by_functions;
 pub mod crew;
 
 use std::future::ready;
