@@ -21,7 +21,9 @@
 //! # }
 //! ```
 
+mod backoff;
 mod check;
+mod cluster;
 mod command;
 mod conn;
 mod driver;
@@ -30,6 +32,7 @@ pub mod functions;
 mod header;
 mod inbox;
 mod keys;
+mod lane;
 mod library;
 mod listeners;
 mod lock;
@@ -38,6 +41,11 @@ mod reference;
 mod reply;
 mod sale;
 mod scripts;
+mod sentinel;
+mod slot;
 mod store;
+mod url;
+mod way;
+mod work;
 
 pub use store::RedisStore;
