@@ -156,13 +156,13 @@ pub enum Installed {
     },
 }
 
-/// The functions of a server, or of every primary of a Cluster.
+/// The functions of a store's servers: of one, or of every primary of a Cluster.
 pub struct Functions {
     driver: Arc<Driver>,
 }
 
 impl Functions {
-    /// Connects to the server or servers and checks them, as [`RedisStore::open`](crate::RedisStore::open) does.
+    /// Connects to the servers of a store and checks them, as [`RedisStore::open`](crate::RedisStore::open) does.
     ///
     /// # Errors
     /// Those of `RedisStore::open`. None of them changes data.
@@ -173,84 +173,91 @@ impl Functions {
         Ok(Self { driver: Arc::new(driver) })
     }
 
-    /// What is there. Of several servers, one that has not this very library speaks for all.
+    /// What is there. Of a Cluster: what is on the first node that has not the same.
     ///
     /// # Errors
-    /// The server could not tell, or its user may not ask. Nothing was changed.
+    /// The servers could not tell, or their user may not ask. Nothing was changed.
     pub async fn state(&self) -> Result<State> {
-        let driver = Arc::clone(&self.driver);
-        let states = self.driver.run(async move { states(&driver.walks().await?).await });
-        Ok(of_all(&states.await?))
+        self.on_each(async |servers| {
+            for server in &servers {
+                let state = state_on(server).await?;
+                if state != State::Same {
+                    return Ok(state);
+                }
+            }
+            Ok(State::Same)
+        })
+        .await
     }
 
-    /// Puts this build's library in the place of what is there, in one step of each server: no call finds half of it.
-    /// A server keeps it with its data, and passes it on to its replicas. A newer one, and one of the same name that
-    /// is not Rushgate's, are kept unless `force` is set; then no server's is changed.
+    /// Puts this build's library in the place of what is there, in one step of the server: no call finds half of it.
+    /// The server keeps it with its data, and passes it on to its replicas. A newer one, and one of the same name that
+    /// is not Rushgate's, are kept unless `force` is set; of a Cluster no node is changed then.
     ///
     /// # Errors
-    /// A server could not tell, or its user may not do this. The library may be there all the same if the error
+    /// The servers could not tell, or their user may not do this. The library may be there all the same if the error
     /// says so; to install again changes nothing then.
     pub async fn install(&self, force: bool) -> Result<Installed> {
-        let driver = Arc::clone(&self.driver);
-        self.driver.run(async move { install(&driver.walks().await?, force).await }).await
+        self.on_each(async move |servers| {
+            for server in &servers {
+                let is = state_on(server).await?;
+                if is.is_kept() && !force {
+                    return Ok(Installed::Refused { is });
+                }
+            }
+            let mut installed = Installed::Unchanged;
+            for server in &servers {
+                match install_on(server, force).await? {
+                    Installed::Unchanged => {}
+                    done @ Installed::Done { .. } if installed == Installed::Unchanged => installed = done,
+                    Installed::Done { .. } => {}
+                    refused @ Installed::Refused { .. } => return Ok(refused),
+                }
+            }
+            Ok(installed)
+        })
+        .await
     }
-}
 
-async fn states(servers: &[Walk]) -> Result<Vec<State>> {
-    let mut states = Vec::with_capacity(servers.len());
-    for server in servers {
-        states.push(state_on(server).await?);
+    /// Carries out steps with a connection to each server.
+    async fn on_each<T, S>(&self, steps: impl FnOnce(Vec<Walk>) -> S + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        S: Future<Output = Result<T>> + Send + 'static,
+    {
+        let driver = Arc::clone(&self.driver);
+        self.driver.run(async move { steps(driver.walks().await?).await }).await
     }
-    Ok(states)
 }
 
 async fn state_on(server: &Walk) -> Result<State> {
     let list = Command::new("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library::NAME).arg("WITHCODE");
-    let answer = server.answer(list).await?.map_err(|refusal| refused(&refusal))?;
-    let mut libraries = answer.list()?;
+    let mut libraries = server.try_ask(list).await?.map_err(|refusal| refused(&refusal))?.list()?;
     if libraries.is_empty() {
         return Ok(State::of(None));
     }
     Ok(State::of(Some(&code_of(libraries.list()?)?)))
 }
 
-/// The state that matters most: one that is to be kept, or else one that is to be changed.
-fn of_all(states: &[State]) -> State {
-    let kept = states.iter().find(|state| state.is_kept());
-    kept.or_else(|| states.iter().find(|state| **state != State::Same)).unwrap_or(&State::Same).clone()
-}
-
-async fn install(servers: &[Walk], force: bool) -> Result<Installed> {
+async fn install_on(server: &Walk, force: bool) -> Result<Installed> {
     for _ in 0..TRIES_MAX {
-        let states = states(servers).await?;
-        let is = of_all(&states);
+        let is = state_on(server).await?;
         if is == State::Same {
             return Ok(Installed::Unchanged);
         }
         if is.is_kept() && !force {
             return Ok(Installed::Refused { is });
         }
-        let mut all = true;
-        for (server, state) in servers.iter().zip(&states).filter(|(_, state)| **state != State::Same) {
-            all &= install_on(server, state).await?;
-        }
-        if all {
-            return Ok(Installed::Done { was: is });
+        let load = Command::new("FUNCTION").arg("LOAD");
+        // Where there is none, nothing is replaced: somebody may install a newer one just now.
+        let load = if is == State::Missing { load } else { load.arg("REPLACE") };
+        match server.try_ask(load.arg(code())).await? {
+            Ok(_) => return Ok(Installed::Done { was: is }),
+            Err(refusal) if is == State::Missing && is_there_now(&refusal) => {}
+            Err(refusal) => return Err(refused(&refusal)),
         }
     }
     Err(Error::unavailable("others install and delete the library all the time"))
-}
-
-/// False if somebody else has installed one since the server was asked.
-async fn install_on(server: &Walk, is: &State) -> Result<bool> {
-    let load = Command::new("FUNCTION").arg("LOAD");
-    // Where there is none, nothing is replaced: somebody may install a newer one just now.
-    let load = if *is == State::Missing { load } else { load.arg("REPLACE") };
-    match server.answer(load.arg(code())).await? {
-        Ok(_) => Ok(true),
-        Err(refusal) if *is == State::Missing && is_there_now(&refusal) => Ok(false),
-        Err(refusal) => Err(refused(&refusal)),
-    }
 }
 
 fn is_there_now(refusal: &Refusal) -> bool {

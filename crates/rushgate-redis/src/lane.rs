@@ -79,11 +79,11 @@ pub(crate) struct Walk {
 impl Walk {
     /// Asks on this connection alone.
     pub(crate) async fn ask(&self, question: Command) -> Result<Reply> {
-        self.answer(question).await?.map_err(|refusal| fault::refused(&refusal))
+        self.try_ask(question).await?.map_err(|refusal| fault::refused(&refusal))
     }
 
-    /// As [`ask`](Self::ask), with the server's own words if it says no.
-    pub(crate) async fn answer(&self, question: Command) -> Result<Answered> {
+    /// The same, with the server's own words if it refuses.
+    pub(crate) async fn try_ask(&self, question: Command) -> Result<Answered> {
         self.link.books.sent(1, 1);
         match self.conn.conn.send(&[question]).await {
             Ok(answers) => {

@@ -13,20 +13,20 @@ use rushgate_redis::functions::{self, Functions};
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
-use super::{RedisHarness, Servers, harness};
+use super::{RedisHarness, Servers};
 
 pub async fn redis() -> Arc<RedisHarness> {
-    with_server(Kind::Redis).await.0
+    relayed(Kind::Redis).await.0
 }
 
 pub async fn valkey() -> Arc<RedisHarness> {
-    with_server(Kind::Valkey).await.0
+    relayed(Kind::Valkey).await.0
 }
 
-/// A server, and the relay that leads to it.
+/// A server, and the relay before it.
 struct Relayed {
+    server: RedisServer,
     url: String,
-    server: Arc<RedisServer>,
 }
 
 impl Servers for Relayed {
@@ -39,13 +39,15 @@ impl Servers for Relayed {
     }
 }
 
-pub async fn with_server(kind: Kind) -> (Arc<RedisHarness>, Arc<RedisServer>) {
+/// The harness, and the port of the server behind the relay.
+pub async fn relayed(kind: Kind) -> (Arc<RedisHarness>, u16) {
     let clock = ManualClock::default();
-    let server = Arc::new(RedisSetup::new(kind).on(clock.clone()).start());
+    let server = RedisSetup::new(kind).on(clock.clone()).start();
     let library = Functions::connect(&server.url()).await.expect("the server answers");
     library.install(false).await.expect("the library is taken");
-    let url = format!("redis://127.0.0.1:{}", relay(server.port()));
-    (harness(clock, Relayed { url, server: Arc::clone(&server) }).await, server)
+    let port = server.port();
+    let url = format!("redis://127.0.0.1:{}", relay(port));
+    (super::harness(clock, Relayed { server, url }).await, port)
 }
 
 /// Starts a relay to that port, and gives its own. It ends with the test's process.
