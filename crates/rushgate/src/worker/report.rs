@@ -23,7 +23,7 @@ pub struct WorkerReport {
     pub timed_out: u64,
     /// Answers that the store did not take before the worker had to end. Their tasks come again.
     pub unanswered: u64,
-    /// Calls that failed because the store could not be reached, and were repeated.
+    /// Calls that failed because the store could not be reached or had no room, and were repeated.
     pub outages: u64,
 }
 
