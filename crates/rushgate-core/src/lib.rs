@@ -17,6 +17,7 @@ mod queue;
 mod sale;
 mod store;
 mod time;
+mod units;
 
 pub use audit::{
     Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
@@ -38,9 +39,10 @@ pub use queue::{
     Task, TaskExtended, TaskInfo, TaskState, Ticket,
 };
 pub use sale::{
-    Created, Decision, Event, EventKind, Hold, HoldState, Line, MAX_LINES, MAX_UNITS_PER_LINE, OrderIntent,
-    OrderTask, Reserve, Reserved, SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState,
-    StockChange, StockChanged, UnitChoice, UnitNumber, Verdict,
+    Created, Decision, Event, EventKind, Hold, HoldState, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
+    OrderIntent, OrderTask, Reserve, Reserved, SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec,
+    SkuState, StockChange, StockChanged, UnitChoice, Verdict,
 };
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
 pub use time::{HoldTime, Lease, Timestamp};
+pub use units::{UnitNumber, UnitRange};

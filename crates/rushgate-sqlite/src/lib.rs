@@ -1,10 +1,11 @@
 //! The embedded store of Rushgate: locks, queues and sales in one SQLite file, shared by the processes of one
 //! machine.
 //!
-//! - One thread writes. It carries out the calls that are waiting in one transaction and answers them after the
-//!   commit; a lone call does not wait for company. Two threads read beside it.
-//! - The file is in WAL mode with `synchronous=FULL`: an acknowledged write survives a power cut (class D2). With
-//!   `?durability=process` it is `NORMAL`: the latest writes may be lost in a power cut, but none in the death of a
+//! - One thread writes. It carries out the calls that are waiting in one transaction and commits; a lone call does
+//!   not wait for company. Another thread syncs the log and answers them, while the next are carried out. Two threads
+//!   read beside them.
+//! - Nothing is answered before the log was synced: an acknowledged write survives a power cut (class D2). With
+//!   `?durability=process` there is no sync: the latest writes may be lost in a power cut, but none in the death of a
 //!   process, and the file is never damaged (class D1).
 //! - Waiters are woken at once inside a process, and within about 2 ms by another process's write.
 //!
@@ -32,6 +33,7 @@ mod step;
 mod store;
 mod stored;
 mod sweep;
+mod syncer;
 mod wake;
 mod writer;
 

@@ -1,5 +1,6 @@
 //! Opening the file: its URL, its pragmas, its schema.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use crate::busy::patiently;
 use crate::fault::{moved, read_only, translate};
+use crate::syncer::Log;
 
 /// "RGAT": says that a file is ours.
 const APPLICATION_ID: i64 = 0x5247_4154;
@@ -105,10 +107,26 @@ impl Location {
         Ok(Some(conn))
     }
 
+    /// The log of the file that `conn` has open, if commits are to survive a power cut.
+    pub(crate) fn open_log(&self, conn: &Connection) -> Result<Option<Log>> {
+        if self.durability < Durability::D2 {
+            return Ok(None);
+        }
+        // As SQLite names it, which follows symbolic links.
+        let log = format!("{}-wal", conn.path().unwrap_or_default());
+        let path = self.shown();
+        match File::open(&log) {
+            Ok(file) => Ok(Some(Log { file, path })),
+            Err(fault) => Err(Error::misconfigured(format_args!("the log `{log}` cannot be opened"))
+                .hint("check that this user may read and write the file's directory, and has open files left")
+                .caused_by(fault)),
+        }
+    }
+
     fn prepare(&self, conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
         keep_plans(conn)?;
-        let synchronous = if self.durability >= Durability::D2 { "FULL" } else { "NORMAL" };
-        conn.pragma_update(None, "synchronous", synchronous)?;
+        // Commits do not wait for the disk here: see `Syncer`.
+        conn.pragma_update(None, "synchronous", "NORMAL")?;
         conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
         conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
         conn.pragma_update(None, "journal_size_limit", 64 << 20)?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack, Lease,
-    Listing, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, QueueStats, Retried, Retry,
-    Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Error, Fence, GivenBack,
+    Lease, Listing, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, QueueStats, Retried,
+    Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -26,12 +26,17 @@ pub(crate) struct QueueRow {
     claim: u64,
     /// No lease of the queue ends before this.
     lease_floor: i64,
+    /// How many tasks became due, which as many listeners will be told.
+    news: usize,
     changed: bool,
 }
 
 impl QueueRow {
     /// Writes the counters back, if a call of the group changed them.
     pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
+        if self.news > 0 {
+            step.tell_queue(&self.name, self.news);
+        }
         if !self.changed {
             return Ok(());
         }
@@ -87,6 +92,7 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             revision: row.get::<_, i64>(4)?.cast_unsigned(),
             claim: row.get::<_, i64>(5)?.cast_unsigned(),
             lease_floor: row.get::<_, Option<i64>>(6)?.unwrap_or(i64::MAX),
+            news: 0,
             changed: false,
         })
     })
@@ -105,6 +111,7 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         revision: 0,
         claim: 0,
         lease_floor,
+        news: 0,
         changed: false,
     })
 }
@@ -175,7 +182,7 @@ impl Queue<'_, '_> {
     /// Wakes listeners if the task that was just made to wait may be given out.
     fn waits(&mut self, due: i64) {
         if due <= self.now() && !self.row.paused {
-            self.step.tell_queue(&self.row.name, 1);
+            self.row.news = self.row.news.saturating_add(1);
         }
     }
 
@@ -292,7 +299,7 @@ impl Queue<'_, '_> {
     /// The id has a live record.
     fn enqueue_again(&mut self, task: &NewTask, due: i64) -> Result<Enqueued> {
         let Some(present) = self.present(&task.id)? else {
-            return Err(rushgate_core::Error::bug("a task's record vanished within a step").into());
+            return Err(Error::bug("a task's record vanished within a step").into());
         };
         match task.on_duplicate {
             OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
@@ -492,7 +499,8 @@ impl Queue<'_, '_> {
         Ok(match self.end(failed.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer => Retried::Requeued,
             Ended::Waiting => Retried::Scheduled { due },
-            Ended::Dead | Ended::Cancelled => Retried::Dead,
+            Ended::Dead => Retried::Dead,
+            Ended::Cancelled => Retried::Cancelled,
         })
     }
 
@@ -501,8 +509,9 @@ impl Queue<'_, '_> {
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
         let failure = Failure { at: now, due: now, attempts, error: None, dead: false };
         Ok(match self.end(ticket.id.as_str(), &run, &failure)? {
-            Ended::Cancelled | Ended::Dead => GivenBack::Stale,
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,
+            Ended::Cancelled => GivenBack::Cancelled,
+            Ended::Dead => return Err(Error::bug("a task that was given back died").into()),
         })
     }
 
@@ -712,7 +721,7 @@ pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Res
         queue.row.changed = true;
         if !paused {
             // Everybody may look: how many tasks are due is not known here.
-            queue.step.tell_queue(&queue.row.name, usize::MAX);
+            queue.row.news = usize::MAX;
         }
         Ok(())
     })

@@ -1,8 +1,9 @@
 //! One open write transaction, in which a group of calls is carried out.
 
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use foldhash::{HashMap, HashMapExt};
 use rushgate_core::{Notice, Op, QueueName, SaleId, Timestamp, Token};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
@@ -29,7 +30,8 @@ pub(crate) struct Step<'w> {
     statements: u64,
 }
 
-enum News {
+/// What listeners are told of a step.
+pub(crate) enum News {
     Token(Token, Notice),
     Queue(QueueName, usize),
 }
@@ -138,22 +140,26 @@ impl<'w> Step<'w> {
         Ok(())
     }
 
-    /// After the commit: tells the news and remembers the answers.
-    pub(crate) fn committed(self) {
+    /// After the commit: remembers the answers, and gives the news to tell.
+    pub(crate) fn committed(self) -> Vec<News> {
         for (op, answer) in self.fresh {
             self.replays.remember(op, answer);
         }
-        for news in self.news {
-            match news {
-                News::Token(token, notice) => self.listeners.tell_token(token, notice),
-                News::Queue(queue, tasks) => self.listeners.tell_queue(&queue, tasks),
-            }
-        }
+        self.news
     }
 
     /// How many statements were carried out so far.
     pub(crate) fn statements(&self) -> u64 {
         self.statements
+    }
+}
+
+impl News {
+    pub(crate) fn tell(self, listeners: &Listeners) {
+        match self {
+            Self::Token(token, notice) => listeners.tell_token(token, notice),
+            Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
+        }
     }
 }
 
@@ -175,7 +181,7 @@ pub(crate) struct Replays {
 
 impl Replays {
     /// Answers kept at most.
-    const COUNT_MAX: usize = 4_096;
+    const COUNT_MAX: usize = 1_024;
     /// Answers kept however heavy they are.
     const COUNT_MIN: usize = 16;
     /// Bytes of payload kept at most, above the minimum count.

@@ -21,8 +21,9 @@ use crate::fault::{self, caught, explain};
 use crate::open::{Limits, Location, SameFile, Target};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
+use crate::syncer::{Horizon, Syncer};
 use crate::wake::{Listeners, Watcher};
-use crate::writer::{Counters, Pace, Writer, WriterHandle};
+use crate::writer::{Counters, Writer, WriterHandle};
 use crate::{lock, queue, sale};
 
 /// Threads that read beside the writer.
@@ -39,6 +40,7 @@ pub struct SqliteStore {
     readers: Option<Readers>,
     listeners: Arc<Listeners>,
     counters: Arc<Counters>,
+    horizon: Arc<Horizon>,
     reads: AtomicU64,
 }
 
@@ -137,6 +139,9 @@ impl SqliteStore {
             let watcher = Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock));
             companions.push(watcher.map_err(no_thread)?);
         }
+        let horizon = Arc::new(Horizon::default());
+        let log = location.open_log(&conn)?;
+        let syncer = Syncer::start(log, Arc::clone(&listeners), Arc::clone(&horizon)).map_err(no_thread)?;
         let writer = Writer {
             conn,
             path: location.shown(),
@@ -150,13 +155,15 @@ impl SqliteStore {
             broken: None,
             swept: Instant::now(),
             sweep_from: String::new(),
-            pace: Pace::default(),
+            horizon: Arc::clone(&horizon),
+            syncer,
         };
         let writer = writer.start().map_err(|error| {
             listeners.close();
             no_thread(error)
         })?;
-        Ok(Self { location, clock, writer, readers, listeners, counters, reads: AtomicU64::new(0) })
+        let reads = AtomicU64::new(0);
+        Ok(Self { location, clock, writer, readers, listeners, counters, horizon, reads })
     }
 
     /// Sends a verb to the writer, unless the request is outside its limits.
@@ -192,9 +199,12 @@ impl SqliteStore {
             return Box::pin(std::future::ready(Err(error.doing(doing))));
         }
         let (reply, answer) = oneshot::channel();
-        let path = self.location.shown();
+        let (path, horizon) = (self.location.shown(), Arc::clone(&self.horizon));
         readers.send(Box::new(move |reader| {
-            let _ = reply.send(caught(|| question(reader)).map_err(|stop| explain(stop, &path)));
+            let found = caught(|| question(reader)).map_err(|stop| explain(stop, &path));
+            // Nothing is told that a power cut may take back.
+            horizon.settle();
+            let _ = reply.send(found);
         }));
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }

@@ -1,11 +1,12 @@
 //! Who in this process listens for news, and how news of other processes' writes arrives.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use rushgate_core::{ClientId, Notice, QueueName, Token};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -27,7 +28,8 @@ pub(crate) struct Listeners {
 #[derive(Default)]
 struct Inner {
     tokens: HashMap<Token, oneshot::Sender<Notice>>,
-    queues: HashMap<QueueName, HashMap<u64, oneshot::Sender<()>>>,
+    /// Of each queue, in the order in which they came.
+    queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
     next: u64,
 }
 
@@ -105,10 +107,8 @@ impl Listeners {
         let Some(of_queue) = inner.queues.get_mut(queue) else { return };
         for _ in 0..tasks {
             // The one that has waited longest.
-            let Some(first) = of_queue.keys().min().copied() else { break };
-            if let Some(tell) = of_queue.remove(&first) {
-                let _ = tell.send(());
-            }
+            let Some((_, tell)) = of_queue.pop_first() else { break };
+            let _ = tell.send(());
         }
         if of_queue.is_empty() {
             inner.queues.remove(queue);

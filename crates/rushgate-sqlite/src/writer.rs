@@ -1,9 +1,8 @@
 //! The one thread that writes.
 //!
-//! It takes whatever calls are waiting, carries them out in one transaction, commits, and answers them all. A lone
-//! call finds the writer idle and does not wait for company; calls that arrive during a commit make up the next
-//! group. Callers that were just answered together often call again together, so after a group the writer lets
-//! them come back, for a fraction of the time that the commit took.
+//! It takes whatever calls are waiting, carries them out in one transaction, commits, and hands them to the
+//! [`Syncer`], which answers them. A lone call finds the writer idle and does not wait for company. Those that come
+//! meanwhile make up the next group, so that callers and writer work side by side.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,8 +19,9 @@ use crate::busy::patiently;
 use crate::clock::Clock;
 use crate::fault::{Result, Stop, caught, explain, translate, translate_commit};
 use crate::open::SameFile;
-use crate::step::{Replays, Step};
+use crate::step::{News, Replays, Step};
 use crate::sweep;
+use crate::syncer::{Committed, Horizon, Syncer};
 use crate::wake::Listeners;
 
 /// Calls per transaction at most.
@@ -30,7 +30,7 @@ const GROUP_MAX: usize = 512;
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// A call on its way to the writer and back.
-trait Job: Send {
+pub(crate) trait Job: Send {
     /// Carries the call out. May run again after a rollback. An error means that what it wrote must be rolled back.
     fn run(&mut self, step: &mut Step<'_>) -> Result<()>;
     /// Answers the caller: with what `run` found if the group was committed.
@@ -138,29 +138,8 @@ pub(crate) struct Writer {
     pub(crate) broken: Option<Error>,
     pub(crate) swept: Instant,
     pub(crate) sweep_from: String,
-    pub(crate) pace: Pace,
-}
-
-/// How the latest groups went: what is worth waiting for.
-#[derive(Default)]
-pub(crate) struct Pace {
-    calls: usize,
-    commit: Duration,
-}
-
-impl Pace {
-    /// A commit that costs less than this is not worth saving.
-    const COMMIT_MIN: Duration = Duration::from_micros(40);
-    /// No gathering takes longer.
-    const GATHER_MAX: Duration = Duration::from_millis(1);
-
-    /// How long to let callers come back: nothing after a lone call or a cheap commit.
-    fn gather(&self) -> Duration {
-        if self.calls < 2 || self.commit < Self::COMMIT_MIN {
-            return Duration::ZERO;
-        }
-        (self.commit / 2).min(Self::GATHER_MAX)
-    }
+    pub(crate) horizon: Arc<Horizon>,
+    pub(crate) syncer: Syncer,
 }
 
 impl Writer {
@@ -174,44 +153,30 @@ impl Writer {
     fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
         let mut unswept = false;
         loop {
-            let mut group = Vec::new();
             let wait = if unswept { SWEEP_EVERY } else { Duration::from_secs(3_600) };
             match jobs.recv_timeout(wait) {
-                Ok(job) => group.push(job),
+                Ok(job) => {
+                    let mut group = vec![job];
+                    group.extend(jobs.try_iter().take(GROUP_MAX - 1));
+                    self.carry_out(group);
+                    unswept = true;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
-            }
-            self.gather(jobs, &mut group);
-            if !group.is_empty() {
-                self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
-                self.carry_out(group);
-                unswept = true;
             }
             if unswept && self.swept.elapsed() >= SWEEP_EVERY {
                 self.sweep();
                 unswept = false;
             }
         }
+        self.syncer.close();
+        self.heed_failed_sync();
         // Whoever closes the file last folds the log into it, so that what is left behind is one file.
         self.companions.drain(..).for_each(|thread| drop(thread.join()));
     }
 
-    /// Takes the calls that are waiting, and lets as many as last time come back.
-    fn gather(&self, jobs: &Receiver<Box<dyn Job>>, group: &mut Vec<Box<dyn Job>>) {
-        group.extend(jobs.try_iter().take(GROUP_MAX - group.len()));
-        let length = self.pace.gather();
-        if length.is_zero() || group.is_empty() {
-            return;
-        }
-        let end = Instant::now() + length;
-        while group.len() < self.pace.calls.min(GROUP_MAX) && Instant::now() < end {
-            thread::yield_now();
-            group.extend(jobs.try_iter().take(GROUP_MAX - group.len()));
-        }
-    }
-
-    /// Carries out a group in one transaction, and answers. If one call makes it fail, the halves are carried out by
-    /// themselves, so that in the end only those are told so that fail alone.
+    /// Carries out a group in one transaction, and has it answered. If one call makes it fail, the halves are carried
+    /// out by themselves, so that in the end only those are told so that fail alone.
     fn carry_out(&mut self, mut group: Vec<Box<dyn Job>>) {
         let done = self.transaction(&mut group);
         if let Err(Failed::Before(_)) = done
@@ -222,30 +187,56 @@ impl Writer {
             self.carry_out(second);
             return;
         }
-        let failed = done.err().map(Failed::into_error);
-        group.into_iter().for_each(|job| job.answer(failed.as_ref()));
+        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+        let number = self.horizon.latest();
+        match done {
+            Ok(news) => {
+                self.syncer.see_to(Committed { group, news, number });
+            }
+            Err(failed) => {
+                // Readers need not wait for it any more.
+                self.syncer.see_to(Committed { group: Vec::new(), news: Vec::new(), number });
+                let error = failed.into_error();
+                group.into_iter().for_each(|job| job.answer(Some(&error)));
+            }
+        }
     }
 
-    fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<(), Failed> {
+    /// Gives the news to tell once the commit is on the disk.
+    fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<Vec<News>, Failed> {
+        self.heed_failed_sync();
         if let Some(error) = &self.broken {
             return Err(Failed::Known(error.duplicate()));
         }
         self.file.as_ref().map_or(Ok(()), SameFile::check).map_err(Failed::Known)?;
         let path = &self.path;
         self.begin().map_err(|fault| Failed::Known(translate(fault, path)))?;
+        let before = self.conn.total_changes();
         let mut step = Step::new(&self.conn, (self.clock)(), &self.listeners, &mut self.replays);
-        let ran = run_all(group, &mut step).map_err(|stop| Failed::Before(explain(stop, path)));
+        let ran = group
+            .iter_mut()
+            .try_for_each(|job| job.run(&mut step))
+            .and_then(|()| step.write_back())
+            .map_err(|stop| Failed::Before(explain(stop, path)));
         // BEGIN and COMMIT are statements too.
-        let statements = step.statements() + 2;
-        let start = Instant::now();
-        let committed = ran.and_then(|()| commit(&self.conn).map_err(|fault| failed_commit(fault, path)));
-        self.pace = Pace { calls: group.len(), commit: start.elapsed() };
-        if committed.is_ok() {
-            step.committed();
-            self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        self.counters.statements.fetch_add(step.statements() + 2, Ordering::Relaxed);
+        let changed = self.conn.total_changes() != before;
+        let committed = ran.and_then(|()| {
+            if changed {
+                self.horizon.begin();
+            }
+            commit(&self.conn).map_err(|fault| failed_commit(fault, path))
+        });
+        match committed {
+            Ok(()) => {
+                self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+                Ok(step.committed())
+            }
+            Err(failed) => {
+                self.recover(&failed);
+                Err(failed)
+            }
         }
-        self.counters.statements.fetch_add(statements, Ordering::Relaxed);
-        committed.inspect_err(|failed| self.recover(failed))
     }
 
     fn begin(&self) -> rusqlite::Result<()> {
@@ -257,14 +248,25 @@ impl Writer {
     fn recover(&mut self, failed: &Failed) {
         self.roll_back();
         match failed {
-            Failed::Unknown(error) => {
-                let why = "a commit failed in this process, and it has written nothing since";
-                let hint = "look at the system's log, then restart this process and ask again";
-                self.stop(error, Error::unavailable(why).hint(hint));
-            }
+            Failed::Unknown(error) => self.stop_after_unknown(error),
             Failed::Before(error) if error.is_corrupt() => self.stop(error, error.duplicate()),
             Failed::Before(_) | Failed::Known(_) => {}
         }
+    }
+
+    /// A sync that failed after its commit: nobody knows what is on the disk.
+    fn heed_failed_sync(&mut self) {
+        if self.broken.is_none()
+            && let Some(error) = self.syncer.failed().map(Error::duplicate)
+        {
+            self.stop_after_unknown(&error);
+        }
+    }
+
+    fn stop_after_unknown(&mut self, error: &Error) {
+        let why = "a commit failed in this process, and it has written nothing since";
+        let hint = "look at the system's log, then restart this process and ask again";
+        self.stop(error, Error::unavailable(why).hint(hint));
     }
 
     /// Writes no more, and answers every later call with `error`.
@@ -311,11 +313,6 @@ impl Failed {
         let (Self::Before(error) | Self::Known(error) | Self::Unknown(error)) = self;
         error
     }
-}
-
-fn run_all(group: &mut [Box<dyn Job>], step: &mut Step<'_>) -> Result<()> {
-    group.iter_mut().try_for_each(|job| job.run(step))?;
-    step.write_back()
 }
 
 fn commit(conn: &Connection) -> rusqlite::Result<()> {

@@ -97,3 +97,93 @@ async fn child_writes_until_a_sync_fails() {
     say(format_args!("{}, may have happened: {}", error.code(), error.may_have_happened()));
     store.close().await.unwrap();
 }
+
+/// How many callers write at the same moment, and how often: crowds go through the thread that syncs.
+const CROWD: u64 = 40;
+const BURSTS: u64 = 5;
+
+#[tokio::test]
+async fn nobody_is_answered_before_the_log_was_synced() {
+    let (_folder, path) = fresh();
+    store(&path).close().await.unwrap();
+    let trace = path.with_extension("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-o"]).arg(&trace);
+    strace.args(["-e", "trace=fsync,fdatasync,pwrite64,write"]).arg(this_program());
+    let said = Process::of(with_child(strace, "child_writes_in_bursts", &path)).finish();
+    assert_eq!(said.len() as u64, BURSTS);
+
+    // What was written to the log before a sync began is on the disk when that sync has ended.
+    let (mut unsynced, mut syncing) = (false, false);
+    let (mut answers, mut log_writes) = (0, 0);
+    for line in fs::read_to_string(&trace).unwrap().lines() {
+        if line.contains("pwrite64(") && line.contains("-wal>") {
+            unsynced = true;
+            log_writes += 1;
+        } else if line.contains("sync(") && line.contains("-wal>") {
+            unsynced = false;
+            syncing = line.contains("<unfinished");
+        } else if line.contains("sync resumed>") {
+            syncing = false;
+        } else if line.contains("write(1<") && line.contains("child: burst") {
+            assert!(!unsynced && !syncing, "answered before the sync: {line}");
+            answers += 1;
+        }
+    }
+    assert_eq!(answers, BURSTS);
+    assert!(log_writes > 0, "no commit was traced");
+}
+
+#[tokio::test]
+#[ignore = "started by another test in a process of its own"]
+async fn child_writes_in_bursts() {
+    let Some(path) = common::named_file() else { return };
+    let store = store(&path);
+    for burst in 0..BURSTS {
+        let sent: Vec<_> = (0..CROWD)
+            .map(|n| {
+                let n = burst * CROWD + n;
+                store.enqueue(op(n), &queue("q"), vec![task(&format!("t{n}"), 100)])
+            })
+            .collect();
+        for answer in sent {
+            answer.await.unwrap();
+        }
+        say(format_args!("burst {burst}"));
+    }
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_none_of_a_crowd_is_told_that_it_was_done() {
+    let (_folder, path) = fresh();
+    store(&path).close().await.unwrap();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-o"]).arg(path.with_extension("trace"));
+    strace.args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"]).arg(this_program());
+    let said = Process::of(with_child(strace, "child_writes_as_a_crowd", &path)).finish();
+    assert_eq!(said.len() as u64, CROWD + 1);
+    for answer in &said[..CROWD as usize] {
+        // Those that were sent after the fault was known have changed nothing, and are told so.
+        assert!(answer.starts_with("unavailable, may have happened: "), "{answer}");
+    }
+    assert_eq!(said[0], "unavailable, may have happened: true");
+    assert_eq!(said[CROWD as usize], "a read was answered");
+    assert_eq!(integrity(&path), "ok");
+}
+
+#[tokio::test]
+#[ignore = "started by another test in a process of its own"]
+async fn child_writes_as_a_crowd() {
+    let Some(path) = common::named_file() else { return };
+    let store = store(&path);
+    let enqueue = |n| store.enqueue(op(n), &queue("q"), vec![task(&format!("t{n}"), 100)]);
+    let sent: Vec<_> = (0..CROWD).map(enqueue).collect();
+    for answer in sent {
+        let error = answer.await.unwrap_err();
+        say(format_args!("{}, may have happened: {}", error.code(), error.may_have_happened()));
+    }
+    store.queues().await.unwrap();
+    say("a read was answered");
+    store.close().await.unwrap();
+}

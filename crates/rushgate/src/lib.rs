@@ -82,5 +82,5 @@ pub use rushgate_core::{
     ReservationId, Reserved, Result, Retried, Retry, Revision, Revived, SaleId, SaleSpec, SaleState,
     SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange, StockChanged, Store, StoreCalls, StoreInfo,
     Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token, UnitChoice, UnitNumber,
-    WaiterState,
+    UnitRange, WaiterState,
 };

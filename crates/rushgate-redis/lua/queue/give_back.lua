@@ -5,7 +5,7 @@
 -- ARGV[1]      op, 8 bytes
 -- ARGV[2..]    for each task: id, claim (0 if it was not claimed)
 --
--- {outcome, ...}  0 stale, 1 waiting
+-- {outcome, ...}  0 stale, 1 waiting, 2 cancelled
 -- include: now
 -- include: queue
 -- include: once
@@ -22,6 +22,7 @@ for at = 2, #ARGV, 2 do
       outcome = 1
     elseif has(t, CANCELLED) then
       remove(q, t)
+      outcome = 2
     else
       t.attempts = t.attempts - 1
       back(q, t, now, true)

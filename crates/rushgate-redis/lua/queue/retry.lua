@@ -5,7 +5,7 @@
 -- ARGV[1]      op, 8 bytes
 -- ARGV[2..]    for each task: id, claim (0 if it was not claimed), delay in µs, 1 to give up, error
 --
--- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued
+-- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued, 4 cancelled
 -- include: now
 -- include: queue
 -- include: once
@@ -22,7 +22,7 @@ for at = 2, #ARGV, 5 do
       outcome = 3
     elseif has(t, CANCELLED) then
       remove(q, t)
-      outcome = 2
+      outcome = 4
     elseif ARGV[at + 3] == '1' or t.attempts >= t.max then
       die(q, t, now, ARGV[at + 4])
       outcome = 2

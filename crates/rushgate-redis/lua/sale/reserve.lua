@@ -49,10 +49,9 @@ for at, of_sku in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
 end
 
 local function lowest_free(k, from)
-  local fresh = math.max(k.next + 1, from)
-  fresh = fresh <= k.total and fresh or nil
+  local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
-  local low, high = int(k.no * SHELF + from), int(k.no * SHELF + SHELF - 1)
+  local low, high = scores(k, from, SHELF - 1)
   local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
   again = again and tonumber(again) - k.no * SHELF
   return again and fresh and math.min(again, fresh) or again or fresh
@@ -92,6 +91,18 @@ local function in_the_way()
   return { 5, short, free_of(k), next_give_back(s) }
 end
 
+-- Takes one fresh number. Those below it stay free, as if they had been given back.
+local function take_fresh(k, number)
+  local first, last = fresh_from(s, k, 1)
+  while first < number do
+    last = math.min(last, number - 1)
+    shelve(s, k, first, last)
+    pass(k, first, last)
+    first, last = fresh_from(s, k, 1)
+  end
+  pass(k, number, number)
+end
+
 local refusal = in_the_way()
 local overdue = refusal and overdue_holds(s, 100)
 if refusal and #overdue == 0 then return refusal end
@@ -107,26 +118,24 @@ if not refusal then
   local units, owners = {}, {}
   local number = same and common()
   for at, line in ipairs(wanted) do
-    local k, taken = s.skus[line.no], { number }
+    local k, taken = s.skus[line.no], { number, number }
     if not number then
       taken = take_lowest(s, k, line.n)
     elseif number > k.next then
-      -- Numbers below it that were never handed out stay free, as if they had been given back.
-      shelve(s.returned, k.no, k.next + 1, number - 1)
-      k.returned = k.returned + number - k.next - 1
-      k.next = number
+      take_fresh(k, number)
     else
       redis.call('ZREM', s.returned, int(k.no * SHELF + number))
       k.returned = k.returned - 1
     end
-    k.changed, k.held = true, k.held + #taken
-    for _, unit in ipairs(taken) do
-      local of_unit = struct.pack(UNIT, k.no, unit)
-      table.insert(units, of_unit)
-      table.insert(owners, of_unit)
-      table.insert(owners, id)
+    k.changed, k.held = true, k.held + line.n
+    table.insert(units, pack_ranges(k.no, taken))
+    for from = 1, #taken, 2 do
+      for unit = taken[from], taken[from + 1] do
+        table.insert(owners, struct.pack(UNIT, k.no, unit))
+        table.insert(owners, id)
+      end
     end
-    redis.call('HINCRBY', s.buyers, counts[at], #taken)
+    redis.call('HINCRBY', s.buyers, counts[at], line.n)
   end
   in_chunks('HSET', s.owners, owners)
   local h = {

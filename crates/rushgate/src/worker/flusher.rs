@@ -73,14 +73,12 @@ impl Flusher {
         }
         self.let_go(failed.iter().map(|retry| &retry.ticket));
         for answer in answers {
-            count(
-                match answer {
-                    Retried::Scheduled { .. } | Retried::Requeued => &self.counters.retried,
-                    Retried::Dead => &self.counters.dead,
-                    Retried::Stale => &self.counters.lost,
-                },
-                1,
-            );
+            match answer {
+                Retried::Scheduled { .. } | Retried::Requeued => count(&self.counters.retried, 1),
+                Retried::Dead => count(&self.counters.dead, 1),
+                Retried::Cancelled => self.cancelled(),
+                Retried::Stale => count(&self.counters.lost, 1),
+            }
         }
     }
 
@@ -89,14 +87,18 @@ impl Flusher {
         let answers = self.send(tickets.len(), |op| gate.store().give_back(op, queue, tickets.clone())).await;
         self.let_go(&tickets);
         for answer in answers {
-            count(
-                match answer {
-                    GivenBack::Waiting => &self.counters.given_back,
-                    GivenBack::Stale => &self.counters.lost,
-                },
-                1,
-            );
+            match answer {
+                GivenBack::Waiting => count(&self.counters.given_back, 1),
+                GivenBack::Cancelled => self.cancelled(),
+                GivenBack::Stale => count(&self.counters.lost, 1),
+            }
         }
+    }
+
+    /// The store was told to cancel the task before the crew heard of it. It is over, as one that the crew had heard of.
+    fn cancelled(&self) {
+        count(&self.counters.cancelled, 1);
+        count(&self.counters.done, 1);
     }
 
     /// No longer keeps the leases of tasks whose answers are sent. What the store did not take runs out there, and the

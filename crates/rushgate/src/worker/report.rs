@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct WorkerReport {
     /// Tasks claimed.
     pub claimed: u64,
-    /// Tasks done, those included that were put in again meanwhile.
+    /// Tasks done, those included that were put in again or cancelled meanwhile.
     pub done: u64,
     /// Attempts that failed and are to be repeated.
     pub retried: u64,
@@ -13,7 +13,7 @@ pub struct WorkerReport {
     pub dead: u64,
     /// Tasks given back without an attempt counted, at the end or by the handler.
     pub given_back: u64,
-    /// Tasks that somebody cancelled during the work.
+    /// Tasks that somebody cancelled during the work; counted as done too.
     pub cancelled: u64,
     /// Tasks lost to the end of their lease: another worker has or had them.
     pub lost: u64,

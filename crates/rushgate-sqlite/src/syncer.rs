@@ -1,0 +1,194 @@
+//! Puts commits on the disk and then answers their callers, while the writer goes on with the next group.
+//!
+//! The writer's connection commits without waiting for the disk (`synchronous=NORMAL`): the commit is then in the
+//! log, whole or not at all, but a power cut may take it back. Nobody is told of it before the log has been synced
+//! here, so that whatever was told stays true; one sync serves all the commits that came in during the one before.
+//! With `durability=process` there is nothing to sync, and callers are answered at once.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rushgate_core::Error;
+
+use crate::step::News;
+use crate::wake::Listeners;
+use crate::writer::Job;
+
+/// A group that was committed, to be told of once `number` is on the disk.
+pub(crate) struct Committed {
+    pub(crate) group: Vec<Box<dyn Job>>,
+    pub(crate) news: Vec<News>,
+    pub(crate) number: u64,
+}
+
+/// The log of the store's file.
+pub(crate) struct Log {
+    pub(crate) file: File,
+    /// The store's file, for people.
+    pub(crate) path: String,
+}
+
+/// Which commits there are, and which of them are on the disk.
+#[derive(Default)]
+pub(crate) struct Horizon {
+    begun: AtomicU64,
+    synced: AtomicU64,
+    waiting: Mutex<()>,
+    moved: Condvar,
+}
+
+impl Horizon {
+    /// A new commit, from before anybody can see it.
+    pub(crate) fn begin(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// The latest commit that was begun.
+    pub(crate) fn latest(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    fn has(&self, number: u64) -> bool {
+        self.synced.load(Ordering::SeqCst) >= number
+    }
+
+    fn reach(&self, number: u64) {
+        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.synced.fetch_max(number, Ordering::SeqCst);
+        self.moved.notify_all();
+    }
+
+    /// Waits until all that can be seen now is on the disk.
+    pub(crate) fn settle(&self) {
+        let seen = self.latest();
+        if self.has(seen) {
+            return;
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has(seen) {
+            waiting = self.moved.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The way to the thread that syncs.
+pub(crate) struct Syncer {
+    shared: Arc<Shared>,
+    commits: Option<Sender<Committed>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// `None` if commits need not survive a power cut.
+    log: Option<Log>,
+    listeners: Arc<Listeners>,
+    horizon: Arc<Horizon>,
+    failed: OnceLock<Error>,
+}
+
+impl Syncer {
+    /// Waking the thread takes longer than waking fewer callers than this.
+    const GROUP_MIN: usize = 8;
+
+    pub(crate) fn start(
+        log: Option<Log>,
+        listeners: Arc<Listeners>,
+        horizon: Arc<Horizon>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared { log, listeners, horizon, failed: OnceLock::new() });
+        let (commits, receive) = mpsc::channel();
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("rushgate-syncer".into());
+        let thread = thread.spawn(move || of_thread.run(&receive))?;
+        Ok(Self { shared, commits: Some(commits), thread: Some(thread) })
+    }
+
+    /// Sees to it that the commit gets on the disk and is told of. A few callers with nobody before them are answered
+    /// here and now, which saves them the way through another thread.
+    pub(crate) fn see_to(&self, commit: Committed) {
+        let idle = self.shared.horizon.has(commit.number.saturating_sub(1));
+        match &self.commits {
+            Some(commits) if commit.group.len() >= Self::GROUP_MIN || !idle => {
+                // The thread lives for as long as there is a sender; else the callers are told by the drop.
+                let _ = commits.send(commit);
+            }
+            _ => self.shared.finish(vec![commit]),
+        }
+    }
+
+    /// Why nothing that was committed since is known to be on the disk.
+    pub(crate) fn failed(&self) -> Option<&Error> {
+        self.shared.failed.get()
+    }
+
+    /// Returns when everybody has been answered.
+    pub(crate) fn close(&mut self) {
+        drop(self.commits.take());
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+impl Shared {
+    fn run(&self, commits: &Receiver<Committed>) {
+        while let Ok(first) = commits.recv() {
+            let mut together = vec![first];
+            together.extend(commits.try_iter());
+            self.finish(together);
+        }
+    }
+
+    fn finish(&self, commits: Vec<Committed>) {
+        let latest = commits.iter().map(|commit| commit.number).max().unwrap_or_default();
+        let failed = if self.horizon.has(latest) { None } else { self.sync().err() };
+        self.horizon.reach(latest);
+        for commit in commits {
+            commit.group.into_iter().for_each(|job| job.answer(failed.as_ref()));
+            if failed.is_none() {
+                commit.news.into_iter().for_each(|news| news.tell(&self.listeners));
+            }
+        }
+    }
+
+    /// After a sync that failed the system may take the next for done although it is not: there is none.
+    fn sync(&self) -> Result<(), Error> {
+        if let Some(error) = self.failed.get() {
+            return Err(error.duplicate());
+        }
+        let Some(log) = &self.log else { return Ok(()) };
+        log.file.sync_data().map_err(|fault| {
+            let why = format_args!("the disk failed while a commit was written to `{}`", log.path);
+            let error = Error::unavailable(why)
+                .hint("look at the system's log, then restart this process and ask again")
+                .caused_by(fault)
+                .maybe_happened();
+            self.failed.get_or_init(|| error).duplicate()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_waits_for_the_commits_that_it_may_have_seen_and_for_no_others() {
+        let horizon = Arc::new(Horizon::default());
+        horizon.settle();
+        let (first, second) = (horizon.begin(), horizon.begin());
+        let reader = thread::spawn({
+            let horizon = Arc::clone(&horizon);
+            move || horizon.settle()
+        });
+        horizon.reach(first);
+        assert!(!horizon.has(second));
+        let third = horizon.begin();
+        horizon.reach(second);
+        // The reader began with two or with three in sight.
+        horizon.reach(third);
+        reader.join().unwrap();
+    }
+}
