@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rushgate_core::{Error, Result, StoreCalls};
+use rushgate_core::{Durability, Error, Result, StoreCalls};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -129,11 +129,7 @@ impl Driver {
 
     /// What was found at the latest connection.
     pub(crate) fn checked(&self) -> Checked {
-        let checked = match &self.servers {
-            Servers::One(lane) => lane.checked(),
-            Servers::Cluster(cluster) => cluster.checked(),
-        };
-        checked.unwrap_or_else(Checked::unknown)
+        self.servers.checked()
     }
 
     /// Takes no more steps. Those that were sent are carried out first.
@@ -159,17 +155,39 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
 
 impl Servers {
     async fn open(deployment: Deployment, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
-        let runtime = Handle::current();
         let way = match deployment {
-            Deployment::Alone(server) => Way::Server(server),
+            Deployment::Alone(server) => return Self::open_one(Way::Server(server), inbox, books).await,
             Deployment::Sentinel { nodes, service } => Way::Primary(Sentinels::start(nodes, service)),
             Deployment::Cluster { nodes } => {
-                return Cluster::start(nodes, inbox, books, runtime).await.map(Self::Cluster);
+                let cluster = Cluster::start(nodes, inbox, books, Handle::current()).await?;
+                return Ok(Self::Cluster(cluster).warned());
             }
         };
-        let lane = Lane::open(way.clone(), books, &runtime);
+        Self::open_one(way, inbox, books).await.map(Self::warned)
+    }
+
+    async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
+        let lane = Lane::open(way.clone(), books, &Handle::current());
         lane.walk().await?;
         inbox.open(way).await?;
         Ok(Self::One(Arc::new(lane)))
+    }
+
+    fn warned(self) -> Self {
+        if self.checked().durability < Durability::D3 {
+            tracing::warn!(
+                "a failover may lose acknowledged steps: set `min-replicas-to-write` on every server"
+            );
+        }
+        self
+    }
+
+    /// What was found at the latest connections.
+    fn checked(&self) -> Checked {
+        let checked = match self {
+            Self::One(lane) => lane.checked(),
+            Self::Cluster(cluster) => cluster.checked(),
+        };
+        checked.unwrap_or_else(Checked::unknown)
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A store on a Redis or Valkey server.
+/// A store on a Redis or Valkey server, or on several.
 ///
 /// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
 /// [`close`](rushgate_core::Store::close) waits for it.
@@ -83,13 +83,15 @@ impl Post for Inner {
 }
 
 impl RedisStore {
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS, and checks the server.
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, to the primary that sentinels know, at
+    /// `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`, or to a Cluster by some of its nodes,
+    /// `redis+cluster://[user[:password]@]host[:port],…`; `rediss` in place of `redis` for TLS. Checks every server.
     ///
     /// # Errors
     /// - [`is_invalid`](Error::is_invalid): the URL.
     /// - [`is_unavailable`](Error::is_unavailable): the server cannot be reached, or is loading its data.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, or one
-    ///   whose `maxmemory-policy` lets it throw keys away.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, one whose
+    ///   `maxmemory-policy` lets it throw keys away, a service that no sentinel knows, or a Cluster that is none.
     ///
     /// None of them changes data.
     pub async fn open(url: &str) -> Result<Self> {
