@@ -118,7 +118,8 @@ impl Cluster {
     }
 
     /// Sends a step to the node that serves its slot.
-    pub(crate) fn route(self: &Arc<Self>, work: Work) {
+    pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
+        work.asking = false;
         let slot = slot(work.what.key());
         let lane = self.state().lane_of(slot);
         match lane {
@@ -194,7 +195,6 @@ impl Cluster {
 
     /// Tries a step again after a pause, unless that has been done for long enough.
     fn put_off(self: &Arc<Self>, mut work: Work, error: impl FnOnce() -> Error) {
-        work.asking = false;
         let Some(pause) = work.pause() else { return work.answer(Err(error())) };
         let cluster = Arc::clone(self);
         self.runtime.spawn(async move {
