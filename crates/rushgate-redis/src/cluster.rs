@@ -118,12 +118,16 @@ impl Cluster {
     }
 
     /// Sends a step to the node that serves its slot.
-    pub(crate) fn route(self: &Arc<Self>, work: Work) {
+    pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
+        work.asking = false;
         let slot = slot(work.what.key());
         let lane = self.state().lane_of(slot);
         match lane {
             Some(lane) => lane.send(work),
-            None => self.put_off(work, || unserved(slot)),
+            None => {
+                self.look_soon();
+                self.put_off(work, || unserved(slot));
+            }
         }
     }
 
@@ -179,15 +183,19 @@ impl Cluster {
                 work.asking = true;
                 self.send_to(&to, work);
             }
-            _ => self.put_off(work, || fault::refused(refusal)),
+            _ => {
+                // A slot on its way is where it is known to be. Otherwise something has changed.
+                if refusal.code != "TRYAGAIN" {
+                    self.look_soon();
+                }
+                self.put_off(work, || fault::refused(refusal));
+            }
         }
     }
 
     /// Tries a step again after a pause, unless that has been done for long enough.
     fn put_off(self: &Arc<Self>, mut work: Work, error: impl FnOnce() -> Error) {
-        work.asking = false;
         let Some(pause) = work.pause() else { return work.answer(Err(error())) };
-        self.look_soon();
         let cluster = Arc::clone(self);
         self.runtime.spawn(async move {
             tokio::time::sleep(pause).await;

@@ -72,7 +72,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
             .hint("check the user and password in the store's URL"),
         "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
-            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*"),
+            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too"),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
             .hint("keys that begin with `rg:` must be written by Rushgate alone")

@@ -15,7 +15,7 @@ use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisSetup};
 /// With these, what is acknowledged is on a replica.
 const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 /// Longer than a failover takes: a second to miss the primary, and some to agree and promote.
-const FAILOVER_MAX: Duration = Duration::from_secs(15);
+const FAILOVER_MAX: Duration = Duration::from_secs(30);
 /// Keys of what the crew works on, of each kind one.
 const HOT: [&str; 4] = ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
 
@@ -212,6 +212,24 @@ async fn the_durability_class_is_that_of_the_weakest_node() {
     group.nodes[2].command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let error = common::in_time(RedisStore::open(&group.url())).await.err().expect("one evicts");
     assert!(error.is_misconfigured() && error.to_string().contains("allkeys-lru"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_of_an_access_list_works_on_every_node() {
+    let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
+    let rules = ["+@all", "-@dangerous", "+info", "+cluster|info", "+cluster|slots"];
+    for node in &group.nodes {
+        let words = ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*"];
+        assert_eq!(node.command(&[&words[..], &rules[..]].concat()), "+OK");
+    }
+    let url = group.url().replace("//", "//shop:pass-word@");
+    let store = common::in_time(RedisStore::open(&url)).await.unwrap();
+    assert!(!store.info().url.contains("pass-word"));
+    for number in 1..=20 {
+        put(&store, number).await.unwrap();
+    }
+    assert_eq!(store.queues().await.unwrap(), [queue()]);
+    assert!(store.list(Page::default()).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use rushgate_testkit::servers::{Kind, SERVICE, SentinelGroup, SentinelSetup};
 const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 /// Longer than a failover takes: half a second to miss the primary, and some seconds to agree and promote. The primary
 /// that was replaced on purpose counts as a replica again after ten.
-const FAILOVER_MAX: Duration = Duration::from_secs(20);
+const FAILOVER_MAX: Duration = Duration::from_secs(30);
 
 on_each_kind! {
     a_killed_primary_is_replaced_and_what_was_acknowledged_is_there
@@ -132,6 +132,19 @@ async fn sentinels_may_be_away(kind: Kind) {
     group.sentinels[1].kill();
     let error = RedisStore::open(&group.url()).await.err().expect("nobody knows the primary");
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+}
+
+/// The sentinels want the password too: they are given the one of the URL when they ask for it.
+#[tokio::test]
+async fn a_password_opens_sentinels_and_servers_and_is_never_shown() {
+    let group = SentinelSetup::new(Kind::Redis).of(1, 1).guarded("right-secret").start();
+    let url = |password: &str| group.url().replace("//", &format!("//:{password}@"));
+    let error = in_time(RedisStore::open(&url("wrong-secret"))).await.err().expect("the password is wrong");
+    assert!(error.is_misconfigured(), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    let store = in_time(RedisStore::open(&url("right-secret"))).await.unwrap();
+    put(&store, 1).await.unwrap();
+    assert_eq!(store.info().url, group.url());
 }
 
 #[tokio::test]

@@ -37,6 +37,11 @@ on_each_store! {
     sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart
 }
 
+on_a_cluster! {
+    a_crowd_buys_every_unit_once
+    orders_reach_the_ledger
+}
+
 fn buyer(name: impl std::fmt::Display) -> BuyerId {
     BuyerId::new(name.to_string()).unwrap()
 }

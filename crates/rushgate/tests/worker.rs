@@ -29,6 +29,10 @@ on_each_store! {
     no_more_handlers_run_than_allowed
 }
 
+on_a_cluster! {
+    tasks_are_done_once_each
+}
+
 const QUICK: Backoff =
     Backoff { base: Duration::from_millis(1), factor: 1.0, max: Duration::from_millis(1), jitter: false };
 

@@ -94,7 +94,7 @@ struct Desk {
 const QUEUES: [&str; 3] = ["mail", "print", "ship"];
 const LOCKS: [&str; 3] = ["door", "till", "van"];
 /// Longer than a failover takes: nobody is to lose a lock by one.
-const LEASE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(40);
 
 impl Crew {
     /// Sets them to work: two of each trade on each store.

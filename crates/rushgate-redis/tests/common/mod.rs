@@ -79,7 +79,7 @@ pub async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// Longer than anything takes that is going to happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(150);
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")

@@ -17,12 +17,13 @@ pub struct SentinelSetup {
     sentinels: usize,
     arguments: Vec<String>,
     clock: Option<ManualClock>,
+    password: Option<String>,
 }
 
 impl SentinelSetup {
     /// One primary, two replicas and three sentinels, which miss a primary after half a second.
     pub fn new(kind: Kind) -> Self {
-        Self { kind, replicas: 2, sentinels: 3, arguments: Vec::new(), clock: None }
+        Self { kind, replicas: 2, sentinels: 3, arguments: Vec::new(), clock: None, password: None }
     }
 
     /// With so many replicas and sentinels instead.
@@ -46,12 +47,21 @@ impl SentinelSetup {
         self
     }
 
+    /// Servers and sentinels want that password.
+    #[must_use]
+    pub fn guarded(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self.with(&["--requirepass", password, "--masterauth", password])
+    }
+
     /// Starts them and waits until they know each other.
     pub fn start(self) -> SentinelGroup {
         let primary = self.server(&[]).start();
         let replica = |_| self.server(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).start();
         let replicas: Vec<_> = (0..self.replicas).map(replica).collect();
-        wait_until("the replicas", || online_replicas(&primary) == self.replicas);
+        if self.password.is_none() {
+            wait_until("the replicas", || online_replicas(&primary) == self.replicas);
+        }
         let sentinels = self.start_sentinels(&primary, &replicas);
         let servers = std::iter::once(primary).chain(replicas).collect();
         SentinelGroup { servers, sentinels }
@@ -79,6 +89,9 @@ impl SentinelSetup {
                 DOWN_AFTER.as_millis(),
                 number + 1,
             );
+            if let Some(password) = &self.password {
+                text += &format!("sentinel auth-pass {SERVICE} {password}\nrequirepass {password}\n");
+            }
             for replica in replicas {
                 text += &format!("sentinel known-replica {SERVICE} 127.0.0.1 {}\n", replica.port());
             }
