@@ -24,7 +24,8 @@ const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e']
 
 const RECORD = { revision: 6, first: 7, due: 7, arrival: 6, priority: 1, max: 2 }
 const RUN = { attempts: 2, flags: 1, claim: 7, until: 7, due: 7 }
-const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1, units: 2 }
+const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
+const RANGE = { sku: 2, first: 4, last: 4 }
 
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
 const OUTCOMES = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended',
@@ -272,9 +273,11 @@ class Sale {
 
   hold (packed) {
     const { state, deadline, buyer, lines, rest } = unpack(packed, HOLD)
-    const units = chunks(rest.subarray(buyer + lines), 6).map((unit) => unpack(unit, { sku: 2, unit: 4 }))
+    const ranges = chunks(rest.subarray(buyer + lines), 10).map((range) => unpack(range, RANGE))
     return {
-      units: units.map(({ sku, unit }) => [this.spec.skus[sku][0], unit]),
+      units: ranges.flatMap(({ sku, first, last }) => {
+        return Array.from({ length: last - first + 1 }, (_, at) => [this.spec.skus[sku][0], first + at])
+      }),
       state: STATES[state],
       deadlineUs: deadline
     }
