@@ -76,8 +76,9 @@ fn start_and_see_it_sell(args: &[&str]) -> Member {
     let mut lines = stderr.lines().map_while(Result::ok);
     let selling = lines.find(|line| line.contains("attempts") && !line.starts_with("0 attempts"));
     assert!(selling.is_some(), "it tells its progress");
-    // Go on reading, so that the child never waits for us.
-    thread::spawn(move || lines.for_each(drop));
+    // Go on reading, so that the child never waits for us; what ended it is for whoever reads a failed test.
+    let errors = |line: &String| line.starts_with("{\"error\"");
+    thread::spawn(move || lines.filter(errors).for_each(|line| note(&line)));
     child
 }
 

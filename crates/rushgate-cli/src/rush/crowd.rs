@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
+use super::patiently;
 use super::script::{self, Click, Script, Then};
 use super::tally::{Desk, Promises, Tally, Told, histogram};
 
@@ -182,13 +183,14 @@ impl Crowd {
     }
 
     async fn something_may_be_left(&self) -> Result<bool> {
-        let state = self.plan.sale.state().await?;
+        let state = patiently(|| self.plan.sale.state()).await?;
         let left = state.skus.iter().any(|sku| sku.free > 0 || sku.held > 0);
         Ok(left && state.status == SaleStatus::Open)
     }
 
     async fn undecided(&self) -> Result<bool> {
-        Ok(self.plan.sale.state().await?.skus.iter().any(|sku| sku.held > 0))
+        let state = patiently(|| self.plan.sale.state()).await?;
+        Ok(state.skus.iter().any(|sku| sku.held > 0))
     }
 }
 

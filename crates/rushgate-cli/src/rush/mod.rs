@@ -26,6 +26,8 @@ use tally::Tally;
 const SKU: &str = "phone";
 /// How long the orders that are on their way may take once the crowd has gone.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How long an outage may be.
+const OUTAGE_MAX: Duration = Duration::from_secs(30);
 /// Order tasks of a worker that died come back after so long.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
 
@@ -83,7 +85,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let progress = progress::start(&stage, Arc::clone(&tally), globals);
     let wave = crowd::run(plan(&args, &stage, seed, &stop)?, Arc::clone(&tally)).await?;
     if args.join.is_none() {
-        stage.sale.end().await?;
+        patiently(|| stage.sale.end()).await?;
     }
     drain(&stage, &stop).await?;
     progress.finish().await;
@@ -153,12 +155,28 @@ impl Running {
     }
 }
 
+/// Asks again while the store or the ledger cannot be reached: a rush outlasts a failover, as its buyers do.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> rushgate::Result<T>
+where
+    F: Future<Output = rushgate::Result<T>>,
+{
+    let end = Instant::now() + OUTAGE_MAX;
+    loop {
+        match ask().await {
+            Err(error) if error.is_unavailable() && Instant::now() < end => {
+                sleep(Duration::from_millis(100)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Waits until every order has been carried out, and says so if that takes too long.
 async fn drain(stage: &Stage, stop: &CancellationToken) -> Result<()> {
     let Some(orders) = &stage.orders else { return Ok(()) };
     let end = Instant::now() + DRAIN_MAX;
     while Instant::now() < end {
-        let stats = orders.stats().await?;
+        let stats = patiently(|| orders.stats()).await?;
         if stats.ready + stats.scheduled + stats.leased == 0 {
             return Ok(());
         }
@@ -174,17 +192,16 @@ async fn drain(stage: &Stage, stop: &CancellationToken) -> Result<()> {
 
 /// The books' audit, and what this crowd was told held against them.
 async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool) -> Result<Audit> {
-    let mut audit = stage.sale.audit(stage.ledger.as_deref()).await?;
-    let books = stage.sale.books().await?;
+    let mut audit = patiently(|| stage.sale.audit(stage.ledger.as_deref())).await?;
+    let books = patiently(|| stage.sale.books()).await?;
     audit.checks.extend(tally.read(|sum| report::kept_promises(&sum.promises, &books)));
     let plenty = args.buyers >= 10 * u64::from(args.stock);
     if plenty && !interrupted {
         audit.checks.push(report::nothing_left(&books));
     }
     if let Some(orders) = &stage.orders {
-        audit
-            .checks
-            .push(report::orders_carried_out(&orders.stats().await?, interrupted || args.join.is_some()));
+        let stats = patiently(|| orders.stats()).await?;
+        audit.checks.push(report::orders_carried_out(&stats, interrupted || args.join.is_some()));
     }
     audit.ok = audit.checks.iter().all(|check| check.ok);
     Ok(audit)

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::crowd::Wave;
 use super::stage::Stage;
 use super::tally::{Promises, Tally, Told, per_second};
-use super::{RushArgs, SKU, Workers};
+use super::{RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
 
 pub(super) struct Report {
@@ -58,7 +58,7 @@ impl Report {
         elapsed: Duration,
         interrupted: bool,
     ) -> Result<Self> {
-        let state = stage.sale.state().await?;
+        let state = patiently(|| stage.sale.state()).await?;
         let stock = state.skus.into_iter().find(|sku| sku.sku.as_str() == SKU);
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let (latency, payments, first_error) = tally.read(|sum| {
