@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod duration;
 mod exit;
+mod functions;
 mod globals;
 mod group;
 mod lock;
@@ -117,6 +118,7 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Work(args) => work::run(args, globals).await,
         Verb::Sale(verb) => sale::run(*verb, globals).await,
         Verb::Bench(args) => bench::run(args, globals).await,
+        Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(_) => doctor::run(globals).await,
         Verb::Completions(args) => completions::run(&args, globals.output()),
         Verb::Warden => warden::run().await,

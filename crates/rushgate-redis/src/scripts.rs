@@ -26,9 +26,15 @@ macro_rules! scripts {
             pub(crate) fn name(self) -> &'static str {
                 match self { $($(Self::$name => concat!(stringify!($area), "/", $verb),)*)* }
             }
+
+            /// The name of the function that is the same, without that of the library: `lock_acquire`.
+            pub(crate) fn function(self) -> &'static str {
+                match self { $($(Self::$name => concat!(stringify!($area), "_", $verb),)*)* }
+            }
         }
 
-        fn include(name: &str) -> &'static str {
+        /// A piece that scripts share.
+        pub(crate) fn include(name: &str) -> &'static str {
             match name {
                 $($include => include_str!(concat!("../lua/include/", $include, ".lua")),)*
                 _ => panic!("there is no lua/include/{name}.lua"),
@@ -134,7 +140,7 @@ impl Script {
 }
 
 /// SHA-1 (FIPS 180-4), by which Redis names scripts. It protects nothing here.
-fn sha1(message: &[u8]) -> String {
+pub(crate) fn sha1(message: &[u8]) -> String {
     let mut padded = message.to_vec();
     padded.push(0x80);
     padded.resize(padded.len().next_multiple_of(64), 0);

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("The whole story", &["rush"]),
     ("Everyday", &["lock", "queue", "work", "sale"]),
-    ("Looking after it", &["doctor", "bench", "completions", "help"]),
+    ("Looking after it", &["doctor", "functions", "bench", "completions", "help"]),
 ];
 
 /// Written by hand, so that they fit the page.

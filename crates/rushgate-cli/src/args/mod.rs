@@ -67,6 +67,8 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Sale(Box<sale::SaleVerb>),
     Bench(tools::BenchArgs),
+    #[command(subcommand)]
+    Functions(tools::FunctionsVerb),
     Doctor(tools::DoctorArgs),
     Completions(tools::CompletionsArgs),
     /// Ends process groups that outlive their starter; started by `lock run` and `work`.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Say what the store is, what it promises, and what is amiss.
 #[derive(Debug, Args)]
@@ -47,6 +47,49 @@ pub(crate) struct CompletionsArgs {
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
+
+/// Give programs in other languages the same verbs, as functions on a Redis or Valkey server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FunctionsVerb {
+    Print(PrintArgs),
+    Install(InstallArgs),
+    Check(CheckArgs),
+}
+
+/// Print the function library, as FUNCTION LOAD takes it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate functions print | redis-cli -x FUNCTION LOAD REPLACE")]
+pub(crate) struct PrintArgs {}
+
+/// Install the function library on the server, in place of an older one.
+///
+/// The server keeps it with its data and passes it on to its replicas. Installing what is there already changes nothing.
+/// A newer library, and one of the same name that is not Rushgate's, are kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate functions install --store redis://127.0.0.1:6379
+
+Exit status: 1 if a newer or foreign library was kept.")]
+pub(crate) struct InstallArgs {
+    /// Replace a newer or foreign library too.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Say whether the server has this very function library.
+///
+/// The answer is same, missing, older, newer, other_build (of this version, with another content), edited (changed after
+/// it was made) or foreign (of the same name, and not Rushgate's).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate functions check --store redis://127.0.0.1:6379 || exit 1
+
+Exit status: 1 if it is not the same.")]
+pub(crate) struct CheckArgs {}
 
 impl Subject {
     /// Its name.

@@ -2,5 +2,7 @@
 local function int(number)
   return string.format('%.0f', number)
 end
+local now
+-- at each call:
 local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+now = clock[1] * 1000000 + clock[2]

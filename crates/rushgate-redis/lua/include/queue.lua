@@ -10,6 +10,7 @@
 --   dead_ids   ZSET  id -> 0
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
 --   waiting    ZSET  arrival(6) id -> due, one for each of the ten priorities
+-- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it.
 -- The body is opaque here: content type and payload.
 local HEADER, HEADER_BYTES = '>I6I7I7I6I1I2', 29
 local RUN, RUN_BYTES = '>I2I1I7I7I7', 24
@@ -18,7 +19,7 @@ local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
 local REAPED_MAX = 500
 -- Processes that one call wakes at most.
 local WOKEN_MAX = 8
-local AGAIN = redis.status_reply('AGAIN')
+local AGAIN = { ok = 'AGAIN' }
 
 local function queue_keys(first)
   local q = {

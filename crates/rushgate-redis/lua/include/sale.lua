@@ -21,7 +21,7 @@ local SHELF = 16777216
 -- Members that one command is given at most.
 local CHUNK = 1000
 -- The client must read the sale's specification anew: there is no such sale here, or another one.
-local MISSING = redis.status_reply('MISSING')
+local MISSING = { ok = 'MISSING' }
 
 local function sale_keys(first, secret)
   local s = {

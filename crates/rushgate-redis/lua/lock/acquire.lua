@@ -1,13 +1,13 @@
 -- Asks for a lock, confirms a grant, or asks how the line stands.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token, 16 bytes
--- ARGV[2]    lease, µs
--- ARGV[3]    how long to stay in line, µs; 0 to be told "busy"
--- ARGV[4]    1 to ignore the line
--- ARGV[5]    claim window, µs
--- ARGV[6]    inbox of the process that asks, 8 bytes
--- ARGV[7]    owner
+-- ARGV[1]    token: 16 bytes
+-- ARGV[2]    lease: 10,000 to 86,400,000,000 µs
+-- ARGV[3]    wait: 0 to 86,400,000,000 µs; how long to stay in line, 0 to be told "busy"
+-- ARGV[4]    barging: 0 or 1; 1 to ignore the line
+-- ARGV[5]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[6]    inbox: 8 bytes; of the process that asks, zeros if it has none
+-- ARGV[7]    owner: owner
 --
 -- {1, fence, lease until, lease left}  granted
 -- {2, position, check after}           in line

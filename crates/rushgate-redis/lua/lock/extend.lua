@@ -1,11 +1,13 @@
 -- Starts a lease anew.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token, 16 bytes
--- ARGV[2]    lease from now, µs
+-- ARGV[1]    token: 16 bytes
+-- ARGV[2]    lease: 10,000 to 86,400,000,000 µs; from now
 --
 -- {fence, lease until, lease left}  the lease runs anew
 -- {}                                not the token's, or run out
+--
+-- flags: allow-oom
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

@@ -1,10 +1,12 @@
 -- Takes a lock from whoever holds it, tells the holder (`R`) and hands the lock on.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    claim window, µs
+-- ARGV[1]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
 -- {token, fence, lease until, since(7) inbox(8) owner}  who lost it
 -- {}                                                    nobody held it
+--
+-- flags: allow-oom
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

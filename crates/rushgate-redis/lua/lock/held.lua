@@ -1,10 +1,12 @@
 -- The grant that a token holds.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token, 16 bytes
+-- ARGV[1]    token: 16 bytes
 --
 -- {fence, lease until, lease left}  it holds the lock
 -- {}                                it does not
+--
+-- flags: no-writes
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

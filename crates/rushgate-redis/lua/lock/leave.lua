@@ -1,12 +1,14 @@
 -- Leaves the line, or releases the lock if it has just been granted.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token, 16 bytes
--- ARGV[2]    claim window, µs
+-- ARGV[1]    token: 16 bytes
+-- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
 -- 2  it had the lock, and released it
 -- 1  it stood in line
 -- 0  neither
+--
+-- flags: allow-oom
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

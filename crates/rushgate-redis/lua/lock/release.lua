@@ -1,11 +1,13 @@
 -- Gives a lock up and hands it to the first in line.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token, 16 bytes
--- ARGV[2]    claim window, µs
+-- ARGV[1]    token: 16 bytes
+-- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
 -- 1  released, now or by this very token before
 -- 0  not the token's
+--
+-- flags: allow-oom
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

@@ -1,11 +1,13 @@
 -- Takes one client out of one lock and its line.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    client, the first 8 bytes of its tokens
--- ARGV[2]    claim window, µs
+-- ARGV[1]    client: 8 bytes; the first of its tokens
+-- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
 -- 1  it held the lock
 -- 0  it did not
+--
+-- flags: allow-oom
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

@@ -4,6 +4,8 @@
 --
 -- {holder, waiters}  holder is {token, fence, lease until, since(7) inbox(8) owner} or {};
 --                    waiters is {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...} in any order
+--
+-- flags: no-writes
 -- include: now
 -- include: lock
 local lock = lock_keys(1)

@@ -2,12 +2,15 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2]      1 for all; otherwise those that follow
--- ARGV[3..]    ids
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2]      all: 0 or 1; 1 for all, 0 for those that follow
+-- ARGV[3..]    for each letter, 0 to 1,000 of them:
+--                id: name
 --
 -- {how many}
 -- AGAIN  there are more: send the call again
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once

@@ -2,12 +2,14 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2]      how many
--- ARGV[3]      lease, µs
--- ARGV[4]      who claims
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2]      how many: 1 to 1,000
+-- ARGV[3]      lease: 10,000 to 86,400,000,000 µs
+-- ARGV[4]      worker: label; who claims
 --
 -- {next due in µs or '', wake-ups, id, record, run, ...}
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once

@@ -1,10 +1,12 @@
 -- A page of dead letters by id.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     only ids greater than this, '' for the beginning
--- ARGV[2]     at most so many
+-- ARGV[1]     after: name or ''; only ids greater than this
+-- ARGV[2]     at most: 1 to 1,000
 --
 -- {id, letter, ...}
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -2,12 +2,14 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2]      id
--- ARGV[3]      revision that was read
--- ARGV[4]      claim, 0 if it was only looked at
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2]      id: name
+-- ARGV[3]      revision: 0 to 9,007,199,254,740,991; that was read
+-- ARGV[4]      claim: 0 to 9,007,199,254,740,991; 0 if it was only looked at
 --
 -- {outcome}  0 stale, 1 removed, 2 leased
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once

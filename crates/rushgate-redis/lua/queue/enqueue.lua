@@ -2,11 +2,17 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2..]    for each task: id, due ('' now, '+us' after, 'us' at), priority, mode (include/put.lua), max wait in
---              µs, max attempts, body
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2..]    for each task, 1 to 1,000 of them:
+--                id: name
+--                due: due
+--                priority: 0 to 9; 0 goes first
+--                mode: 0 to 3; what becomes of it if the id is in already: 0 keep, 1 replace, 2 earliest, 3 debounce
+--                max wait: 0 to 34,560,000,000,000 µs; of mode 3
+--                max attempts: 1 to 1,000
+--                body: body
 --
--- {outcome, revision or bound, ...}  outcomes as in include/put.lua, two numbers for each task
+-- {outcome, revision or bound, ...}  1 added, 2 kept, 3 replaced, each with a revision; 4 full, with the bound
 -- include: now
 -- include: queue
 -- include: put

@@ -1,10 +1,14 @@
 -- Starts the leases of claimed tasks anew.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     lease from now, µs
--- ARGV[2..]   for each task: id, claim (0 if it was not claimed)
+-- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
+-- ARGV[2..]   for each task, 1 to 1,000 of them:
+--               id: name
+--               claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
 --
 -- {outcome, ...}  0 lost, 1 extended, 2 extended and to be cancelled
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -2,10 +2,14 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2..]    for each task: id, claim (0 if it was not claimed)
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2..]    for each task, 1 to 1,000 of them:
+--                id: name
+--                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
 --
 -- {outcome, ...}  0 stale, 1 waiting
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once

@@ -1,7 +1,7 @@
 -- Sets the queue's bound.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     bound, '' for none
+-- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; '' for none
 --
 -- 1
 -- include: now

@@ -1,7 +1,7 @@
 -- Stops or resumes giving out tasks.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     1 to stop
+-- ARGV[1]     stop: 0 or 1; 1 to stop, 0 to resume
 --
 -- 1
 -- include: now

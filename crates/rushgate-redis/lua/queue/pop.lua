@@ -2,10 +2,12 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op, 8 bytes
--- ARGV[2]      how many
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2]      how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once

@@ -3,6 +3,8 @@
 -- KEYS[1-18]  the queue (include/queue.lua)
 --
 -- now, µs
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -3,6 +3,8 @@
 -- KEYS[1-18]  the queue (include/queue.lua)
 --
 -- {ready, scheduled, leased, dead, age of the oldest due task in µs, 1 if paused, bound or ''}
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -1,9 +1,12 @@
 -- Looks at tasks by id.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1..]   ids
+-- ARGV[1..]   for each task, 1 to 1,000 of them:
+--               id: name
 --
 -- {now, id, record, run or '', ...}  those that are in
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -1,9 +1,11 @@
 -- Looks at the first due tasks.
 --
 -- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     how many
+-- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

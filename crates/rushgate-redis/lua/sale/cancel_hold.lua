@@ -2,13 +2,15 @@
 --
 -- KEYS[1-8]   the sale (include/sale.lua)
 -- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
--- ARGV[1]     secret
--- ARGV[2]     reservation, 16 bytes
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     reservation: 16 bytes
 --
 -- {0}        no such reservation
 -- {1, hold}  done, now or before
 -- {2, hold}  decided; the ledger has still to commit
 -- {3, hold}  decided otherwise before
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: put

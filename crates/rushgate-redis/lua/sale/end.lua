@@ -1,7 +1,7 @@
 -- Ends a sale for good.
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
--- ARGV[1]    secret
+-- ARGV[1]    secret: 16 bytes
 --
 -- its status then: 2 ended
 -- include: now

@@ -2,10 +2,12 @@
 --
 -- KEYS[1-8]   the sale (include/sale.lua)
 -- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
--- ARGV[1]     secret
--- ARGV[2]     at most so many
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     at most: 1 to 1,000
 --
 -- how many
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: put

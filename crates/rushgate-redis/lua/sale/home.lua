@@ -1,7 +1,7 @@
 -- Enters a sale's specification under its id, if the id is free.
 --
 -- KEYS[1]  the sale's home
--- ARGV[1]  specification
+-- ARGV[1]  specification: specification
 --
 -- 1  it is there, now or before
 -- 0  another one has the id

@@ -1,7 +1,7 @@
 -- Opens a sale.
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
--- ARGV[1]    secret
+-- ARGV[1]    secret: 16 bytes
 --
 -- its status then: 0 created, 1 open, 2 ended
 -- include: now

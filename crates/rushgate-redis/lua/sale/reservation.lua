@@ -1,11 +1,13 @@
 -- One reservation.
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
--- ARGV[1]    secret
--- ARGV[2]    reservation, 16 bytes
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    reservation: 16 bytes
 --
 -- {hold}  as packed
 -- {}      there is none
+--
+-- flags: no-writes
 -- include: now
 -- include: queue
 -- include: put

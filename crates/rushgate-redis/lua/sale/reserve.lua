@@ -2,12 +2,14 @@
 --
 -- KEYS[1-8]   the sale (include/sale.lua)
 -- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
--- ARGV[1]     secret
--- ARGV[2]     reservation, 16 bytes
--- ARGV[3]     buyer
--- ARGV[4]     1 for the same number in every line
--- ARGV[5]     what is asked for, as it is compared when the key comes again
--- ARGV[6..]   for each line: number of the SKU (-1 if the sale has none such), quantity
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     reservation: 16 bytes
+-- ARGV[3]     buyer: name
+-- ARGV[4]     same: 0 or 1; 1 for the same number in every line
+-- ARGV[5]     asked: text of at most 8,000 bytes; what is asked for, as it is compared when the key comes again
+-- ARGV[6..]   for each line, 1 to 32 of them:
+--               sku: -1 to 999, each once; its number in the sale, -1 if the sale has none such
+--               quantity: 1 to 1,000
 --
 -- {1, hold}                     reserved
 -- {2, hold}                     made before under this key

@@ -1,11 +1,14 @@
 -- Tells what the ledger has committed, in the order given.
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
--- ARGV[1]    secret
--- ARGV[2..]  for each: reservation (16 bytes), verdict: confirmed, cancelled, expired, rejected, or quarantined for
---            one whose units are somebody else's
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2..]  for each reservation, 1 to 1,000 of them:
+--              reservation: 16 bytes
+--              verdict: confirmed, cancelled, expired, rejected or quarantined; the last if others have its units
 --
 -- {outcome, state, ...}  0 unknown, 1 settled, 2 unchanged
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: put

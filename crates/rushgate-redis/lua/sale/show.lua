@@ -1,10 +1,12 @@
 -- A sale as it stands.
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
--- ARGV[1]    secret
--- ARGV[2]    how many SKUs it has
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    how many: 1 to 1,000; SKUs that the sale has
 --
 -- {status, generation, latest event, earliest deadline or '', now, sku, ...}  each SKU as packed
+--
+-- flags: no-writes
 -- include: now
 -- include: queue
 -- include: put

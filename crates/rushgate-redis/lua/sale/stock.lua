@@ -3,14 +3,14 @@
 -- KEYS[1-8]    the sale (include/sale.lua)
 -- KEYS[9-10]   the client's latest answers (include/once.lua)
 -- KEYS[11-28]  the orders' queue (include/queue.lua), if the sale has one
--- ARGV[1]      secret
--- ARGV[2]      op, 8 bytes
--- ARGV[3]      number of the SKU
--- ARGV[4]      units to add, 0 to withdraw
--- ARGV[5]      units to withdraw, 0 to add
--- ARGV[6]      the most that a SKU may have
--- ARGV[7]      the most that may be withdrawn in all if the ledger must be told them one by one
--- ARGV[8]      the id of the order's task
+-- ARGV[1]      secret: 16 bytes
+-- ARGV[2]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[3]      sku: 0 to 999; its number in the sale
+-- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
+-- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
+-- ARGV[6]      most: 1 to 10,000,000; that a SKU may have
+-- ARGV[7]      told: 1 to 100,000; the most that may be withdrawn in all if the ledger must be told them one by one
+-- ARGV[8]      order: name; the id of the order's task
 --
 -- {1, sku}    changed: the SKU as packed
 -- {2, free}   fewer are free

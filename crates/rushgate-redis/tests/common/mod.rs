@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod by_functions;
+
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +25,24 @@ pub struct RedisHarness {
 async fn harness(kind: Kind) -> Arc<RedisHarness> {
     let clock = ManualClock::default();
     let server = RedisSetup::new(kind).on(clock.clone()).start();
-    let (store, peer) = (open(&server).await, open(&server).await);
-    Arc::new(RedisHarness { store, peer, clock, server })
+    let url = server.url();
+    RedisHarness::at(&url, server, clock).await
+}
+
+impl RedisHarness {
+    /// Two stores that reach the server at that URL.
+    pub async fn at(url: &str, server: RedisServer, clock: ManualClock) -> Arc<Self> {
+        let (store, peer) = (open_at(url).await, open_at(url).await);
+        Arc::new(Self { store, peer, clock, server })
+    }
 }
 
 pub async fn open(server: &RedisServer) -> Arc<RedisStore> {
-    Arc::new(RedisStore::open(&server.url()).await.expect("the store opens"))
+    open_at(&server.url()).await
+}
+
+async fn open_at(url: &str) -> Arc<RedisStore> {
+    Arc::new(RedisStore::open(url).await.expect("the store opens"))
 }
 
 pub async fn redis() -> Arc<RedisHarness> {

@@ -1,0 +1,120 @@
+//! `rushgate functions`: the verbs for programs in other languages.
+
+use anyhow::Result;
+use rushgate_redis::functions::{self, Functions, Installed, State};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::tools::{FunctionsVerb, InstallArgs};
+use crate::exit::{Exit, Fault};
+use crate::globals::Globals;
+use crate::output::{Output, Paint};
+
+pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> {
+    let output = globals.output();
+    match verb {
+        FunctionsVerb::Print(_) => print(output),
+        FunctionsVerb::Install(args) => install(&connect(globals).await?, &args, output).await,
+        FunctionsVerb::Check(_) => check(&connect(globals).await?, output).await,
+    }
+}
+
+/// A store in a file has no functions.
+async fn connect(globals: &Globals) -> Result<Functions> {
+    let url = globals.store_url();
+    if url.starts_with("sqlite:") {
+        return Err(Fault::usage("a store in a file has no functions: they are Redis' and Valkey's")
+            .hint("name the server: --store redis://HOST:PORT, RUSHGATE_STORE, or `store` in rushgate.toml")
+            .into());
+    }
+    Ok(Functions::connect(url).await?)
+}
+
+/// The library as JSON.
+#[derive(Serialize)]
+struct LibraryView {
+    version: &'static str,
+    protocol: u32,
+    functions: Vec<FunctionView>,
+    code: &'static str,
+}
+
+#[derive(Serialize)]
+struct FunctionView {
+    name: String,
+    flags: Vec<&'static str>,
+}
+
+fn print(output: Output) -> Result<Exit> {
+    let functions = functions::functions().into_iter().map(|(name, flags)| FunctionView { name, flags });
+    let view = LibraryView {
+        version: functions::version(),
+        protocol: functions::protocol(),
+        functions: functions.collect(),
+        code: functions::code(),
+    };
+    output.data(&view, functions::code())?;
+    Ok(Exit::Done)
+}
+
+async fn install(server: &Functions, args: &InstallArgs, output: Output) -> Result<Exit> {
+    let ours = functions::version();
+    let (outcome, was, text) = match server.install(args.force).await? {
+        Installed::Unchanged => ("unchanged", None, format!("version {ours} is there already")),
+        Installed::Done { was } => {
+            let text = format!("installed version {ours}{}", in_place_of(&was));
+            ("installed", Some(was), text)
+        }
+        Installed::Refused { is } => {
+            let message = format!("the server has {}; version {ours} was not installed", what(&is));
+            let hint = "--force installs it all the same; `rushgate functions check` says what is there";
+            return Err(Fault::refused(is.word(), message).hint(hint).into());
+        }
+    };
+    let was = was.as_ref();
+    let view = json!({
+        "outcome": outcome,
+        "version": ours,
+        "was": was.map(State::word),
+        "was_version": was.and_then(State::version),
+    });
+    output.line(&view, text)?;
+    Ok(Exit::Done)
+}
+
+fn in_place_of(was: &State) -> String {
+    if *was == State::Missing { String::new() } else { format!(" in place of {}", what(was)) }
+}
+
+async fn check(server: &Functions, output: Output) -> Result<Exit> {
+    let state = server.state().await?;
+    let same = state == State::Same;
+    let view =
+        json!({ "state": state.word(), "version": functions::version(), "installed": state.version() });
+    let paint = if same { Paint::Good } else { Paint::Notice };
+    let text = format!("{}: the server has {}", output.paint(paint, state.word()), what(&state));
+    output.line(&view, text)?;
+    if !same {
+        output.note("`rushgate functions install` installs this version");
+    }
+    Ok(Exit::done_if(same))
+}
+
+/// What a server has, in words.
+fn what(state: &State) -> String {
+    match state {
+        State::Missing => "no library named rushgate".to_owned(),
+        State::Same => format!("this very library, version {}", functions::version()),
+        State::OtherBuild => {
+            format!("another build of version {}, with other content", functions::version())
+        }
+        State::Older { version } => {
+            format!("version {version}, which is older than {}", functions::version())
+        }
+        State::Newer { version } => {
+            format!("version {version}, which is newer than {}", functions::version())
+        }
+        State::Edited { version } => format!("version {version} with changes that Rushgate did not make"),
+        State::Foreign => "a library named rushgate that is not Rushgate's".to_owned(),
+    }
+}

@@ -1,0 +1,406 @@
+//! PHP, Python, Node and Rust programs on the same lock, queue and sale, with the ordinary clients of their languages.
+//!
+//! Each scene has a server with the function library, and one process of each language: the clients under `examples/`
+//! behind the parts in `tests/foreign/`, and this test binary, started again for one ignored test.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::Shop;
+use rushgate::{
+    BuyerId, CancellationToken, Decision, IdempotencyKey, Line, OrderWorker, Payload, Reserved, Rushgate,
+    SaleBuilder, Sku, connect_ledger,
+};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use serde_json::{Value, json};
+
+const PART: &str = "RUSHGATE_TEST_PART";
+const WAIT: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(30);
+
+// ── the programs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A language: its name, its program, and what makes the program fail if something is missing.
+struct Language {
+    name: &'static str,
+    program: PathBuf,
+    check: &'static [&'static str],
+    install: &'static str,
+}
+
+fn languages() -> [Language; 3] {
+    [
+        Language {
+            name: "php",
+            program: "php".into(),
+            check: &["-r", "exit(extension_loaded('redis') ? 0 : 1);"],
+            install: "apt-get install php-cli php-redis",
+        },
+        Language {
+            name: "python",
+            program: here("../../examples/python/.venv/bin/python"),
+            check: &["-c", "import redis"],
+            install: "python3 -m venv examples/python/.venv && \
+                      examples/python/.venv/bin/pip install -r examples/python/requirements.txt",
+        },
+        Language {
+            name: "node",
+            program: "node".into(),
+            check: &["-e", "require('ioredis')"],
+            install: "apt-get install nodejs npm, then npm ci --prefix examples/node",
+        },
+    ]
+}
+
+impl Language {
+    /// The program, which a test must have.
+    fn program(&self) -> Command {
+        let mut check = Command::new(&self.program);
+        let found = check.args(self.check).current_dir(here("../../examples/node")).output();
+        if !found.is_ok_and(|found| found.status.success()) {
+            panic!("{} is not ready; this test needs it: {}", self.name, self.install);
+        }
+        Command::new(&self.program)
+    }
+
+    fn file(&self) -> PathBuf {
+        let ending = match self.name {
+            "python" => "py",
+            "node" => "js",
+            other => other,
+        };
+        here("tests/foreign/peer").with_extension(ending)
+    }
+
+    fn play(&self, port: u16, part: &[&str]) -> Part {
+        Part::start(self.program().arg(self.file()).arg(port.to_string()).args(part))
+    }
+}
+
+/// The same part in Rust: this binary again.
+fn play_in_rust(port: u16, part: &str) -> Part {
+    let mut again = Command::new(std::env::current_exe().expect("a test has a binary"));
+    again.args(["rust_part", "--exact", "--ignored", "--nocapture"]);
+    Part::start(again.env(PART, format!("{port} {part}")))
+}
+
+/// A process that plays a part. A scene that fails leaves none behind.
+struct Part(Option<Child>);
+
+impl Part {
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self(Some(command.spawn().expect("the program starts")))
+    }
+
+    /// Waits until the part has been played to its end, and gives what it said in a line that begins with `» `.
+    fn end(mut self) -> Value {
+        let child = self.0.take().expect("a part is played once");
+        let Output { status, stdout, .. } = child.wait_with_output().expect("it can be waited for");
+        let said = String::from_utf8_lossy(&stdout);
+        assert!(status.success(), "{status}: {said}");
+        let line = said.lines().find_map(|line| Some(line.split_once("» ")?.1));
+        line.map_or(Value::Null, |line| serde_json::from_str(line).expect("it says JSON"))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A part in every language, all of which begin when the last of them is ready.
+fn play_in_all(port: u16, part: impl Fn(&str) -> Vec<String>) -> Vec<Part> {
+    let words = |name: &str| part(name).join(" ");
+    let mut parts: Vec<_> = languages()
+        .iter()
+        .map(|language| language.play(port, &words(language.name).split(' ').collect::<Vec<_>>()))
+        .collect();
+    parts.push(play_in_rust(port, &words("rust")));
+    for _ in &parts {
+        assert_ne!(ask(port, &["BLPOP", "ready", "30"]), "", "every part gets ready");
+    }
+    for _ in &parts {
+        ask(port, &["RPUSH", "go", "now"]);
+    }
+    parts
+}
+
+/// A server on which `rushgate functions install` was run.
+fn server(kind: Kind) -> RedisServer {
+    let server = RedisSetup::new(kind).start();
+    Shop::new().ok(&["functions", "install", "--store", &server.url()]);
+    server
+}
+
+/// Sends a command, and gives its answer: a number, a text, or the texts of a list in lines.
+fn ask(port: u16, words: &[&str]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    let mut request = format!("*{}\r\n", words.len());
+    words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("the server answers");
+    read_answer(&mut reader, line.trim_end())
+}
+
+fn read_answer(reader: &mut BufReader<TcpStream>, head: &str) -> String {
+    let (kind, rest) = head.split_at(1);
+    match kind {
+        "$" | "*" if rest == "-1" => String::new(),
+        "$" => {
+            let mut text = vec![0; rest.parse::<usize>().expect("a length") + 2];
+            reader.read_exact(&mut text).expect("the server answers");
+            String::from_utf8(text).expect("it is text").trim_end().to_owned()
+        }
+        "*" => {
+            let mut one = || {
+                let mut line = String::new();
+                reader.read_line(&mut line).expect("the server answers");
+                read_answer(reader, line.trim_end())
+            };
+            (0..rest.parse::<usize>().expect("a length")).map(|_| one()).collect::<Vec<_>>().join("\n")
+        }
+        "-" => panic!("the server refuses: {rest}"),
+        _ => rest.to_owned(),
+    }
+}
+
+// ── the scenes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn one_lock_guards_one_counter(kind: Kind) {
+    const TIMES: usize = 100;
+    let server = server(kind);
+    let parts = play_in_all(server.port(), |_| vec!["count".into(), "counter".into(), TIMES.to_string()]);
+    let languages = parts.len();
+    parts.into_iter().for_each(|part| drop(part.end()));
+    assert_eq!(ask(server.port(), &["GET", "counter"]), (languages * TIMES).to_string());
+    let fences = ask(server.port(), &["LRANGE", "fences", "0", "-1"]);
+    let fences: Vec<u64> = fences.lines().map(|fence| fence.parse().unwrap()).collect();
+    assert_eq!(fences.len(), languages * TIMES);
+    assert!(fences.is_sorted_by(|a, b| a < b), "every fence is greater than all before it");
+}
+
+#[test]
+fn four_languages_share_one_lock_on_redis() {
+    one_lock_guards_one_counter(Kind::Redis);
+}
+
+#[test]
+fn four_languages_share_one_lock_on_valkey() {
+    one_lock_guards_one_counter(Kind::Valkey);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_goes_through_the_hands_of_four_languages() {
+    const TASKS: usize = 20;
+    let server = server(Kind::Redis);
+    let way = ["php", "python", "node", "rust", "end"];
+    let parts = play_in_all(server.port(), |name| {
+        let at = way.iter().position(|other| *other == name).unwrap();
+        vec!["relay".into(), way[at].into(), way[at + 1].into(), TASKS.to_string()]
+    });
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    let (first, last) =
+        (gate.queue_of::<Vec<String>>("php").unwrap(), gate.queue_of::<Vec<String>>("end").unwrap());
+    for number in 0..TASKS {
+        first.enqueue(&format!("task:{number}"), Vec::new()).send().await.unwrap();
+    }
+    parts.into_iter().for_each(|part| drop(part.end()));
+    let tasks = last.claim(100, LEASE).await.unwrap();
+    assert_eq!(tasks.len(), TASKS);
+    for task in tasks {
+        let hands: Vec<String> = serde_json::from_slice(task.payload.bytes()).unwrap();
+        assert_eq!(hands, ["php", "python", "node", "rust"], "{}", task.ticket.id);
+    }
+    for name in &way[..4] {
+        let stats = gate.queue(name).unwrap().stats().await.unwrap();
+        assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 0), "{name}");
+    }
+    gate.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_languages_do_every_task_of_one_queue_once() {
+    const TASKS: usize = 400;
+    let server = server(Kind::Valkey);
+    let parts = play_in_all(server.port(), |_| vec!["work".into(), "jobs".into()]);
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    let queue = gate.queue("jobs").unwrap();
+    for number in 0..TASKS {
+        queue.enqueue(&format!("task:{number}"), Payload::empty()).send().await.unwrap();
+    }
+    for number in 0..parts.len() {
+        // Behind all others: each worker takes one and ends.
+        queue.enqueue(&format!("stop:{number}"), Payload::empty()).priority(9).send().await.unwrap();
+    }
+    let workers = parts.len();
+    parts.into_iter().for_each(|part| drop(part.end()));
+    let done = ask(server.port(), &["HVALS", "done"]);
+    assert_eq!(done.lines().count(), TASKS + workers);
+    assert!(done.lines().all(|times| times == "1"), "each was done once");
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.scheduled, stats.leased, stats.dead), (0, 0, 0, 0));
+    gate.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_languages_sell_exactly_what_there_is() {
+    const UNITS: u32 = 200;
+    let (server, shop) = (server(Kind::Redis), Shop::new());
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    let sale = SaleBuilder::new("launch").sku("cover", 1, 1).sku("phone", UNITS, 1).orders("orders");
+    gate.create_sale(sale).await.unwrap();
+    let sale = gate.sale("launch").unwrap();
+    sale.open().await.unwrap();
+    let ledger = connect_ledger(&format!("sqlite:{}", shop.path("orders.db").display())).unwrap();
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
+
+    let port = server.port();
+    let parts = play_in_all(port, |name| vec!["buy".into(), "launch".into(), name.into()]);
+    let told =
+        tokio::task::spawn_blocking(|| parts.into_iter().map(Part::end).collect::<Vec<_>>()).await.unwrap();
+    let ids = |end: &str| -> Vec<String> {
+        told.iter()
+            .flat_map(|told| told[end].as_array().unwrap().clone())
+            .map(|id| id.as_str().unwrap().into())
+            .collect()
+    };
+    let (confirmed, cancelled) = (ids("confirmed"), ids("cancelled"));
+    assert_eq!(confirmed.len(), UNITS as usize, "exactly so many were told that they bought one");
+    assert!(
+        told.iter().all(|told| !told["confirmed"].as_array().unwrap().is_empty()),
+        "every language sold some"
+    );
+
+    // The last cancellations may still be on their way.
+    let orders = gate.queue("orders").unwrap();
+    while sale.state().await.unwrap().skus[1].held > 0 || orders.stats().await.unwrap().leased > 0 {
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+    let phone = sale.state().await.unwrap().skus[1].clone();
+    assert_eq!((phone.confirmed, phone.held, phone.free), (UNITS, 0, 0));
+    let books = ledger.books(sale.id()).await.unwrap();
+    assert_eq!(books.orders.len(), confirmed.len() + cancelled.len());
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+    let url = server.url();
+    let file = format!("sqlite:{}", shop.path("orders.db").display());
+    assert_eq!(shop.json(&["sale", "audit", "launch", "--store", &url, "--orders", &file])["ok"], true);
+    gate.close().await.unwrap();
+}
+
+#[test]
+fn the_articles_classes_do_what_the_article_says() {
+    let server = server(Kind::Redis);
+    let [php, ..] = languages();
+    let said =
+        php.program().arg(here("tests/foreign/article.php")).arg(server.port().to_string()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success() && out.lines().count() == 9, "{out}{err}");
+}
+
+// ── the parts in Rust ───────────────────────────────────────────────────────────────────────────────────────────────
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a part: started by the scenes above"]
+async fn rust_part() {
+    let part = std::env::var(PART).expect("a part is started by a scene");
+    let words: Vec<_> = part.split(' ').collect();
+    let [port, part, arguments @ ..] = &words[..] else { panic!("{part}") };
+    let gate = Rushgate::connect(&format!("redis://127.0.0.1:{port}")).await.unwrap();
+    let port = port.parse().unwrap();
+    ask(port, &["RPUSH", "ready", "rust"]);
+    ask(port, &["BLPOP", "go", "50"]);
+    match (*part, arguments) {
+        ("count", [name, times]) => count(&gate, port, name, times.parse().unwrap()).await,
+        ("work", [name]) => work(&gate, port, name).await,
+        ("relay", [from, to, tasks]) => relay(&gate, from, to, tasks.parse().unwrap()).await,
+        ("buy", [sale, name]) => buy(&gate, sale, name).await,
+        other => panic!("{other:?}"),
+    }
+    gate.close().await.unwrap();
+}
+
+async fn count(gate: &Rushgate, port: u16, name: &str, times: usize) {
+    let lock = gate.lock(name).unwrap().wait(WAIT);
+    for _ in 0..times {
+        let guard = lock.acquire().await.unwrap().held().expect("granted in time");
+        let before: u64 = ask(port, &["GET", "counter"]).parse().unwrap_or(0);
+        ask(port, &["SET", "counter", &(before + 1).to_string()]);
+        ask(port, &["RPUSH", "fences", &guard.fence().to_string()]);
+        guard.release().await.unwrap();
+    }
+}
+
+async fn work(gate: &Rushgate, port: u16, name: &str) {
+    let queue = gate.queue(name).unwrap();
+    loop {
+        let tasks = queue.claim_wait(1, LEASE, WAIT).await.unwrap();
+        let id = tasks[0].ticket.id.to_string();
+        ask(port, &["HINCRBY", "done", &id, "1"]);
+        queue.complete(tasks.into_iter().map(|task| task.ticket).collect()).await.unwrap();
+        if id.starts_with("stop:") {
+            return;
+        }
+    }
+}
+
+async fn relay(gate: &Rushgate, from: &str, to: &str, tasks: usize) {
+    let (from, to) = (gate.queue(from).unwrap(), gate.queue_of::<Vec<String>>(to).unwrap());
+    for _ in 0..tasks {
+        let task = from.claim_wait(1, LEASE, WAIT).await.unwrap().remove(0);
+        let mut hands: Vec<String> = serde_json::from_slice(task.payload.bytes()).unwrap();
+        hands.push("rust".into());
+        to.enqueue(task.ticket.id.as_str(), hands).send().await.unwrap();
+        from.complete(vec![task.ticket]).await.unwrap();
+    }
+}
+
+#[allow(clippy::print_stdout)]
+async fn buy(gate: &Rushgate, sale: &str, name: &str) {
+    let sale = gate.sale(sale).unwrap();
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let key = IdempotencyKey::new("click").unwrap();
+    let (mut confirmed, mut cancelled) = (Vec::new(), Vec::new());
+    for number in 0.. {
+        let buyer = BuyerId::new(format!("{name}-{number}")).unwrap();
+        let hold = match sale.reserve(&buyer, &cart, &key).await.unwrap() {
+            Reserved::Reserved(hold) => hold,
+            Reserved::SoldOut { .. } => break,
+            Reserved::AllHeld { .. } => {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        let again = sale.reserve(&buyer, &cart, &key).await.unwrap();
+        assert!(matches!(again, Reserved::Replayed(same) if same.id == hold.id));
+        let (decision, told) = if number % 5 == 4 {
+            (sale.cancel(hold.id).await.unwrap(), &mut cancelled)
+        } else {
+            (sale.confirm(hold.id).await.unwrap(), &mut confirmed)
+        };
+        assert!(matches!(decision, Decision::Pending(_)), "{decision:?}");
+        told.push(hold.id.to_string());
+    }
+    println!("» {}", json!({ "confirmed": confirmed, "cancelled": cancelled }));
+}

@@ -1,0 +1,80 @@
+'use strict'
+
+// One part of a scene of tests/foreign.rs, in Node: `peer.js PORT PART ARGUMENT…`.
+
+const assert = require('node:assert')
+const { createRequire } = require('node:module')
+const path = require('node:path')
+
+const example = path.join(__dirname, '../../../../examples/node/rushgate.js')
+const Redis = createRequire(example)('ioredis')
+const { Rushgate } = require(example)
+
+const [port, part, ...args] = process.argv.slice(2)
+
+const parts = {
+  async count (gate, redis, name, times) {
+    for (let time = 0; time < Number(times); time++) {
+      await gate.withLock(name, { wait: 60 }, async (held) => {
+        assert(held, 'granted in time')
+        await redis.set('counter', Number(await redis.get('counter')) + 1)
+        await redis.rpush('fences', held.fence)
+      })
+    }
+  },
+
+  async work (gate, redis, name) {
+    const queue = await gate.queue(name)
+    for (;;) {
+      const [task] = await queue.claim({ wait: 60 })
+      await redis.hincrby('done', task.id, 1)
+      assert(await task.complete(), 'ours until now')
+      if (task.id.startsWith('stop:')) return
+    }
+  },
+
+  async relay (gate, redis, from, to, tasks) {
+    const [source, next] = [await gate.queue(from), await gate.queue(to)]
+    for (let time = 0; time < Number(tasks); time++) {
+      const [task] = await source.claim({ wait: 60 })
+      assert(await next.enqueue(task.id, { payload: [...task.payload, 'node'] }), 'room')
+      assert(await task.complete(), 'ours until now')
+    }
+  },
+
+  async buy (gate, redis, id, name) {
+    const sale = await gate.sale(id)
+    const told = { confirmed: [], cancelled: [] }
+    for (let buyer = 0; ; buyer++) {
+      const hold = await sale.reserve(`${name}-${buyer}`, 'click', { phone: 1 })
+      if (hold.outcome === 'sold_out') break
+      if (hold.outcome === 'all_held') {
+        await new Promise((resolve) => setTimeout(resolve, 2))
+        continue
+      }
+      assert.equal(hold.outcome, 'reserved')
+      const again = await sale.reserve(`${name}-${buyer}`, 'click', { phone: 1 })
+      assert.deepEqual([again.outcome, again.reservation], ['replayed', hold.reservation])
+      const [verb, end] = buyer % 5 === 4 ? ['cancel', 'cancelled'] : ['confirm', 'confirmed']
+      assert.equal(await sale[verb](hold.reservation), 'pending')
+      told[end].push(hold.reservation)
+    }
+    console.log('»', JSON.stringify(told))
+  }
+}
+
+async function main () {
+  const redis = new Redis(Number(port))
+  const gate = await Rushgate.connect(redis)
+  // All begin at once.
+  await redis.rpush('ready', 'node')
+  await redis.blpop('go', 50)
+  await parts[part](gate, redis, ...args)
+  await gate.close()
+  await redis.quit()
+}
+
+main().catch((error) => {
+  console.error(error)
+  process.exit(1)
+})

@@ -1,0 +1,70 @@
+<?php
+
+declare(strict_types=1);
+
+// One part of a scene of tests/foreign.rs, in PHP: `peer.php PORT PART ARGUMENT…`.
+
+foreach (['RedisLock', 'RedisQueue', 'RedisSale'] as $class) {
+    require __DIR__ . "/../../../../examples/php/$class.php";
+}
+set_error_handler(fn ($level, $what, $file, $line) => throw new ErrorException($what, 0, $level, $file, $line));
+
+function must(bool $fact, string $what): void
+{
+    $fact || throw new RuntimeException("it should be: $what");
+}
+
+$redis = new Redis();
+$redis->connect('127.0.0.1', (int) $argv[1]);
+$parts = [
+    'count' => function (string $name, string $times) use ($redis): void {
+        $lock = new RedisLock($redis);
+        for ($time = 0; $time < (int) $times; $time++) {
+            must($lock->lock($name, 60), 'granted in time');
+            $redis->set('counter', (int) $redis->get('counter') + 1);
+            $redis->rPush('fences', $lock->fence($name));
+            must($lock->unlock($name), 'held until now');
+        }
+    },
+    'work' => function (string $name) use ($redis): void {
+        $queue = new RedisQueue($redis);
+        do {
+            [$task] = $queue->claim($name, 1, 30, 60);
+            $redis->hIncrBy('done', $task['id'], 1);
+            must($queue->complete($name, $task), 'ours until now');
+        } while (!str_starts_with($task['id'], 'stop:'));
+    },
+    'relay' => function (string $from, string $to, string $tasks) use ($redis): void {
+        $queue = new RedisQueue($redis);
+        for ($time = 0; $time < (int) $tasks; $time++) {
+            [$task] = $queue->claim($from, 1, 30, 60);
+            $payload = [...$task['payload'], 'php'];
+            must($queue->enqueue($to, $task['id'], payload: $payload), 'room');
+            must($queue->complete($from, $task), 'ours until now');
+        }
+    },
+    'buy' => function (string $id, string $name) use ($redis): void {
+        $sale = new RedisSale($redis, $id);
+        $told = ['confirmed' => [], 'cancelled' => []];
+        for ($buyer = 0; ; $buyer++) {
+            $hold = $sale->reserve("$name-$buyer", 'click', ['phone' => 1]);
+            if ($hold['outcome'] === 'sold_out') {
+                break;
+            } elseif ($hold['outcome'] === 'all_held') {
+                usleep(2_000);
+                continue;
+            }
+            must($hold['outcome'] === 'reserved', $hold['outcome']);
+            $again = $sale->reserve("$name-$buyer", 'click', ['phone' => 1]);
+            must($again['outcome'] === 'replayed' && $again['reservation'] === $hold['reservation'], 'the same again');
+            [$verb, $end] = $buyer % 5 === 4 ? ['cancel', 'cancelled'] : ['confirm', 'confirmed'];
+            must($sale->$verb($hold['reservation']) === 'pending', 'left to the ledger');
+            $told[$end][] = $hold['reservation'];
+        }
+        echo '» ', json_encode($told), "\n";
+    },
+];
+// All begin at once.
+$redis->rPush('ready', 'php');
+$redis->blPop('go', 50);
+$parts[$argv[2]](...array_slice($argv, 3));

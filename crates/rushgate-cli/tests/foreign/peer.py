@@ -1,0 +1,66 @@
+"""One part of a scene of tests/foreign.rs, in Python: `peer.py PORT PART ARGUMENT…`."""
+
+import json
+import pathlib
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "examples/python"))
+
+import redis  # noqa: E402
+from rushgate import Rushgate  # noqa: E402
+
+server = redis.Redis(port=int(sys.argv[1]))
+gate = Rushgate(server)
+
+
+def count(name, times):
+    for _ in range(int(times)):
+        with gate.lock(name, wait=60) as held:
+            assert held, "granted in time"
+            server.set("counter", int(server.get("counter") or 0) + 1)
+            server.rpush("fences", held.fence)
+
+
+def work(name):
+    queue = gate.queue(name)
+    while True:
+        [task] = queue.claim(wait=60)
+        server.hincrby("done", task.id, 1)
+        assert task.complete(), "ours until now"
+        if task.id.startswith("stop:"):
+            return
+
+
+def relay(source, to, tasks):
+    source, to = gate.queue(source), gate.queue(to)
+    for _ in range(int(tasks)):
+        [task] = source.claim(wait=60)
+        assert to.enqueue(task.id, payload=[*task.payload, "python"]), "room"
+        assert task.complete(), "ours until now"
+
+
+def buy(sale, name):
+    sale, told, buyer = gate.sale(sale), {"confirmed": [], "cancelled": []}, -1
+    while True:
+        buyer += 1
+        hold = sale.reserve(f"{name}-{buyer}", "click", {"phone": 1})
+        if hold["outcome"] == "sold_out":
+            break
+        if hold["outcome"] == "all_held":
+            time.sleep(0.002)
+            continue
+        assert hold["outcome"] == "reserved", hold
+        again = sale.reserve(f"{name}-{buyer}", "click", {"phone": 1})
+        assert (again["outcome"], again["reservation"]) == ("replayed", hold["reservation"]), again
+        verb, end = (sale.cancel, "cancelled") if buyer % 5 == 4 else (sale.confirm, "confirmed")
+        assert verb(hold["reservation"]) == "pending", "left to the ledger"
+        told[end].append(hold["reservation"])
+    print("»", json.dumps(told))
+
+
+# All begin at once.
+server.rpush("ready", "python")
+server.blpop("go", 50)
+{"count": count, "work": work, "relay": relay, "buy": buy}[sys.argv[2]](*sys.argv[3:])

@@ -1,0 +1,246 @@
+-- What the function library adds to the scripts: each verb is registered as a function, and looks at its keys and
+-- arguments before it does anything, because its caller may be written in any language. A verb that is refused has
+-- changed nothing: `INVALID`, and what is wrong with which argument.
+local KEYS, ARGV
+local verbs = {}
+
+local function is_tail(byte)
+  return byte and byte >= 128 and byte < 192
+end
+
+-- The character that begins at that byte, and its length; nothing if it is no UTF-8.
+local function character(text, at)
+  local a, b, c, d = string.byte(text, at, at + 3)
+  if a < 128 then
+    return a, 1
+  elseif a >= 194 and a < 224 and is_tail(b) then
+    return (a - 192) * 64 + b - 128, 2
+  elseif a >= 224 and a < 240 and is_tail(b) and is_tail(c) then
+    local code = (a - 224) * 4096 + (b - 128) * 64 + c - 128
+    if code >= 2048 and (code < 55296 or code > 57343) then return code, 3 end
+  elseif a >= 240 and a < 245 and is_tail(b) and is_tail(c) and is_tail(d) then
+    local code = (a - 240) * 262144 + (b - 128) * 4096 + (c - 128) * 64 + d - 128
+    if code >= 65536 and code <= 1114111 then return code, 4 end
+  end
+end
+
+local function is_control(code)
+  return code < 32 or (code >= 127 and code < 160)
+end
+
+local SPACES = {
+  [32] = true, [160] = true, [5760] = true, [8232] = true, [8233] = true, [8239] = true, [8287] = true, [12288] = true,
+}
+local function is_not_for_names(code)
+  return is_control(code) or SPACES[code] or (code >= 8192 and code <= 8202) or code == 123 or code == 125
+end
+
+local function is_utf8(text, refused)
+  local at = 1
+  while at <= #text do
+    local code, length = character(text, at)
+    if not code or (refused and refused(code)) then return false end
+    at = at + length
+  end
+  return true
+end
+
+-- What an argument may be. Each is given the argument, and its limits where it has some, and gives something true
+-- back if it will do: of numbers and of names in JSON, what is meant, because that can be written in several ways.
+local is = {}
+
+function is.bytes(value, least, most)
+  return #value >= least and #value <= most
+end
+
+function is.whole(value, least, most)
+  local number = #value <= 20 and string.match(value, '^-?%d+$') and tonumber(value)
+  return number and number >= least and number <= most and number
+end
+
+function is.hexadecimal(value, digits)
+  return #value == digits and string.match(value, '^[0-9a-f]+$')
+end
+
+function is.name(value)
+  if value == '' or #value > 200 then return false end
+  return string.match(value, '^[!-z|~]+$') or is_utf8(value, is_not_for_names)
+end
+
+function is.label(value)
+  return #value <= 200 and is_utf8(value, is_control)
+end
+
+function is.text(value, most)
+  return #value <= most and is_utf8(value)
+end
+
+function is.word(value, ...)
+  for _, word in ipairs({ ... }) do
+    if value == word then return true end
+  end
+  return false
+end
+
+function is.due(value)
+  return value == '' or is.whole(string.match(value, '^%+?(%d+)$') or '', 0, 9007199254740991)
+end
+
+-- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a
+-- type and the type. Then the payload.
+function is.body(value)
+  local length = string.byte(value)
+  if not length then return false end
+  if length == 0 or length == 255 then return #value <= 1048577 end
+  return is.name(string.sub(value, 2, length + 1)) and #value > length and #value <= 1048577 + length
+end
+
+-- Process id in four bytes, length of the host's name in one, the host's name, and a label.
+function is.owner(value)
+  local length = string.byte(value, 5)
+  if not length or #value < 5 + length then return false end
+  return is.label(string.sub(value, 6, 5 + length)) and is.label(string.sub(value, 6 + length))
+end
+
+function is.json_name(value)
+  local read, list = pcall(cjson.decode, '[' .. value .. ']')
+  return read and #list == 1 and type(list[1]) == 'string' and is.name(list[1]) and list[1]
+end
+
+function is.specification(value)
+  local read, specification = pcall(cjson.decode, value)
+  return read and type(specification) == 'table' and type(specification.skus) == 'table'
+    and string.match(specification.secret or '', '^%x+$') and #specification.secret == 32
+end
+
+local complaint
+
+local function complain(what, value, wanted)
+  complaint = { err = 'INVALID ' .. what .. ' is `' .. string.sub(value or '', 1, 100) .. '`; it must be ' .. wanted }
+  error(complaint)
+end
+
+local function check_argument(number, of, value)
+  if of.none and value == '' then return value end
+  return of[3](value, unpack(of, 4)) or complain('ARGV[' .. number .. '], the ' .. of[1] .. ',', value, of[2])
+end
+
+-- The arguments that come again and again, so many together for each.
+local function check_repeated(each, first)
+  local width, seen = #each, {}
+  local times = (#ARGV - first + 1) / width
+  if times % 1 ~= 0 or times < each.least or times > each.most then
+    complain('the number of arguments', #ARGV, first - 1 .. ' and ' .. width .. ' for each ' .. each.what .. ', '
+      .. each.least .. ' to ' .. each.most .. ' of them')
+  end
+  for at = first, #ARGV do
+    local of = each[(at - first) % width + 1]
+    local meant = check_argument(at, of, ARGV[at])
+    if of.once and meant ~= -1 then
+      if seen[meant] then complain('ARGV[' .. at .. '], the ' .. of[1] .. ',', ARGV[at], 'in no other place') end
+      seen[meant] = true
+    end
+  end
+end
+
+local function check_arguments(declared)
+  local fixed = #declared
+  if not declared.each and #ARGV ~= fixed then
+    complain('the number of arguments', #ARGV, fixed)
+  end
+  for number = 1, fixed do
+    check_argument(number, declared[number], ARGV[number] or complain('the number of arguments', #ARGV, 'greater'))
+  end
+  if declared.each then check_repeated(declared.each, fixed + 1) end
+end
+
+-- Keys in their order: each is its first one's beginning and its own ending.
+local function check_keys(first, beginning, endings)
+  for at, ending in ipairs(endings) do
+    local wanted = beginning .. ending
+    local key = KEYS[first + at - 1]
+    if key ~= wanted then complain('KEYS[' .. first + at - 1 .. ']', key, '`' .. wanted .. '`') end
+  end
+end
+
+-- Each group of keys looks at its own, and tells what those after it must share: the beginning of its keys.
+local group = {}
+
+function group.lock(first)
+  local beginning, name = string.match(KEYS[first], '^(rg:{l:(.*)}:)s$')
+  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{l:NAME}:s`') end
+  check_keys(first, beginning, ENDINGS.lock)
+end
+
+function group.queue(first)
+  local beginning, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)m$')
+  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:m`') end
+  check_keys(first, beginning, ENDINGS.queue)
+  return beginning
+end
+
+function group.sale(first)
+  local tag, id = string.match(KEYS[first], '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
+  local queue = string.match(tag or '', '^q:(.*)$')
+  if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
+    local wanted = '`rg:{s:SALE}:sale:SALE:1:c`, or `rg:{q:QUEUE}:sale:SALE:1:c` if it has an orders\' queue'
+    complain('KEYS[' .. first .. ']', KEYS[first], wanted)
+  end
+  local beginning = 'rg:{' .. tag .. '}:sale:' .. id .. ':1:'
+  check_keys(first, beginning, ENDINGS.sale)
+  return beginning
+end
+
+function group.answers(first, beginning)
+  local client = string.sub(KEYS[first], -16)
+  if not is.hexadecimal(client, 16) then
+    complain('KEYS[' .. first .. ']', KEYS[first], '`' .. beginning .. 'o:` and 16 hexadecimal digits of a client')
+  end
+  check_keys(first, beginning, { 'o:' .. client, 'p:' .. client })
+end
+
+function group.home(first)
+  local id = string.match(KEYS[first], '^rg:{s:(.*)}:home$')
+  if not id or not is.name(id) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{s:SALE}:home`') end
+end
+
+-- The orders' queue is where the sale is; a sale without one is elsewhere.
+local function check_orders(first, beginning)
+  local tag = string.match(beginning, '^rg:{q:.-}:')
+  if tag then check_keys(first, tag, ENDINGS.queue) end
+  return tag ~= nil
+end
+
+local function check_groups(groups)
+  local beginning, count = nil, 0
+  for _, of in ipairs(groups) do
+    local name, first = of[1], count + 1
+    if not KEYS[first] and name ~= 'orders' then complain('the number of keys', #KEYS, 'greater') end
+    if name ~= 'orders' then
+      beginning = group[name](first, beginning) or beginning
+      count = count + of[2]
+    elseif check_orders(first, beginning) then
+      count = count + of[2]
+    end
+  end
+  if #KEYS ~= count then complain('the number of keys', #KEYS, count) end
+end
+
+-- Registers a verb. A complaint is an answer; whatever else fails in a check is a fault of this library.
+local function verb(name, flags, groups, declared, carry_out)
+  verbs[name] = carry_out
+  local function check()
+    check_groups(groups)
+    check_arguments(declared)
+  end
+  redis.register_function({
+    function_name = 'rushgate_' .. name,
+    flags = flags,
+    callback = function(keys, arguments)
+      KEYS, ARGV, complaint = keys, arguments, nil
+      local fine, fault = pcall(check)
+      if fine then return carry_out() end
+      return complaint or error(fault, 0)
+    end,
+  })
+end

@@ -1,0 +1,42 @@
+-- Takes numbered units under the buyer's own key: `rushgate_sale_reserve`, for programs that cannot derive the
+-- reservation's id.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     key: name; the buyer's name for this attempt, the same when it is sent again
+-- ARGV[3]     buyer: name
+-- ARGV[4]     same: 0 or 1; 1 for the same number in every line
+-- ARGV[5..]   for each line, 1 to 32 of them:
+--               sku: -1 to 999, each once; its number in the sale, -1 if the sale has none such
+--               quantity: 1 to 1,000
+--
+-- {1, hold, reservation}        reserved; the reservation's 16 bytes are what confirms and cancels it
+-- {2, hold, reservation}        made before under this key
+-- {3}                           the key was used with other lines
+-- {4, sku, free}                sold out
+-- {5, sku, free, give-back}     all held; the earliest deadline or ''
+-- {6, sku, limit, has}          over the limit
+-- {7}                           not open
+-- {8}                           ended
+-- {9, line}                     no such SKU; lines count from 0
+local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
+local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
+local fields = {}
+for at = 5, #ARGV, 2 do
+  table.insert(fields, 'S' .. ARGV[at])
+end
+local asked = { ARGV[4] == '1' and 'same' or 'any' }
+for line, packed in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do
+  local at = 3 + 2 * line
+  local name = packed and cjson.decode('[' .. string.sub(packed, SKU_BYTES + 1) .. ']')[1] or '?'
+  if not packed then ARGV[at] = '-1' end
+  table.insert(asked, name .. '*' .. string.match(ARGV[at + 1], '^0*(%d+)$'))
+end
+ARGV[2] = id
+table.insert(ARGV, 5, table.concat(asked, ' '))
+local answer = verbs.sale_reserve()
+if answer[1] == 1 or answer[1] == 2 then
+  answer[3] = id
+end
+return answer

@@ -1,0 +1,296 @@
+//! The header of a Lua file: the contract of a verb, from which its checks as a function and its page in
+//! `docs/protocol.md` are made.
+//!
+//! ```text
+//! -- What it does.
+//! --
+//! -- KEYS[1-18]   the queue (include/queue.lua)
+//! -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs; from now
+//! -- ARGV[2..]    for each task, 1 to 1,000 of them:
+//! --                id: name
+//! --
+//! -- {outcome, ...}  0 lost, 1 extended
+//! --
+//! -- flags: allow-oom
+//! ```
+
+/// What a header says.
+#[derive(Debug)]
+pub(crate) struct Header<'a> {
+    /// What the verb does, line by line.
+    pub(crate) story: Vec<&'a str>,
+    pub(crate) keys: Vec<Keys<'a>>,
+    pub(crate) arguments: Vec<Argument<'a>>,
+    pub(crate) each: Option<Each<'a>>,
+    /// What it answers, line by line.
+    pub(crate) answers: Vec<&'a str>,
+    /// What the server is told of it: `no-writes`, or `allow-oom` for a verb that works things off.
+    pub(crate) flags: Vec<&'a str>,
+    /// Everything behind it.
+    pub(crate) body: &'a str,
+}
+
+/// Some keys that belong together.
+#[derive(Debug)]
+pub(crate) struct Keys<'a> {
+    /// Which.
+    pub(crate) group: Group,
+    /// Their numbers, such as `1-18`.
+    pub(crate) numbers: &'a str,
+    /// What they are, in words.
+    pub(crate) what: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Lock,
+    Queue,
+    Answers,
+    Sale,
+    Orders,
+    Home,
+}
+
+/// One argument.
+#[derive(Debug)]
+pub(crate) struct Argument<'a> {
+    pub(crate) name: &'a str,
+    /// What it may be, in words.
+    pub(crate) limits: &'a str,
+    pub(crate) kind: Kind<'a>,
+    /// Whether it may be empty, for "none".
+    pub(crate) optional: bool,
+    /// Whether it may not come twice.
+    pub(crate) once: bool,
+    pub(crate) remark: &'a str,
+}
+
+/// Arguments that come again and again.
+#[derive(Debug)]
+pub(crate) struct Each<'a> {
+    /// For each what.
+    pub(crate) what: &'a str,
+    pub(crate) least: i64,
+    pub(crate) most: i64,
+    /// In words, with the bounds.
+    pub(crate) words: &'a str,
+    pub(crate) parts: Vec<Argument<'a>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Kind<'a> {
+    Bytes(i64, i64),
+    /// Its bounds as they are written: the greatest are beyond any integer type here.
+    Whole(String, String),
+    Hexadecimal(i64),
+    Text(i64),
+    Word(Vec<&'a str>),
+    /// One of [`NAMED`]: its check, and what it must be in words.
+    Named(&'static str, &'static str),
+}
+
+/// Kinds that have a word of their own, the checks in `lua/functions/library.lua`, and what passes them.
+pub(crate) const NAMED: [(&str, &str, &str); 7] = [
+    ("name", "name", "1 to 200 bytes of UTF-8 without white space, control characters or braces"),
+    ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
+    ("due", "due", "'' for now, `+` and µs for so long from now, or a moment in µs"),
+    (
+        "body",
+        "body",
+        "a byte 0 (application/octet-stream), 255 (application/json) or the length of a content type and that type, \
+         and then the payload, at most 1 MiB",
+    ),
+    (
+        "owner",
+        "owner",
+        "a process id in 4 bytes, the length of a host's name in 1, the name, and a label; name and label at most \
+         200 bytes of UTF-8 each, without control characters",
+    ),
+    (
+        "specification",
+        "specification",
+        "a JSON object with `skus` and `secret`, as described under \"A sale's specification\"",
+    ),
+    ("name as JSON", "json_name", "a name as a JSON string, with its quotes"),
+];
+
+impl<'a> Header<'a> {
+    /// Reads the header of a file.
+    ///
+    /// # Panics
+    /// If it is not one: a test reads them all.
+    pub(crate) fn of(file: &'a str) -> Self {
+        let mut header = Header {
+            story: Vec::new(),
+            keys: Vec::new(),
+            arguments: Vec::new(),
+            each: None,
+            answers: Vec::new(),
+            flags: Vec::new(),
+            body: file,
+        };
+        for line in file.split_inclusive('\n') {
+            if !line.starts_with("--") || line.starts_with("-- include: ") {
+                break;
+            }
+            header.body = &header.body[line.len()..];
+            header.read(line.trim_end().trim_start_matches("--"));
+        }
+        header
+    }
+
+    fn read(&mut self, line: &'a str) {
+        let text = line.trim();
+        if let Some(rest) = text.strip_prefix("KEYS[") {
+            self.keys.push(Keys::read(rest));
+        } else if let Some(rest) = text.strip_prefix("ARGV[") {
+            self.read_argument(rest);
+        } else if let Some(rest) = text.strip_prefix("flags: ") {
+            self.flags = rest.split(", ").collect();
+        } else if let Some(each) = self.each.as_mut().filter(|_| self.answers.is_empty() && !text.is_empty())
+            && line.starts_with("   ")
+        {
+            each.parts.push(Argument::read(text));
+        } else if text.is_empty() {
+        } else if self.keys.is_empty() && self.answers.is_empty() && !text.starts_with('{') {
+            self.story.push(text);
+        } else {
+            self.answers.push(text);
+        }
+    }
+
+    fn read_argument(&mut self, rest: &'a str) {
+        let (numbers, what) = rest.split_once(']').expect("a number in brackets");
+        match what.trim().strip_prefix("for each ") {
+            Some(each) if numbers.ends_with("..") => self.each = Some(Each::read(each)),
+            _ => self.arguments.push(Argument::read(what.trim())),
+        }
+    }
+}
+
+impl<'a> Keys<'a> {
+    fn read(rest: &'a str) -> Self {
+        let (numbers, what) = rest.split_once(']').expect("numbers in brackets");
+        let what = what.trim();
+        let groups = [
+            ("the lock", Group::Lock),
+            ("the queue", Group::Queue),
+            ("the client's latest answers", Group::Answers),
+            ("the sale's home", Group::Home),
+            ("the sale", Group::Sale),
+            ("the orders' queue", Group::Orders),
+        ];
+        let group =
+            groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;
+        Self { group, numbers, what }
+    }
+
+    /// What they are, without the file that describes them.
+    pub(crate) fn words(&self) -> String {
+        let Some((what, rest)) = self.what.split_once(" (") else { return self.what.to_owned() };
+        format!("{what}{}", rest.split_once(')').map_or("", |(_, rest)| rest))
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        let number = |text: &str| text.parse::<usize>().expect("a number");
+        self.numbers.split_once('-').map_or(1, |(first, last)| number(last) + 1 - number(first))
+    }
+}
+
+impl<'a> Each<'a> {
+    /// `task, 1 to 1,000 of them:`
+    fn read(text: &'a str) -> Self {
+        let words = text.trim_end_matches(':');
+        let (what, bounds) = words.split_once(", ").expect("for each what, and how often");
+        let (least, rest) = bounds.split_once(" to ").expect("a least number");
+        let most = rest.split_once(" of them").expect("a greatest number").0;
+        Self { what, least: whole(least), most: whole(most), words, parts: Vec::new() }
+    }
+}
+
+impl<'a> Argument<'a> {
+    /// `name: limits; remark`
+    fn read(text: &'a str) -> Self {
+        let (name, rest) = text.split_once(": ").unwrap_or_else(|| panic!("`{text}` names no limits"));
+        let (limits, remark) = rest.split_once("; ").unwrap_or((rest, ""));
+        let (bare, once) = limits.strip_suffix(", each once").map_or((limits, false), |bare| (bare, true));
+        let (bare, optional) = bare.strip_suffix(" or ''").map_or((bare, false), |bare| (bare, true));
+        Self { name, limits, kind: Kind::read(bare), optional, once, remark }
+    }
+}
+
+impl<'a> Kind<'a> {
+    fn read(text: &'a str) -> Self {
+        if let Some((_, check, words)) = NAMED.iter().find(|(word, ..)| *word == text) {
+            return Self::Named(check, words);
+        }
+        if let Some(digits) = text.strip_suffix(" hexadecimal digits") {
+            return Self::Hexadecimal(whole(digits));
+        }
+        if let Some(most) = text.strip_prefix("text of at most ").and_then(|rest| rest.strip_suffix(" bytes"))
+        {
+            return Self::Text(whole(most));
+        }
+        if let Some(exact) = text.strip_suffix(" bytes") {
+            let (least, most) = exact.split_once(" to ").unwrap_or((exact, exact));
+            return Self::Bytes(whole(least), whole(most));
+        }
+        if text == "0 or 1" {
+            return Self::Whole("0".into(), "1".into());
+        }
+        if let Some((least, most)) = text.trim_end_matches(" µs").split_once(" to ") {
+            return Self::Whole(least.replace(',', ""), most.replace(',', ""));
+        }
+        let words: Vec<_> = text.split(", ").flat_map(|part| part.split(" or ")).collect();
+        assert!(words.len() > 1, "`{text}` is no kind of argument");
+        Self::Word(words)
+    }
+}
+
+fn whole(text: &str) -> i64 {
+    text.replace(',', "").parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_to_its_last_word() {
+        let file = "\
+-- Does this
+-- and that.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
+-- ARGV[2]      token: 16 bytes
+-- ARGV[3..]    for each task, 1 to 1,000 of them:
+--                id: name, each once
+--                verdict: yes, no or perhaps
+--
+-- {outcome, ...}  0 lost
+--                 and more
+--
+-- flags: allow-oom
+-- include: now
+local x = 1
+";
+        let header = Header::of(file);
+        assert_eq!(header.story, ["Does this", "and that."]);
+        let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
+        assert_eq!(keys, [(Group::Queue, 18), (Group::Answers, 2)]);
+        let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
+        assert_eq!((lease.name, lease.remark, lease.optional), ("lease", "from now", true));
+        assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));
+        assert_eq!(token.kind, Kind::Bytes(16, 16));
+        let each = header.each.expect("arguments for each task");
+        assert_eq!((each.what, each.least, each.most), ("task", 1, 1_000));
+        assert!(each.parts[0].once);
+        assert_eq!(each.parts[1].kind, Kind::Word(vec!["yes", "no", "perhaps"]));
+        assert_eq!(header.answers, ["{outcome, ...}  0 lost", "and more"]);
+        assert_eq!(header.flags, ["allow-oom"]);
+        assert_eq!(header.body, "-- include: now\nlocal x = 1\n");
+    }
+}

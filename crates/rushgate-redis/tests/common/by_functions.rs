@@ -1,0 +1,101 @@
+//! A server on which every script is called as the function that is the same.
+//!
+//! A relay between store and server puts `FCALL name` in the place of `EVALSHA sha`; all else passes as it is.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use rushgate_redis::functions::{self, Functions};
+use rushgate_testkit::ManualClock;
+use rushgate_testkit::servers::{Kind, RedisSetup};
+
+use super::RedisHarness;
+
+pub async fn redis() -> Arc<RedisHarness> {
+    harness(Kind::Redis).await
+}
+
+pub async fn valkey() -> Arc<RedisHarness> {
+    harness(Kind::Valkey).await
+}
+
+async fn harness(kind: Kind) -> Arc<RedisHarness> {
+    let clock = ManualClock::default();
+    let server = RedisSetup::new(kind).on(clock.clone()).start();
+    let library = Functions::connect(&server.url()).await.expect("the server answers");
+    library.install(false).await.expect("the library is taken");
+    let url = format!("redis://127.0.0.1:{}", relay(server.port()));
+    RedisHarness::at(&url, server, clock).await
+}
+
+/// Starts a relay to that port, and gives its own. It ends with the test's process.
+fn relay(to: u16) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let names: HashMap<_, _> = functions::scripts().into_iter().collect();
+    let names = Arc::new(names);
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+            client.set_nodelay(true).expect("a socket has options");
+            server.set_nodelay(true).expect("a socket has options");
+            let (back_from, back_to) = (server.try_clone(), client.try_clone());
+            thread::spawn(move || {
+                let (mut from, mut to) = (back_from.expect("a socket"), back_to.expect("a socket"));
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let names = Arc::clone(&names);
+            thread::spawn(move || {
+                let _ = forward(BufReader::new(client), &server, &names);
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    port
+}
+
+/// Passes requests on until the client ends.
+fn forward(
+    mut client: BufReader<TcpStream>,
+    mut server: &TcpStream,
+    names: &HashMap<&str, String>,
+) -> io::Result<()> {
+    loop {
+        let mut words = request(&mut client)?;
+        if words.first().is_some_and(|word| word == b"EVALSHA") {
+            let sha = String::from_utf8(words[1].clone()).expect("a hash is text");
+            words[0] = b"FCALL".to_vec();
+            words[1] = names.get(sha.as_str()).expect("every script is a function").clone().into_bytes();
+        }
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+            bytes.extend(word);
+            bytes.extend(b"\r\n");
+        }
+        server.write_all(&bytes)?;
+    }
+}
+
+fn request(client: &mut BufReader<TcpStream>) -> io::Result<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    for _ in 0..number(client)? {
+        let mut word = vec![0; number(client)? + 2];
+        client.read_exact(&mut word)?;
+        word.truncate(word.len() - 2);
+        words.push(word);
+    }
+    Ok(words)
+}
+
+/// The number in a line such as `$12`.
+fn number(client: &mut BufReader<TcpStream>) -> io::Result<usize> {
+    let mut line = String::new();
+    client.read_line(&mut line)?;
+    let digits = line.trim_end().get(1..).and_then(|digits| digits.parse().ok());
+    digits.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}

@@ -1,0 +1,304 @@
+//! The verbs as functions: the same answers as the scripts, on Redis and on Valkey.
+
+mod common;
+
+use std::time::Duration;
+
+use rushgate_core::{
+    BuyerId, HoldTime, IdempotencyKey, Line, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec,
+    SaleStore, Sku, SkuSpec, UnitChoice,
+};
+use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
+use rushgate_testkit::history;
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+
+const SEEDS: u64 = 20;
+const STEPS: usize = 400;
+
+#[test]
+fn functions_on_redis_answer_as_the_model_does() {
+    history::check(common::by_functions::redis, 0..SEEDS, STEPS);
+}
+
+#[test]
+fn functions_on_valkey_answer_as_the_model_does() {
+    history::check(common::by_functions::valkey, 0..SEEDS, STEPS);
+}
+
+/// Every claim of the contract.
+mod on_functions {
+    use crate::common::by_functions::redis;
+    rushgate_testkit::contract_suite!(redis);
+}
+
+async fn with_library(kind: Kind) -> (RedisServer, Functions) {
+    let server = RedisSetup::new(kind).start();
+    let library = Functions::connect(&server.url()).await.unwrap();
+    assert_eq!(library.install(false).await.unwrap(), Installed::Done { was: State::Missing });
+    (server, library)
+}
+
+/// Another library in the place of this one, as its text is changed.
+fn load(server: &RedisServer, text: &str) {
+    let answer = server.command(&["FUNCTION", "LOAD", "REPLACE", text]);
+    assert_eq!(answer, "$8", "the server takes it");
+}
+
+async fn a_library_is_replaced_by_a_newer_one_alone(kind: Kind) {
+    let (server, library) = with_library(kind).await;
+    assert_eq!(library.state().await.unwrap(), State::Same);
+    assert_eq!(library.install(false).await.unwrap(), Installed::Unchanged);
+
+    load(&server, &code().replacen(version(), "0.0.1", 1));
+    let older = State::Older { version: "0.0.1".into() };
+    assert_eq!(library.install(false).await.unwrap(), Installed::Done { was: older });
+
+    load(&server, &code().replacen(version(), "99.0.0", 1));
+    let newer = State::Newer { version: "99.0.0".into() };
+    assert_eq!(library.install(false).await.unwrap(), Installed::Refused { is: newer.clone() });
+    assert_eq!(library.state().await.unwrap(), newer);
+    assert_eq!(library.install(true).await.unwrap(), Installed::Done { was: newer });
+
+    load(&server, &code().replace("KEPT_US", "kept_us"));
+    let edited = State::Edited { version: version().into() };
+    assert_eq!(library.install(false).await.unwrap(), Installed::Done { was: edited });
+
+    load(&server, "#!lua name=rushgate\nredis.register_function('f', function() return 1 end)");
+    assert_eq!(library.install(false).await.unwrap(), Installed::Refused { is: State::Foreign });
+}
+
+#[tokio::test]
+async fn a_library_is_replaced_by_a_newer_one_alone_on_redis() {
+    a_library_is_replaced_by_a_newer_one_alone(Kind::Redis).await;
+}
+
+#[tokio::test]
+async fn a_library_is_replaced_by_a_newer_one_alone_on_valkey() {
+    a_library_is_replaced_by_a_newer_one_alone(Kind::Valkey).await;
+}
+
+#[tokio::test]
+async fn the_library_survives_a_restart() {
+    let (mut server, _) = with_library(Kind::Redis).await;
+    server.restart();
+    let library = Functions::connect(&server.url()).await.unwrap();
+    assert_eq!(library.state().await.unwrap(), State::Same);
+}
+
+#[tokio::test]
+async fn a_function_of_another_library_in_the_way_is_named() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let other = "#!lua name=other\nredis.register_function('rushgate_lock_held', function() return 1 end)";
+    assert_eq!(server.command(&["FUNCTION", "LOAD", other]), "$5");
+    let error = Functions::connect(&server.url()).await.unwrap().install(false).await.unwrap_err();
+    assert!(error.is_misconfigured() && error.to_string().contains("rushgate_lock_held"), "{error}");
+}
+
+/// Words of a command as they are typed.
+fn call(server: &RedisServer, line: &str) -> String {
+    let words: Vec<_> = line.split(' ').map(|word| if word == "''" { "" } else { word }).collect();
+    server.command(&[&["FCALL"], &words[..]].concat())
+}
+
+const TOKEN: &str = "0123456789abcdef";
+const LOCK: &str = "4 rg:{l:a}:s rg:{l:a}:q rg:{l:a}:w rg:{l:a}:x";
+
+fn queue_keys(name: &str) -> String {
+    let ends = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 o:00000000000000ff p:00000000000000ff";
+    let keys: Vec<_> = ends.split(' ').map(|end| format!("rg:{{q:{name}}}:{end}")).collect();
+    format!("20 {}", keys.join(" "))
+}
+
+#[tokio::test]
+async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes_nothing() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let queue = queue_keys("q");
+    let enqueue = format!("rushgate_queue_enqueue {queue} 12345678");
+    let (wrong_client, swapped) = (
+        queue.replace("ff ", "FF "),
+        queue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
+    );
+    let owner = "\0\0\0\u{1}\u{1}hlabel";
+    let inbox = "\0\0\0\0\0\0\0\0";
+    let acquire = |token: &str, lease: &str, inbox: &str, owner: &str| {
+        format!("rushgate_lock_acquire {LOCK} {token} {lease} 0 0 2000000 {inbox} {owner}")
+    };
+    for (asked, said) in [
+        (format!("rushgate_lock_held 1 rg:{{l:a}}:s {TOKEN}"), "KEYS[2] is ``; it must be `rg:{l:a}:q`"),
+        (format!("rushgate_lock_held {} {TOKEN}", LOCK.replace(":q", ":w")), "KEYS[2] is `rg:{l:a}:w`"),
+        (format!("rushgate_lock_held {} {TOKEN}", LOCK.replace("l:a", "l:{")), "`rg:{l:NAME}:s`"),
+        (
+            format!("rushgate_lock_held 5 {} extra {TOKEN}", &LOCK[2..]),
+            "the number of keys is `5`; it must be 4",
+        ),
+        (format!("rushgate_lock_held {LOCK}"), "the number of arguments is `0`; it must be 1"),
+        (format!("rushgate_lock_held {LOCK} short"), "ARGV[1], the token, is `short`; it must be 16 bytes"),
+        (
+            acquire(TOKEN, "9999", inbox, owner),
+            "ARGV[2], the lease, is `9999`; it must be 10,000 to 86,400,000,000 µs",
+        ),
+        (acquire(TOKEN, "1e6", inbox, owner), "the lease, is `1e6`"),
+        (acquire(TOKEN, "0x9999", inbox, owner), "the lease, is `0x9999`"),
+        (acquire(TOKEN, "10000", "short", owner), "the inbox, is `short`; it must be 8 bytes"),
+        (acquire(TOKEN, "10000", inbox, "php"), "it must be a process id in 4 bytes"),
+        (format!("{enqueue} a {} 5 0 0 20", "''"), "1 and 7 for each task"),
+        (format!("{enqueue} a {} 10 0 0 20 \0x", "''"), "the priority, is `10`; it must be 0 to 9"),
+        (format!("{enqueue} a soon 5 0 0 20 \0x"), "the due, is `soon`"),
+        (format!("{enqueue} a {} 5 0 0 20 {}", "''", "''"), "it must be a byte 0"),
+        (
+            format!("{enqueue} a\u{2003}b {} 5 0 0 20 \0x", "''"),
+            "the id, is `a\u{2003}b`; it must be 1 to 200 bytes",
+        ),
+        (format!("{enqueue} {} {} 5 0 0 20 \0x", "x".repeat(201), "''"), "the id, is"),
+        (enqueue.clone(), "1 to 1000 of them"),
+        (
+            format!("rushgate_queue_enqueue {wrong_client} 12345678 a {} 5 0 0 20 \0x", "''"),
+            "16 hexadecimal digits",
+        ),
+        (format!("rushgate_queue_enqueue {swapped} 12345678 a {} 5 0 0 20 \0x", "''"), "KEYS[9]"),
+        (format!("rushgate_queue_listen {} 00000000000000fg {}", "1 rg:{q:q}:m", "''"), "KEYS[2]"),
+    ] {
+        let answer = call(&server, &asked);
+        assert!(answer.starts_with("-INVALID ") && answer.contains(said), "{asked}: {answer}");
+    }
+    assert_eq!(server.command(&["DBSIZE"]), ":0");
+    assert_eq!(call(&server, &acquire(TOKEN, "10000", inbox, owner)), "*4");
+    assert_eq!(call(&server, &format!("{enqueue} 用户 +5 9 3 1000 20 \0x")), "*2");
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf8_gets_into_no_name() {
+    let (server, _) = with_library(Kind::Redis).await;
+    // `server.command` sends text, so the server itself makes the bytes.
+    let script = "
+        for _, id in ipairs({ '\\255', '\\192\\128', '\\237\\160\\128', '\\244\\144\\128\\128', 'a\\128', '\\226\\130', '\\194\\133' }) do
+            redis.call('RPUSH', 'names', id)
+        end
+        return redis.call('LLEN', 'names')";
+    assert_eq!(server.command(&["EVAL", script, "0"]), ":7");
+    let mut line = format!("rushgate_queue_cancel {} 12345678", queue_keys("q"));
+    for at in 0..7 {
+        let id = lindex(&server, at);
+        let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).chain([id]).collect();
+        let answer = send(&server, &[vec![b"FCALL".to_vec()], words].concat());
+        assert!(
+            answer.starts_with(b"-INVALID ARGV[2], the id,"),
+            "{at}: {}",
+            String::from_utf8_lossy(&answer)
+        );
+    }
+    line.push_str(" good");
+    assert_eq!(call(&server, &line), "*1");
+}
+
+fn lindex(server: &RedisServer, at: usize) -> Vec<u8> {
+    let answer = send(server, &[b"LINDEX".to_vec(), b"names".to_vec(), at.to_string().into_bytes()]);
+    let content = answer.split(|byte| *byte == b'\n').nth(1).expect("a bulk string");
+    content.strip_suffix(b"\r").expect("it ends with a line").to_vec()
+}
+
+/// Sends bytes, and gives all that is answered until the server ends the connection.
+fn send(server: &RedisServer, words: &[Vec<u8>]) -> Vec<u8> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    for words in [words, &[b"QUIT".to_vec()]] {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend(format!("${}\r\n", word.len()).bytes());
+            bytes.extend(word);
+            bytes.extend(b"\r\n");
+        }
+        stream.write_all(&bytes).unwrap();
+    }
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let queue = queue_keys("q");
+    let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} '' 5 0 0 20 \0x");
+    assert_eq!(call(&server, &enqueue(1, "a")), "*2");
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));
+    assert_eq!(call(&server, &format!("rushgate_queue_claim {queue} 00000003 1 1000000 me")), "*5");
+    assert_eq!(server.command(&["HLEN", "rg:{q:q}:r"]), ":1");
+}
+
+#[tokio::test]
+async fn functions_that_only_read_may_be_called_as_such() {
+    let (server, _) = with_library(Kind::Redis).await;
+    for (name, flags) in functions() {
+        let answer = server.command(&["FCALL_RO", &name, "0"]);
+        let may = flags.contains(&"no-writes");
+        assert_eq!(answer.contains("write flag"), !may, "{name}: {answer}");
+    }
+}
+
+fn phones(secret: [u8; 16]) -> SaleSpec {
+    let sku = |name: &str| SkuSpec { sku: Sku::new(name).unwrap(), units: 100, per_buyer: 4 };
+    SaleSpec {
+        id: SaleId::new("phones").unwrap(),
+        skus: vec![sku("phone"), sku("\"cover\\")],
+        hold: HoldTime::new(Duration::from_secs(60)).unwrap(),
+        opens_at: None,
+        closes_at: None,
+        orders: None,
+        secret: SaleSecret::from_bytes(secret),
+    }
+}
+
+#[tokio::test]
+async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_store() {
+    const SECRET: &str = "0123456789abcdef";
+    let (server, _) = with_library(Kind::Valkey).await;
+    let store = common::open(&server).await;
+    let spec = phones(*SECRET.as_bytes().first_chunk().unwrap());
+    store.create(spec.clone()).await.unwrap();
+    store.open(&spec.id).await.unwrap();
+    let ends: Vec<_> =
+        "c f w u b h d e".split(' ').map(|end| format!("rg:{{s:phones}}:sale:phones:1:{end}")).collect();
+    for number in 0..24 {
+        let (buyer, key) = ("b".repeat(number % 12 + 1) + &number.to_string(), format!("click-{number}"));
+        let line = |at: usize, quantity| Line { sku: spec.skus[at].sku.clone(), quantity };
+        let id = ReservationId::derive(
+            spec.secret,
+            &spec.id,
+            &BuyerId::new(&buyer).unwrap(),
+            &IdempotencyKey::new(&key).unwrap(),
+        );
+        let by_function = || {
+            call(
+                &server,
+                &format!(
+                    "rushgate_sale_reserve_by_key 8 {} {SECRET} {key} {buyer} 0 1 2 0 1",
+                    ends.join(" ")
+                ),
+            )
+        };
+        let request = Reserve {
+            sale: spec.id.clone(),
+            id,
+            buyer: BuyerId::new(&buyer).unwrap(),
+            lines: vec![line(1, 2), line(0, 1)],
+            choice: UnitChoice::Any,
+        };
+        // One is first with even numbers, the other with odd ones.
+        if number % 2 == 0 {
+            assert_eq!(by_function(), "*3");
+            assert!(
+                matches!(store.reserve(request).await.unwrap(), Reserved::Replayed(hold) if hold.id == id)
+            );
+        } else {
+            assert!(matches!(store.reserve(request.clone()).await.unwrap(), Reserved::Reserved(_)));
+            assert_eq!(by_function(), "*3");
+        }
+    }
+    assert_eq!(store.sale(&spec.id).await.unwrap().skus[0].held, 24);
+    let twice = format!("rushgate_sale_reserve_by_key 8 {} {SECRET} key ann 0 1 2 01 1", ends.join(" "));
+    assert!(call(&server, &twice).contains("in no other place"));
+    let strange = format!("rushgate_sale_reserve_by_key 8 {} {SECRET} key ann 0 7 2", ends.join(" "));
+    assert_eq!(call(&server, &strange), "*2", "a line, and that its SKU is not in the sale");
+}

@@ -1,0 +1,364 @@
+'use strict'
+
+/**
+ * Rushgate's locks, queues and sales from Node, by the function library.
+ *
+ * The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+ *
+ *     const gate = await Rushgate.connect(new Redis(6379))
+ *     await gate.withLock('order:42', { wait: 3 }, async (held) => console.log('fenced with', held.fence))
+ */
+
+const { randomBytes } = require('node:crypto')
+const { hostname } = require('node:os')
+
+const PROTOCOL = 1
+const CLAIM_WINDOW_US = 2_000_000
+// The longest sleeps without asking, in seconds: what a lost wake-up costs.
+const LOCK_SLEEP_MAX = 1
+const QUEUE_SLEEP_MAX = 5
+
+const LOCK = ['s', 'q', 'w', 'x']
+const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`)]
+const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e']
+
+const RECORD = { revision: 6, first: 7, due: 7, arrival: 6, priority: 1, max: 2 }
+const RUN = { attempts: 2, flags: 1, claim: 7, until: 7, due: 7 }
+const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1, units: 2 }
+
+const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
+const OUTCOMES = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended',
+  'no_such_sku']
+const DECISIONS = ['unknown', 'done', 'pending', 'refused']
+const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected']
+
+/** The lock had been lost: another may have held it since. */
+class Lost extends Error {}
+
+/** A client of one server, over a connection of ioredis, which sends a call again when its connection was lost. */
+class Rushgate {
+  static async connect (redis) {
+    const gate = new Rushgate(redis)
+    const [protocol, version] = await gate.call('version', [], [])
+    if (protocol !== PROTOCOL) {
+      throw new Error(`Rushgate ${version} on the server speaks protocol ${protocol}, this file ${PROTOCOL}`)
+    }
+    return gate
+  }
+
+  constructor (redis) {
+    this.redis = redis
+    this.client = randomBytes(8)
+    this.numbers = 0n
+  }
+
+  /** Calls a function. */
+  async call (name, keys, args) {
+    for (;;) {
+      const answer = await this.redis.callBuffer('FCALL', `rushgate_${name}`, keys.length, ...keys, ...args)
+      if (!is(answer, 'AGAIN')) return answer
+    }
+  }
+
+  /** Eight bytes that this client never used before. */
+  number () {
+    const bytes = Buffer.alloc(8)
+    bytes.writeBigUInt64BE(++this.numbers)
+    return bytes
+  }
+
+  /** Who this is, for people who look. */
+  owner (label = 'node') {
+    const host = Buffer.from(hostname()).subarray(0, 60)
+    const head = Buffer.alloc(5)
+    head.writeUInt32BE(process.pid)
+    head[4] = host.length
+    return Buffer.concat([head, host, Buffer.from(label)])
+  }
+
+  /** Where the server wakes this client. */
+  inbox () {
+    this.opening ??= Inbox.open(this.redis)
+    return this.opening
+  }
+
+  /** Holds a lock while the work is done. The work is given `null` if others had the lock all the time. */
+  async withLock (name, options, work) {
+    const held = await this.acquire(name, options)
+    try {
+      return await work(held)
+    } finally {
+      if (held) await held.release()
+    }
+  }
+
+  /** A lock in hand, or `null` if others had it all the time. Waiting is a place in line, first come first served. */
+  async acquire (name, { lease = 15, wait = 0 } = {}) {
+    const keys = under(`rg:{l:${name}}:`, LOCK)
+    const token = Buffer.concat([this.client, this.number()])
+    const inbox = wait > 0 ? await this.inbox() : null
+    const until = now() + wait
+    for (;;) {
+      const left = Math.max(until - now(), 0)
+      const heard = inbox?.listen()
+      const [outcome, number, checkAfter] = await this.call('lock_acquire', keys, [
+        token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox?.id ?? Buffer.alloc(8), this.owner()
+      ])
+      if (outcome === 1) return new Held(this, keys, token, number)
+      if (left <= 0) break
+      await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), LOCK_SLEEP_MAX * (outcome === 2 ? number : 1)))
+    }
+    if (wait > 0) await this.call('lock_leave', keys, [token, CLAIM_WINDOW_US])
+    return null
+  }
+
+  /** A queue. */
+  async queue (name) {
+    await this.redis.zadd('rg:queues', 0, name)
+    return new Queue(this, name)
+  }
+
+  /** A sale that exists. */
+  async sale (id) {
+    const sale = new Sale(this, id)
+    await sale.read()
+    return sale
+  }
+
+  /** Ends the connection for wake-ups. */
+  async close () {
+    if (this.opening) (await this.opening).close()
+  }
+}
+
+/** A lock in hand. What it protects should refuse a smaller fence than it has seen. */
+class Held {
+  constructor (gate, keys, token, fence) {
+    Object.assign(this, { gate, keys, token, fence })
+  }
+
+  /** Starts the lease anew, for so many seconds from now. */
+  async extend (lease) {
+    const grant = await this.gate.call('lock_extend', this.keys, [this.token, us(lease)])
+    if (grant.length === 0) throw new Lost()
+  }
+
+  /** Gives the lock up. */
+  async release () {
+    const released = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
+    if (!released) throw new Lost()
+  }
+}
+
+/** One record per task id. */
+class Queue {
+  constructor (gate, name) {
+    const client = gate.client.toString('hex')
+    Object.assign(this, { gate, name })
+    this.keys = under(`rg:{q:${name}}:`, QUEUE)
+    this.answers = under(`rg:{q:${name}}:`, [`o:${client}`, `p:${client}`])
+  }
+
+  /** Puts tasks in; a Buffer stays as it is, anything else becomes JSON. False if the queue is full. */
+  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20 } = {}) {
+    const body = Buffer.isBuffer(payload)
+      ? Buffer.concat([Buffer.of(0), payload])
+      : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
+    const due = delay > 0 ? `+${us(delay)}` : ''
+    const tasks = [ids].flat().flatMap((id) => [id, due, priority, ON_DUPLICATE[onDuplicate], 0, maxAttempts, body])
+    const answers = await this.once('enqueue', tasks)
+    return !answers.some((outcome, at) => at % 2 === 0 && outcome === 4)
+  }
+
+  /** Takes due tasks under a lease, and waits for a first one for so many seconds. */
+  async claim ({ n = 1, lease = 30, wait = 0 } = {}) {
+    const until = now() + wait
+    for (;;) {
+      const [nextDue, wakes, ...rows] = await this.once('claim', [n, us(lease), `node:${process.pid}`])
+      const left = until - now()
+      if (rows.length > 0 || left <= 0) return chunks(rows, 3).map((row) => new Task(this, ...row))
+      await this.sleep(wakes, Math.min(left, nextDue.length === 0 ? QUEUE_SLEEP_MAX : nextDue / 1e6, QUEUE_SLEEP_MAX))
+    }
+  }
+
+  /** Sleeps until something is put in, or that time is over. Not at all if something was put in meanwhile. */
+  async sleep (wakes, seconds) {
+    const inbox = await this.gate.inbox()
+    const heard = inbox.listen()
+    const [missed] = await this.gate.call('queue_listen', this.keys, [inbox.id.toString('hex'), wakes])
+    if (missed === 0) await within(heard, Math.max(seconds, 0.001))
+  }
+
+  /** A call that is answered once, however often it is sent. */
+  once (verb, args) {
+    return this.gate.call(`queue_${verb}`, [...this.keys, ...this.answers], [this.gate.number(), ...args])
+  }
+}
+
+/** A claimed task. End it before its lease runs out, or others get it. */
+class Task {
+  constructor (queue, id, record, run) {
+    const { attempts, claim } = unpack(run, RUN)
+    Object.assign(this, { queue, id: id.toString(), attempt: attempts, claim })
+    this.payload = payloadOf(unpack(record, RECORD).rest)
+  }
+
+  /** It is done. False if it was lost: then another has it, or has done it. */
+  async complete () {
+    const [outcome] = await this.queue.once('complete', [this.id, this.claim])
+    return outcome !== 0
+  }
+
+  /** It failed: it comes again after so many seconds, or becomes a dead letter. */
+  async retry (error, { delay = 0, giveUp = false } = {}) {
+    const [outcome] = await this.queue.once('retry', [this.id, this.claim, us(delay), Number(giveUp), error])
+    return outcome !== 0
+  }
+}
+
+/** A sale of numbered units. `rushgate sale create` makes one, `rushgate sale audit` proves it. */
+class Sale {
+  constructor (gate, id) {
+    Object.assign(this, { gate, id })
+  }
+
+  /** Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer. */
+  async reserve (buyer, key, cart, { same = false } = {}) {
+    const names = this.spec.skus.map(([name]) => name)
+    const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(sku), quantity])
+    const [outcome, hold, reservation] = await this.call('reserve_by_key', [key, buyer, Number(same), ...lines])
+    const held = outcome <= 2 ? { reservation: reservation.toString('hex'), ...this.hold(hold) } : {}
+    return { outcome: OUTCOMES[outcome], ...held }
+  }
+
+  /** It is paid for. `refused` means that the payment must be given back. */
+  async confirm (reservation) {
+    return DECISIONS[(await this.call('confirm', [Buffer.from(reservation, 'hex')]))[0]]
+  }
+
+  /** The buyer does not want it any more. */
+  async cancel (reservation) {
+    return DECISIONS[(await this.call('cancel_hold', [Buffer.from(reservation, 'hex')]))[0]]
+  }
+
+  async call (verb, args) {
+    for (;;) {
+      const orders = this.spec.orders === null ? [] : under(`rg:{q:${this.spec.orders}}:`, QUEUE)
+      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...orders], [this.secret, ...args])
+      if (!is(answer, 'MISSING')) return answer
+      await this.read()
+      await this.make()
+    }
+  }
+
+  async read () {
+    const home = await this.gate.redis.get(`rg:{s:${this.id}}:home`)
+    if (home === null) throw new Error(`there is no sale \`${this.id}\``)
+    this.spec = JSON.parse(home)
+    this.secret = Buffer.from(this.spec.secret, 'hex')
+    const tag = this.spec.orders === null ? `s:${this.id}` : `q:${this.spec.orders}`
+    this.keys = under(`rg:{${tag}}:sale:${this.id}:1:`, SALE)
+  }
+
+  /** Whoever entered the sale did not come to make it. */
+  async make () {
+    const { hold_us: hold, opens_us: opens, closes_us: closes, orders, skus } = this.spec
+    await this.gate.call('sale_create', this.keys, [
+      this.secret, hold, opens ?? '', closes ?? '', Number(orders !== null), JSON.stringify(this.id),
+      ...skus.flatMap(([sku, units, perBuyer]) => [units, perBuyer, JSON.stringify(sku)])
+    ])
+  }
+
+  hold (packed) {
+    const { state, deadline, buyer, lines, rest } = unpack(packed, HOLD)
+    const units = chunks(rest.subarray(buyer + lines), 6).map((unit) => unpack(unit, { sku: 2, unit: 4 }))
+    return {
+      units: units.map(({ sku, unit }) => [this.spec.skus[sku][0], unit]),
+      state: STATES[state],
+      deadlineUs: deadline
+    }
+  }
+}
+
+/** A subscription. What a message says is not read: it is a hint, and the state is on the server. */
+class Inbox {
+  static async open (redis) {
+    const inbox = new Inbox(redis.duplicate())
+    inbox.subscriber.on('message', () => inbox.tell())
+    inbox.subscriber.on('ready', () => inbox.tell())
+    await inbox.subscriber.subscribe(`rg:in:${inbox.id.toString('hex')}`)
+    return inbox
+  }
+
+  constructor (subscriber) {
+    this.id = randomBytes(8)
+    this.subscriber = subscriber
+    this.waiting = []
+  }
+
+  /** The next message. To be called before the question, so that no answer to it goes unheard. */
+  listen () {
+    return new Promise((resolve) => this.waiting.push(resolve))
+  }
+
+  /** All who wait are told, and each asks how things stand. */
+  tell () {
+    for (const resolve of this.waiting.splice(0)) resolve()
+  }
+
+  close () {
+    this.subscriber.disconnect()
+  }
+}
+
+/** Waits for news, no longer than so many seconds. */
+async function within (news, seconds) {
+  let timer
+  const time = new Promise((resolve) => { timer = setTimeout(resolve, seconds * 1000) })
+  await Promise.race([news, time])
+  clearTimeout(timer)
+}
+
+function is (answer, status) {
+  return Buffer.isBuffer(answer) && answer.toString() === status
+}
+
+/** Keys that begin alike. */
+function under (beginning, endings) {
+  return endings.map((ending) => beginning + ending)
+}
+
+/** Whole microseconds. */
+function us (seconds) {
+  return Math.round(seconds * 1e6)
+}
+
+/** Seconds on a clock that is never put back. It measures waiting and nothing else. */
+function now () {
+  return performance.now() / 1000
+}
+
+/** Parts of so many. */
+function chunks (all, size) {
+  return Array.from({ length: all.length / size }, (_, at) => all.slice(at * size, (at + 1) * size))
+}
+
+/** Whole numbers of so many bytes each, below 2^53; what is behind them is the `rest`. */
+function unpack (packed, sizes) {
+  const fields = {}
+  let at = 0
+  for (const [name, size] of Object.entries(sizes)) {
+    fields[name] = packed.subarray(at, at + size).reduce((number, byte) => number * 256 + byte, 0)
+    at += size
+  }
+  return { ...fields, rest: packed.subarray(at) }
+}
+
+/** What is behind the content type: JSON is decoded. */
+function payloadOf (body) {
+  const length = body[0]
+  if (length === 255) return JSON.parse(body.subarray(1).toString())
+  return body.subarray(length === 0 ? 1 : 1 + length)
+}
+
+module.exports = { Rushgate, Lost }

@@ -1,0 +1,182 @@
+<?php
+
+declare(strict_types=1);
+
+require_once __DIR__ . '/Rushgate.php';
+
+/**
+ * The article's queue: the same methods and defaults, on Rushgate's functions, and those that make work safe.
+ *
+ * One record per id. What `top`, `pop` and `claim` give is `['id' => …, 'score' => …, 'payload' => …]`; the score is
+ * opaque, and says which version of the record was read and under which claim.
+ */
+final class RedisQueue
+{
+    /** What becomes of a second record of the same id. */
+    public const KEEP = 0, REPLACE = 1, EARLIEST = 2;
+
+    /** The longest sleep of `claim` between two looks, in seconds. */
+    private const SLEEP_MAX = 5;
+    private const RECORD = ['revision' => 6, 'first' => 7, 'due' => 7, 'arrival' => 6, 'priority' => 1, 'max' => 2];
+    private const RUN = ['attempts' => 2, 'flags' => 1, 'claim' => 7, 'until' => 7, 'due' => 7];
+
+    private readonly Rushgate $rushgate;
+    /** @var array<string, true> queues that were entered in the directory */
+    private array $entered = [];
+
+    public function __construct(Redis $redis)
+    {
+        $this->rushgate = new Rushgate($redis);
+    }
+
+    /**
+     * Puts tasks in.
+     *
+     * @param string|int|array $id one id, or several
+     * @param int|float $timeout for how long to try again while the server does not answer, in seconds
+     * @param int|float $afterInterval the delay, in seconds
+     * @param int $onDuplicate KEEP the record that is there, as the article's code does, or REPLACE it, as its text says
+     * @param string|array $payload bytes, or what becomes JSON
+     * @return bool false if the queue is full, or nothing was named
+     */
+    public function enqueue(
+        $name,
+        $id,
+        $timeout = 10,
+        $afterInterval = 0,
+        int $onDuplicate = self::KEEP,
+        string|array $payload = '',
+        int $priority = 5,
+    ): bool {
+        if (empty($name) || empty($id) || $timeout <= 0) {
+            return false;
+        }
+        $this->enter($name);
+        $body = is_array($payload) ? "\xff" . json_encode($payload, JSON_THROW_ON_ERROR) : "\0$payload";
+        $arguments = [$this->rushgate->op()];
+        foreach ((array) $id as $item) {
+            $due = $afterInterval > 0 ? '+' . Rushgate::us($afterInterval) : '';
+            array_push($arguments, $item, $due, $priority, $onDuplicate, 0, 20, $body);
+        }
+        $answers = array_chunk($this->call('enqueue', $name, $arguments, $timeout), 2);
+        return !in_array(4, array_column($answers, 0), true);
+    }
+
+    /** Removes a task that is as it was read. False if it was put in again since, or somebody works on it. */
+    public function dequeue($name, $id, $score, $timeout = 10): bool
+    {
+        [$revision, $claim] = explode('.', $score);
+        return $this->call('dequeue', $name, [$this->rushgate->op(), $id, $revision, $claim], $timeout)[0] === 1;
+    }
+
+    /** Looks at the first due tasks: one task or false if $count is 1, a list otherwise. */
+    public function top($name, $count = 1): array|false
+    {
+        return self::given($this->rushgate->call('queue_top', Rushgate::queueKeys($name), [$count]), $count);
+    }
+
+    /**
+     * Takes the first due tasks for good: one task or false if $count is 1, a list otherwise. A task is lost if this
+     * process dies: prefer `claim`.
+     */
+    public function pop($name, $count = 1, $timeout = 10): array|false
+    {
+        return self::given($this->call('pop', $name, [$this->rushgate->op(), $count], $timeout), $count);
+    }
+
+    /**
+     * Takes due tasks under a lease: end each by `complete` or `retry` before it runs out, or others get it.
+     *
+     * @param float $wait how long to wait for a first one, in seconds
+     */
+    public function claim(string $name, int $count = 1, float $lease = 30, float $wait = 0): array
+    {
+        $until = Rushgate::now() + $wait;
+        while (true) {
+            $arguments = [$this->rushgate->op(), $count, Rushgate::us($lease), 'php:' . getmypid()];
+            $answer = $this->call('claim', $name, $arguments);
+            [$nextDue, $wakes] = array_splice($answer, 0, 2);
+            $left = $until - Rushgate::now();
+            if ($answer !== [] || $left <= 0) {
+                return self::tasks($answer);
+            }
+            $this->sleep($name, $wakes, min($left, $nextDue === '' ? self::SLEEP_MAX : $nextDue / 1e6, self::SLEEP_MAX));
+        }
+    }
+
+    /** Ends a claimed task that is done. False if it was lost: then another has it, or has done it. */
+    public function complete(string $name, array $task): bool
+    {
+        [, $claim] = explode('.', $task['score']);
+        return $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim])[0] !== 0;
+    }
+
+    /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
+    public function retry(string $name, array $task, string $error, float $delay = 0, bool $giveUp = false): bool
+    {
+        [, $claim] = explode('.', $task['score']);
+        $arguments = [$this->rushgate->op(), $task['id'], $claim, Rushgate::us($delay), (int) $giveUp, $error];
+        return $this->call('retry', $name, $arguments)[0] !== 0;
+    }
+
+    /** A call that is answered once, however often it is sent. */
+    private function call(string $verb, string $name, array $arguments, float $patience = 10): array
+    {
+        $keys = [...Rushgate::queueKeys($name), ...$this->rushgate->answerKeys($name)];
+        return $this->rushgate->call("queue_$verb", $keys, $arguments, $patience);
+    }
+
+    /** Sleeps until something is put in, or that time is over. Not at all if something was put in meanwhile. */
+    private function sleep(string $name, int $wakes, float $seconds): void
+    {
+        $inbox = $this->rushgate->inbox();
+        [$missed] = $this->rushgate->call('queue_listen', Rushgate::queueKeys($name), [bin2hex($inbox->id), $wakes]);
+        if ($missed === 0) {
+            $inbox->wait(max($seconds, 0.001));
+        }
+    }
+
+    /** By the directory `rushgate queue ls` finds it. */
+    private function enter(string $name): void
+    {
+        if (!isset($this->entered[$name])) {
+            $this->rushgate->redis->rawCommand('ZADD', 'rg:queues', 0, $name);
+            $this->entered[$name] = true;
+        }
+    }
+
+    private static function given(array $answer, int $count): array|false
+    {
+        $tasks = self::tasks($answer);
+        return $count === 1 ? ($tasks[0] ?? false) : $tasks;
+    }
+
+    /** Id, record and run of each task, in turn. */
+    private static function tasks(array $answer): array
+    {
+        return array_map(function (array $row): array {
+            [$id, $record, $run] = $row;
+            $record = Rushgate::unpack($record, self::RECORD);
+            $run = Rushgate::unpack($run, self::RUN);
+            // 1 is the flag of a leased task.
+            $claim = $run['flags'] & 1 ? $run['claim'] : 0;
+            return [
+                'id' => $id,
+                'score' => "{$record['revision']}.$claim",
+                'payload' => self::payload($record['rest']),
+                'attempt' => $run['attempts'],
+            ];
+        }, array_chunk($answer, 3));
+    }
+
+    /** What is behind the content type: JSON is decoded. */
+    private static function payload(string $body): mixed
+    {
+        $length = ord($body[0]);
+        return match ($length) {
+            0 => substr($body, 1),
+            255 => json_decode(substr($body, 1), true, 512, JSON_THROW_ON_ERROR),
+            default => substr($body, 1 + $length),
+        };
+    }
+}

@@ -1,0 +1,207 @@
+<?php
+
+declare(strict_types=1);
+
+/**
+ * Rushgate's functions on a Redis or Valkey server, called from PHP: what every class beside this one needs.
+ *
+ * The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+ */
+final class Rushgate
+{
+    /** The protocol that this file was written for. */
+    private const PROTOCOL = 1;
+    /** A waiter that was handed a lock has so long to confirm, in µs. */
+    public const CLAIM_WINDOW_US = 2_000_000;
+
+    private const LOCK = ['s', 'q', 'w', 'x'];
+    private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9'];
+    private const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e'];
+
+    /** Eight bytes that no other process has. */
+    private readonly string $client;
+    private ?Inbox $inbox = null;
+
+    public function __construct(public readonly Redis $redis)
+    {
+        // A status such as AGAIN is to be told from "true".
+        $redis->setOption(Redis::OPT_REPLY_LITERAL, 1);
+        // A worker of PHP serves many requests: one client each would leave its latest answers behind at every request.
+        $this->client = substr(hash('sha256', gethostname() . ':' . getmypid(), true), 0, 8);
+        [$protocol, $version] = $this->call('version', [], []);
+        if ($protocol !== self::PROTOCOL) {
+            throw new RuntimeException("Rushgate $version on the server speaks protocol $protocol, this file " . self::PROTOCOL);
+        }
+    }
+
+    /**
+     * Calls a function. While the connection is lost, the same call is sent again for so many seconds: its token or op
+     * keeps it from being carried out twice.
+     */
+    public function call(string $function, array $keys, array $arguments, float $patience = 5): mixed
+    {
+        $until = self::now() + $patience;
+        while (true) {
+            try {
+                $this->redis->clearLastError();
+                $answer = $this->redis->rawCommand('FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments);
+            } catch (RedisException $lost) {
+                if (self::now() >= $until) {
+                    throw $lost;
+                }
+                usleep(20_000);
+                continue;
+            }
+            if ($answer === false && ($error = $this->redis->getLastError()) !== null) {
+                throw new RuntimeException("rushgate_$function: $error");
+            }
+            if ($answer !== 'AGAIN') {
+                return $answer;
+            }
+        }
+    }
+
+    /** The keys of a lock. */
+    public static function lockKeys(string $name): array
+    {
+        return self::under("rg:{l:$name}:", self::LOCK);
+    }
+
+    /** The keys of a queue. */
+    public static function queueKeys(string $name): array
+    {
+        return self::under("rg:{q:$name}:", self::QUEUE);
+    }
+
+    /** The keys under which the server remembers what it answered this client. */
+    public function answerKeys(string $queue): array
+    {
+        return self::under("rg:{q:$queue}:", ['o:' . bin2hex($this->client), 'p:' . bin2hex($this->client)]);
+    }
+
+    /** The keys of a sale, which are where its orders' queue is, if it has one. */
+    public static function saleKeys(string $id, ?string $orders): array
+    {
+        return self::under(($orders === null ? "rg:{s:$id}:" : "rg:{q:$orders}:") . "sale:$id:1:", self::SALE);
+    }
+
+    private static function under(string $beginning, array $endings): array
+    {
+        return array_map(fn (string $ending) => $beginning . $ending, $endings);
+    }
+
+    /** A name for one acquisition of a lock. */
+    public function token(): string
+    {
+        return $this->client . random_bytes(8);
+    }
+
+    /** A name for one call on a queue. */
+    public function op(): string
+    {
+        return random_bytes(8);
+    }
+
+    /** Where the server wakes this process. */
+    public function inbox(): Inbox
+    {
+        return $this->inbox ??= new Inbox($this->redis);
+    }
+
+    /** Who this is, for people who look. */
+    public function owner(string $label = 'php'): string
+    {
+        $host = substr(gethostname() ?: '', 0, 60);
+        return pack('NC', getmypid(), strlen($host)) . $host . $label;
+    }
+
+    /** Whole microseconds. */
+    public static function us(float $seconds): int
+    {
+        return (int) round($seconds * 1e6);
+    }
+
+    /** Seconds on a clock that is never put back. It measures waiting and nothing else. */
+    public static function now(): float
+    {
+        return hrtime(true) / 1e9;
+    }
+
+    /** Reads whole numbers of so many bytes each; what is behind them is the `rest`. */
+    public static function unpack(string $packed, array $sizes): array
+    {
+        $fields = [];
+        foreach ($sizes as $name => $size) {
+            $fields[$name] = hexdec(bin2hex(substr($packed, 0, $size)));
+            $packed = substr($packed, $size);
+        }
+        return $fields + ['rest' => $packed];
+    }
+}
+
+/** A subscription of this process, on a connection of its own. */
+final class Inbox
+{
+    public readonly string $id;
+    private readonly string $address;
+    private readonly mixed $auth;
+    /** @var resource|null */
+    private $socket = null;
+
+    public function __construct(Redis $redis)
+    {
+        $this->id = random_bytes(8);
+        $host = $redis->getHost();
+        $this->address = match (true) {
+            str_starts_with($host, '/') => "unix://$host",
+            str_contains($host, '://') => "$host:{$redis->getPort()}",
+            default => "tcp://$host:{$redis->getPort()}",
+        };
+        $this->auth = $redis->getAuth();
+        $this->connect();
+    }
+
+    /**
+     * Sleeps until a message has come, or that time is over. What it says is not read: it is a hint, and the state is
+     * on the server.
+     */
+    public function wait(float $seconds): void
+    {
+        if ($this->socket === null) {
+            $this->connect();
+            return;
+        }
+        [$read, $none] = [[$this->socket], []];
+        $heard = stream_select($read, $none, $none, (int) $seconds, (int) (fmod($seconds, 1) * 1e6));
+        if ($heard && in_array(fread($this->socket, 65_536), ['', false], true)) {
+            $this->socket = null;
+        }
+    }
+
+    private function connect(): void
+    {
+        $socket = stream_socket_client($this->address, $code, $why, 3)
+            ?: throw new RuntimeException("no connection for wake-ups: $why");
+        if ($this->auth) {
+            self::ask($socket, ['AUTH', ...(array) $this->auth], 1);
+        }
+        self::ask($socket, ['SUBSCRIBE', 'rg:in:' . bin2hex($this->id)], 6);
+        $this->socket = $socket;
+    }
+
+    /** Sends a command and reads the lines of its answer. */
+    private static function ask($socket, array $words, int $lines): void
+    {
+        $request = '*' . count($words) . "\r\n";
+        foreach ($words as $word) {
+            $request .= '$' . strlen($word) . "\r\n$word\r\n";
+        }
+        fwrite($socket, $request);
+        for ($line = 0; $line < $lines; $line++) {
+            $said = fgets($socket);
+            if ($said === false || $said[0] === '-') {
+                throw new RuntimeException('no wake-ups: ' . trim((string) $said));
+            }
+        }
+    }
+}

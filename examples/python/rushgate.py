@@ -1,0 +1,305 @@
+"""Rushgate's locks, queues and sales from Python, by the function library.
+
+The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+
+    gate = Rushgate(redis.Redis(port=6379))
+    with gate.lock("order:42", wait=3) as held:
+        print("fenced with", held.fence)
+"""
+
+import json
+import os
+import socket
+import struct
+import time
+from contextlib import contextmanager
+
+import redis
+
+PROTOCOL = 1
+CLAIM_WINDOW_US = 2_000_000
+# The longest sleeps without asking: what a lost wake-up costs.
+LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 1, 5
+
+LOCK = ["s", "q", "w", "x"]
+QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)]
+SALE = ["c", "f", "w", "u", "b", "h", "d", "e"]
+
+RECORD = {"revision": 6, "first": 7, "due": 7, "arrival": 6, "priority": 1, "max": 2}
+RUN = {"attempts": 2, "flags": 1, "claim": 7, "until": 7, "due": 7}
+HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1, "units": 2}
+
+KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
+OUTCOMES = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
+            "no_such_sku"]
+DECISIONS = ["unknown", "done", "pending", "refused"]
+STATES = ["held", "confirming", "cancelling", "expiring", "confirmed", "cancelled", "expired", "rejected"]
+
+
+class Lost(Exception):
+    """The lock had been lost: another may have held it since."""
+
+
+class Rushgate:
+    """A client of one server. Make one for each process and thread."""
+
+    def __init__(self, server: redis.Redis):
+        # Answers are bytes; whoever wants text elsewhere keeps a client of their own.
+        self.server = redis.Redis(connection_pool=server.connection_pool)
+        self.client = os.urandom(8)
+        self._numbers = 0
+        self._inbox = None
+        protocol, version = self.call("version", [], [])
+        if protocol != PROTOCOL:
+            raise RuntimeError(f"Rushgate {version} on the server speaks protocol {protocol}, this file {PROTOCOL}")
+
+    def call(self, function, keys, arguments, patience=5):
+        """Calls a function. While the connection is lost the same call is sent again: its token or op keeps it from being
+        carried out twice."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                answer = self.server.execute_command("FCALL", f"rushgate_{function}", len(keys), *keys, *arguments)
+            except (redis.ConnectionError, redis.TimeoutError):
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.02)
+                continue
+            if answer != b"AGAIN":
+                return answer
+
+    def number(self):
+        """Eight bytes that this client never used before."""
+        self._numbers += 1
+        return struct.pack(">Q", self._numbers)
+
+    def owner(self, label="python"):
+        """Who this is, for people who look."""
+        host = socket.gethostname().encode()[:60]
+        return struct.pack(">IB", os.getpid(), len(host)) + host + label.encode()
+
+    def inbox(self):
+        """Where the server wakes this client."""
+        if self._inbox is None:
+            self._inbox = Inbox(self.server)
+        return self._inbox
+
+    @contextmanager
+    def lock(self, name, lease=15, wait=0):
+        """Holds a lock while the block runs. `None` is given if others had it all the time."""
+        held = self.acquire(name, lease, wait)
+        try:
+            yield held
+        finally:
+            if held:
+                held.release()
+
+    def acquire(self, name, lease=15, wait=0):
+        """A lock in hand, or `None` if others had it all the time. Waiting is a place in line, first come first served."""
+        keys, token = under(f"rg:{{l:{name}}}:", LOCK), self.client + self.number()
+        inbox = self.inbox() if wait > 0 else None
+        until = time.monotonic() + wait
+        while True:
+            left = max(until - time.monotonic(), 0)
+            outcome, number, check_after, *_ = self.call("lock_acquire", keys, [
+                token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
+            ])
+            if outcome == 1:
+                return Held(self, keys, token, number)
+            if left <= 0:
+                break
+            inbox.wait(min(left, max(check_after / 1e6, 0.001), LOCK_SLEEP_MAX * (number if outcome == 2 else 1)))
+        if wait > 0:
+            self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
+        return None
+
+    def queue(self, name):
+        """A queue."""
+        return Queue(self, name)
+
+    def sale(self, sale):
+        """A sale that exists."""
+        return Sale(self, sale)
+
+
+class Held:
+    """A lock in hand. What it protects should refuse a smaller fence than it has seen."""
+
+    def __init__(self, gate, keys, token, fence):
+        self.gate, self.keys, self.token, self.fence = gate, keys, token, fence
+
+    def extend(self, lease):
+        """Starts the lease anew, for so many seconds from now."""
+        if not self.gate.call("lock_extend", self.keys, [self.token, us(lease)]):
+            raise Lost
+
+    def release(self):
+        """Gives the lock up."""
+        if not self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US]):
+            raise Lost
+
+
+class Queue:
+    """One record per task id."""
+
+    def __init__(self, gate, name):
+        self.gate, self.name = gate, name
+        self.keys = under(f"rg:{{q:{name}}}:", QUEUE)
+        self.answers = under(f"rg:{{q:{name}}}:", [f"o:{gate.client.hex()}", f"p:{gate.client.hex()}"])
+        gate.server.zadd("rg:queues", {name: 0})
+
+    def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20):
+        """Puts tasks in; bytes stay as they are, anything else becomes JSON. False if the queue is full."""
+        body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
+        arguments = []
+        for task in ids:
+            due = f"+{us(delay)}" if delay > 0 else ""
+            arguments += [task, due, priority, on_duplicate, 0, max_attempts, body]
+        return 4 not in self._once("enqueue", arguments)[::2]
+
+    def claim(self, n=1, lease=30, wait=0):
+        """Takes due tasks under a lease, and waits for a first one for so many seconds."""
+        until = time.monotonic() + wait
+        while True:
+            next_due, wakes, *rows = self._once("claim", [n, us(lease), f"python:{os.getpid()}"])
+            left = until - time.monotonic()
+            if rows or left <= 0:
+                return [Task(self, *rows[at:at + 3]) for at in range(0, len(rows), 3)]
+            self._sleep(wakes, min(left, QUEUE_SLEEP_MAX if next_due == b"" else next_due / 1e6, QUEUE_SLEEP_MAX))
+
+    def _sleep(self, wakes, seconds):
+        """Not at all if something was put in meanwhile."""
+        inbox = self.gate.inbox()
+        missed, _ = self.gate.call("queue_listen", self.keys, [inbox.id.hex(), wakes])
+        if missed == 0:
+            inbox.wait(max(seconds, 0.001))
+
+    def _once(self, verb, arguments):
+        """A call that is answered once, however often it is sent."""
+        return self.gate.call(f"queue_{verb}", self.keys + self.answers, [self.gate.number(), *arguments])
+
+
+class Task:
+    """A claimed task. End it before its lease runs out, or others get it."""
+
+    def __init__(self, queue, task, record, run):
+        record, run = unpack(record, RECORD), unpack(run, RUN)
+        self.queue, self.id = queue, task.decode()
+        self.attempt, self.claim = run["attempts"], run["claim"]
+        self.payload = payload_of(record["rest"])
+
+    def complete(self):
+        """It is done. False if it was lost: then another has it, or has done it."""
+        return self.queue._once("complete", [self.id, self.claim]) != [0]
+
+    def retry(self, error, delay=0, give_up=False):
+        """It failed: it comes again after so many seconds, or becomes a dead letter."""
+        return self.queue._once("retry", [self.id, self.claim, us(delay), int(give_up), error])[0] != 0
+
+
+class Sale:
+    """A sale of numbered units. `rushgate sale create` makes one, `rushgate sale audit` proves it."""
+
+    def __init__(self, gate, sale):
+        self.gate, self.id = gate, sale
+        self._read()
+
+    def reserve(self, buyer, key, cart, same=False):
+        """Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer."""
+        names = [sku[0] for sku in self.spec["skus"]]
+        lines = []
+        for sku, quantity in cart.items():
+            lines += [names.index(sku) if sku in names else -1, quantity]
+        answer = self._call("reserve_by_key", [key, buyer, int(same), *lines])
+        outcome = {"outcome": OUTCOMES[answer[0]]}
+        if answer[0] <= 2:
+            outcome |= {"reservation": answer[2].hex(), **self._hold(answer[1])}
+        return outcome
+
+    def confirm(self, reservation):
+        """It is paid for. `refused` means that the payment must be given back."""
+        return DECISIONS[self._call("confirm", [bytes.fromhex(reservation)])[0]]
+
+    def cancel(self, reservation):
+        """The buyer does not want it any more."""
+        return DECISIONS[self._call("cancel_hold", [bytes.fromhex(reservation)])[0]]
+
+    def _call(self, verb, arguments):
+        while True:
+            orders = under(f"rg:{{q:{self.spec['orders']}}}:", QUEUE) if self.spec["orders"] else []
+            answer = self.gate.call(f"sale_{verb}", self.keys + orders, [self.secret, *arguments])
+            if answer != b"MISSING":
+                return answer
+            self._read()
+            self._make()
+
+    def _read(self):
+        home = self.gate.server.get(f"rg:{{s:{self.id}}}:home")
+        if home is None:
+            raise KeyError(f"there is no sale `{self.id}`")
+        self.spec = json.loads(home)
+        self.secret = bytes.fromhex(self.spec["secret"])
+        tag = f"q:{self.spec['orders']}" if self.spec["orders"] else f"s:{self.id}"
+        self.keys = under(f"rg:{{{tag}}}:sale:{self.id}:1:", SALE)
+
+    def _make(self):
+        """Whoever entered the sale did not come to make it."""
+        moments = ["" if self.spec[name] is None else self.spec[name] for name in ("opens_us", "closes_us")]
+        arguments = [self.secret, self.spec["hold_us"], *moments, int(bool(self.spec["orders"])), json.dumps(self.id)]
+        for sku, units, per_buyer in self.spec["skus"]:
+            arguments += [units, per_buyer, json.dumps(sku)]
+        self.gate.call("sale_create", self.keys, arguments)
+
+    def _hold(self, packed):
+        hold = unpack(packed, HOLD)
+        rest = hold["rest"][hold["buyer"] + hold["lines"]:]
+        units = [struct.unpack(">HI", rest[at:at + 6]) for at in range(0, len(rest), 6)]
+        return {
+            "units": [(self.spec["skus"][sku][0], unit) for sku, unit in units],
+            "state": STATES[hold["state"]],
+            "deadline_us": hold["deadline"],
+        }
+
+
+class Inbox:
+    """A subscription. What a message says is not read: it is a hint, and the state is on the server."""
+
+    def __init__(self, server):
+        self.id = os.urandom(8)
+        self._messages = server.pubsub()
+        self._messages.subscribe(f"rg:in:{self.id.hex()}")
+        self._messages.get_message(timeout=3)
+
+    def wait(self, seconds):
+        """Sleeps until a message has come, or that time is over."""
+        try:
+            self._messages.get_message(timeout=seconds)
+        except redis.ConnectionError:
+            # The next question subscribes again, and asks how things stand first.
+            time.sleep(0.02)
+
+
+def under(beginning, endings):
+    """Keys that begin alike."""
+    return [beginning + ending for ending in endings]
+
+
+def us(seconds):
+    """Whole microseconds."""
+    return round(seconds * 1_000_000)
+
+
+def unpack(packed, sizes):
+    """Whole numbers of so many bytes each; what is behind them is the `rest`."""
+    fields = {}
+    for name, size in sizes.items():
+        fields[name], packed = int.from_bytes(packed[:size], "big"), packed[size:]
+    return fields | {"rest": packed}
+
+
+def payload_of(body):
+    """What is behind the content type: JSON is decoded."""
+    length = body[0]
+    if length == 255:
+        return json.loads(body[1:])
+    return body[1:] if length == 0 else body[1 + length:]
