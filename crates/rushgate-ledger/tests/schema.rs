@@ -87,6 +87,11 @@ async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench
         ),
         ("a raised limit", "UPDATE sku SET per_buyer = 3".into(), "fixed"),
         ("a smaller stock", "UPDATE sku SET total = 9".into(), "fixed"),
+        (
+            "an order of a store of the past",
+            new_order(9, 9).replace("'eve', 1,", "'eve', 0,"),
+            "old_generation",
+        ),
         ("an older generation", "UPDATE sale SET generation = 0".into(), "fixed"),
         ("a sold unit withdrawn", "INSERT INTO withdrawn VALUES (1, 1)".into(), "owned"),
         ("a withdrawn unit beyond N", "INSERT INTO withdrawn VALUES (1, 11)".into(), "not_for_sale"),
