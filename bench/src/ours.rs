@@ -1,24 +1,22 @@
 //! The same work through Rushgate, as an application calls it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rushgate::{
-    BuyerId, ContentType, IdempotencyKey, Line, NewTask, Payload, Reserved, Rushgate, SaleBuilder, Sku,
-    TaskId,
+    BuyerId, CancellationToken, ContentType, IdempotencyKey, Job, Line, NewTask, Payload, Queue, Reserved,
+    Rushgate, SaleBuilder, Sku, TaskId, Worker,
 };
+use tokio::sync::{Notify, mpsc};
+
+use crate::table::quantile;
 
 /// Claims whose time is taken.
 const CLAIMS: usize = 8_000;
 /// Nothing runs out while it is measured.
 const LEASE: Duration = Duration::from_secs(600);
-
-async fn open(path: &Path) -> Result<Rushgate> {
-    Ok(Rushgate::connect(&format!("sqlite:{}", path.display())).await?)
-}
 
 /// Runs `caller` so many times at once until the time is up; each says how much it has done. Gives the sum per
 /// second.
@@ -46,16 +44,16 @@ async fn lock_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
     Ok(done)
 }
 
-pub async fn lock(path: &Path, callers: u64, length: Duration) -> Result<f64> {
-    let gate = open(path).await?;
+pub async fn lock(url: &str, callers: u64, length: Duration) -> Result<f64> {
+    let gate = Rushgate::connect(url).await?;
     let rate = together(callers, length, |n, end| lock_cycles(gate.clone(), n, end)).await?;
     gate.close().await?;
     Ok(rate)
 }
 
 /// One step of a lone caller, in microseconds.
-pub async fn lone(path: &Path, length: Duration) -> Result<f64> {
-    let gate = open(path).await?;
+pub async fn lone(url: &str, length: Duration) -> Result<f64> {
+    let gate = Rushgate::connect(url).await?;
     let start = Instant::now();
     let cycles = lock_cycles(gate.clone(), 0, start + length).await?;
     let micros = start.elapsed().as_secs_f64() * 1e6 / (cycles as f64 * 2.0);
@@ -80,15 +78,117 @@ async fn queue_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
     Ok(done)
 }
 
-pub async fn queue(path: &Path, callers: u64, length: Duration) -> Result<f64> {
-    let gate = open(path).await?;
+pub async fn queue(url: &str, callers: u64, length: Duration) -> Result<f64> {
+    let gate = Rushgate::connect(url).await?;
     let rate = together(callers, length, |n, end| queue_cycles(gate.clone(), n, end)).await?;
     gate.close().await?;
     Ok(rate)
 }
 
-pub async fn reserve(path: &Path, callers: u64, length: Duration) -> Result<f64> {
-    let gate = open(path).await?;
+/// Tasks per call.
+const BATCH: u64 = 64;
+
+/// Batches are put in, claimed and done by a few callers, so that the server always has something to do.
+pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
+    let gate = Rushgate::connect(url).await?;
+    let rate = together(4, length, |n, end| {
+        let gate = gate.clone();
+        async move {
+            let queue = gate.queue("bench")?;
+            let mut done = 0;
+            while Instant::now() < end {
+                let id = |m: u64| format!("task:{n}:{done}:{m}");
+                queue.enqueue_all((0..BATCH).map(|m| task(id(m))).collect::<Result<_>>()?).await?;
+                let tasks = queue.claim(BATCH as u32, LEASE).await?;
+                ensure!(tasks.len() as u64 == BATCH, "each caller claims what it or another has put in");
+                queue.complete(tasks.into_iter().map(|task| task.ticket).collect()).await?;
+                done += BATCH;
+            }
+            Ok(done)
+        }
+    })
+    .await?;
+    gate.close().await?;
+    Ok(rate)
+}
+
+/// How often a hand-over and a pick-up are timed.
+const TIMES: usize = 2_000;
+
+/// From the call of a release to the return of the next in line, whom it wakes: p50 and p99 in microseconds.
+pub async fn hand_over(url: &str) -> Result<(f64, f64)> {
+    // Two clients, as two machines would be.
+    let (giver, taker) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+    let (mut times, again) = (Vec::with_capacity(TIMES), Arc::new(Notify::new()));
+    for _ in 0..TIMES {
+        let held = giver.lock("hot")?.acquire().await?.held().context("nobody else asks")?;
+        let waiting = tokio::spawn({
+            let (lock, again) = (taker.lock("hot")?.wait(Duration::from_secs(10)), Arc::clone(&again));
+            async move {
+                let guard = lock.acquire().await?.held().context("it is next in line")?;
+                let got = Instant::now();
+                guard.release().await?;
+                again.notify_one();
+                anyhow::Ok(got)
+            }
+        });
+        while giver.lock("hot")?.waiters().await?.is_empty() {}
+        let start = Instant::now();
+        held.release().await?;
+        again.notified().await;
+        times.push((waiting.await?? - start).as_secs_f64() * 1e6);
+    }
+    giver.close().await?;
+    taker.close().await?;
+    Ok((quantile(&mut times, 0.5), quantile(&mut times, 0.99)))
+}
+
+/// From the call of an enqueue to the start of the handler in an idle worker: p50 and p99 in microseconds.
+pub async fn pick_up(url: &str) -> Result<(f64, f64)> {
+    let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let stop = CancellationToken::new();
+    let handler = move |_: Job<Payload>| {
+        let _ = started.send(Instant::now());
+        async { Ok::<_, std::io::Error>(()) }
+    };
+    let working = tokio::spawn(Worker::new(receiver.queue("idle")?).run(handler, stop.clone()));
+    let queue = sender.queue("idle")?;
+    let mut times = Vec::with_capacity(TIMES);
+    for n in 0..TIMES {
+        // Until the worker has answered for the last and waits again.
+        while idle_not_yet(&queue).await? {}
+        let start = Instant::now();
+        queue.enqueue_all(vec![task(format!("task:{n}"))?]).await?;
+        let began = starts.recv().await.context("the worker runs")?;
+        times.push((began - start).as_secs_f64() * 1e6);
+    }
+    stop.cancel();
+    working.await??;
+    sender.close().await?;
+    receiver.close().await?;
+    Ok((quantile(&mut times, 0.5), quantile(&mut times, 0.99)))
+}
+
+async fn idle_not_yet(queue: &Queue) -> Result<bool> {
+    let stats = queue.stats().await?;
+    Ok(stats.ready + stats.leased > 0)
+}
+
+/// Leaves so many tasks of 100 bytes waiting.
+pub async fn fill(url: &str, tasks: u64) -> Result<()> {
+    let gate = Rushgate::connect(url).await?;
+    let queue = gate.queue("deep")?;
+    for first in (0..tasks).step_by(1_000) {
+        let id = |n: u64| format!("task:{n:017}");
+        queue.enqueue_all((first..first + 1_000).map(|n| task(id(n))).collect::<Result<_>>()?).await?;
+    }
+    gate.close().await?;
+    Ok(())
+}
+
+pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
+    let gate = Rushgate::connect(url).await?;
     let spec = SaleBuilder::new("bench").sku("unit", 10_000_000, 1).hold(LEASE).orders("orders");
     gate.create_sale(spec).await?;
     let sale = gate.sale("bench")?;

@@ -14,8 +14,8 @@ const { hostname } = require('node:os')
 
 const PROTOCOL = 1
 const CLAIM_WINDOW_US = 2_000_000
-// The longest sleeps without asking, in seconds: what a lost wake-up costs.
-const LOCK_SLEEP_MAX = 1
+// The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
 const LOCK = ['s', 'q', 'w', 'x']
@@ -24,7 +24,8 @@ const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e']
 
 const RECORD = { revision: 6, first: 7, due: 7, arrival: 6, priority: 1, max: 2 }
 const RUN = { attempts: 2, flags: 1, claim: 7, until: 7, due: 7 }
-const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1, units: 2 }
+const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
+const RANGE = { sku: 2, first: 4, last: 4 }
 
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
 const OUTCOMES = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended',
@@ -106,7 +107,8 @@ class Rushgate {
       ])
       if (outcome === 1) return new Held(this, keys, token, number)
       if (left <= 0) break
-      await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), LOCK_SLEEP_MAX * (outcome === 2 ? number : 1)))
+      const place = outcome === 2 ? number : 1
+      await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), place, LOCK_SLEEP_MAX))
     }
     if (wait > 0) await this.call('lock_leave', keys, [token, CLAIM_WINDOW_US])
     return null
@@ -271,9 +273,11 @@ class Sale {
 
   hold (packed) {
     const { state, deadline, buyer, lines, rest } = unpack(packed, HOLD)
-    const units = chunks(rest.subarray(buyer + lines), 6).map((unit) => unpack(unit, { sku: 2, unit: 4 }))
+    const ranges = chunks(rest.subarray(buyer + lines), 10).map((range) => unpack(range, RANGE))
     return {
-      units: units.map(({ sku, unit }) => [this.spec.skus[sku][0], unit]),
+      units: ranges.flatMap(({ sku, first, last }) => {
+        return Array.from({ length: last - first + 1 }, (_, at) => [this.spec.skus[sku][0], first + at])
+      }),
       state: STATES[state],
       deadlineUs: deadline
     }

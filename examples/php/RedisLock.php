@@ -50,15 +50,21 @@ final class RedisLock
             }
         } while ($left > 0);
         if ($timeout > 0) {
-            $this->rushgate->call('lock_leave', Rushgate::lockKeys($name), [$token, Rushgate::CLAIM_WINDOW_US]);
+            $this->rushgate->call('lock_leave', self::keys($name), [$token, Rushgate::CLAIM_WINDOW_US]);
         }
         return false;
     }
 
-    /** [1, fence, lease until, lease left], [2, position, check after] or [3, retry after, waiters]. */
-    private function ask(string $name, string $token, float $expire, float $wait, string $inbox): array
+    /** A name may be a number, as in the article. */
+    private static function keys($name): array
     {
-        return $this->rushgate->call('lock_acquire', Rushgate::lockKeys($name), [
+        return Rushgate::lockKeys((string) $name);
+    }
+
+    /** [1, fence, lease until, lease left], [2, position, check after] or [3, retry after, waiters]. */
+    private function ask($name, string $token, float $expire, float $wait, string $inbox): array
+    {
+        return $this->rushgate->call('lock_acquire', self::keys($name), [
             $token, Rushgate::us($expire), Rushgate::us($wait), 0, Rushgate::CLAIM_WINDOW_US, $inbox, $this->rushgate->owner(),
         ]);
     }
@@ -71,13 +77,13 @@ final class RedisLock
         }
         $arguments = [$this->held[$name]['token'], Rushgate::CLAIM_WINDOW_US];
         unset($this->held[$name]);
-        return $this->rushgate->call('lock_release', Rushgate::lockKeys($name), $arguments) === 1;
+        return $this->rushgate->call('lock_release', self::keys($name), $arguments) === 1;
     }
 
     /** Gives up all that this object holds. False if one of them was not held any more. */
     public function unlockAll(): bool
     {
-        $released = array_map(fn ($name) => $this->unlock((string) $name), array_keys($this->held));
+        $released = array_map(fn ($name) => $this->unlock($name), array_keys($this->held));
         return !in_array(false, $released, true);
     }
 
@@ -88,14 +94,14 @@ final class RedisLock
             return false;
         }
         $arguments = [$this->held[$name]['token'], Rushgate::us($expire)];
-        return $this->rushgate->call('lock_extend', Rushgate::lockKeys($name), $arguments) !== [];
+        return $this->rushgate->call('lock_extend', self::keys($name), $arguments) !== [];
     }
 
     /** Whether this object holds the lock now. */
     public function isLocking($name): bool
     {
         return isset($this->held[$name])
-            && $this->rushgate->call('lock_held', Rushgate::lockKeys($name), [$this->held[$name]['token']]) !== [];
+            && $this->rushgate->call('lock_held', self::keys($name), [$this->held[$name]['token']]) !== [];
     }
 
     /**

@@ -72,7 +72,7 @@ final class RedisQueue
     /** Looks at the first due tasks: one task or false if $count is 1, a list otherwise. */
     public function top($name, $count = 1): array|false
     {
-        return self::given($this->rushgate->call('queue_top', Rushgate::queueKeys($name), [$count]), $count);
+        return self::given($this->rushgate->call('queue_top', Rushgate::queueKeys((string) $name), [$count]), $count);
     }
 
     /**
@@ -89,7 +89,7 @@ final class RedisQueue
      *
      * @param float $wait how long to wait for a first one, in seconds
      */
-    public function claim(string $name, int $count = 1, float $lease = 30, float $wait = 0): array
+    public function claim($name, int $count = 1, float $lease = 30, float $wait = 0): array
     {
         $until = Rushgate::now() + $wait;
         while (true) {
@@ -105,14 +105,14 @@ final class RedisQueue
     }
 
     /** Ends a claimed task that is done. False if it was lost: then another has it, or has done it. */
-    public function complete(string $name, array $task): bool
+    public function complete($name, array $task): bool
     {
         [, $claim] = explode('.', $task['score']);
         return $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim])[0] !== 0;
     }
 
     /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
-    public function retry(string $name, array $task, string $error, float $delay = 0, bool $giveUp = false): bool
+    public function retry($name, array $task, string $error, float $delay = 0, bool $giveUp = false): bool
     {
         [, $claim] = explode('.', $task['score']);
         $arguments = [$this->rushgate->op(), $task['id'], $claim, Rushgate::us($delay), (int) $giveUp, $error];
@@ -120,27 +120,27 @@ final class RedisQueue
     }
 
     /** A call that is answered once, however often it is sent. */
-    private function call(string $verb, string $name, array $arguments, float $patience = 10): array
+    private function call(string $verb, $name, array $arguments, float $patience = 10): array
     {
-        $keys = [...Rushgate::queueKeys($name), ...$this->rushgate->answerKeys($name)];
+        $keys = [...Rushgate::queueKeys((string) $name), ...$this->rushgate->answerKeys((string) $name)];
         return $this->rushgate->call("queue_$verb", $keys, $arguments, $patience);
     }
 
     /** Sleeps until something is put in, or that time is over. Not at all if something was put in meanwhile. */
-    private function sleep(string $name, int $wakes, float $seconds): void
+    private function sleep($name, int $wakes, float $seconds): void
     {
         $inbox = $this->rushgate->inbox();
-        [$missed] = $this->rushgate->call('queue_listen', Rushgate::queueKeys($name), [bin2hex($inbox->id), $wakes]);
+        [$missed] = $this->rushgate->call('queue_listen', Rushgate::queueKeys((string) $name), [bin2hex($inbox->id), $wakes]);
         if ($missed === 0) {
             $inbox->wait(max($seconds, 0.001));
         }
     }
 
     /** By the directory `rushgate queue ls` finds it. */
-    private function enter(string $name): void
+    private function enter($name): void
     {
         if (!isset($this->entered[$name])) {
-            $this->rushgate->redis->rawCommand('ZADD', 'rg:queues', 0, $name);
+            $this->rushgate->send(['ZADD', 'rg:queues', 0, $name]);
             $this->entered[$name] = true;
         }
     }

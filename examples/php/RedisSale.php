@@ -16,7 +16,8 @@ final class RedisSale
     ];
     private const DECISIONS = ['unknown', 'done', 'pending', 'refused'];
     private const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected'];
-    private const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1, 'units' => 2];
+    private const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1];
+    private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
 
     private readonly Rushgate $rushgate;
     /** The specification, which never changes. */
@@ -77,7 +78,7 @@ final class RedisSale
 
     private function read(): void
     {
-        $home = $this->rushgate->redis->rawCommand('GET', "rg:{s:$this->id}:home");
+        $home = $this->rushgate->send(['GET', "rg:{s:$this->id}:home"]);
         $this->spec = $home ? json_decode($home, true, 512, JSON_THROW_ON_ERROR)
             : throw new RuntimeException("there is no sale `$this->id`");
     }
@@ -100,9 +101,11 @@ final class RedisSale
     {
         $hold = Rushgate::unpack($packed, self::HOLD);
         $units = [];
-        foreach (str_split(substr($hold['rest'], $hold['buyer'] + $hold['lines']), 6) as $unit) {
-            ['sku' => $sku, 'unit' => $number] = Rushgate::unpack($unit, ['sku' => 2, 'unit' => 4]);
-            $units[] = [$this->spec['skus'][$sku][0], $number];
+        foreach (str_split(substr($hold['rest'], $hold['buyer'] + $hold['lines']), 10) as $range) {
+            ['sku' => $sku, 'first' => $first, 'last' => $last] = Rushgate::unpack($range, self::RANGE);
+            foreach (range($first, $last) as $unit) {
+                $units[] = [$this->spec['skus'][$sku][0], $unit];
+            }
         }
         return ['units' => $units, 'state' => self::STATES[$hold['state']], 'deadlineUs' => $hold['deadline']];
     }

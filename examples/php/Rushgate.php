@@ -22,7 +22,7 @@ final class Rushgate
     private readonly string $client;
     private ?Inbox $inbox = null;
 
-    public function __construct(public readonly Redis $redis)
+    public function __construct(private readonly Redis $redis)
     {
         // A status such as AGAIN is to be told from "true".
         $redis->setOption(Redis::OPT_REPLY_LITERAL, 1);
@@ -34,30 +34,37 @@ final class Rushgate
         }
     }
 
-    /**
-     * Calls a function. While the connection is lost, the same call is sent again for so many seconds: its token or op
-     * keeps it from being carried out twice.
-     */
+    /** Calls a function. Its token or op keeps it from being carried out twice, however often it is sent. */
     public function call(string $function, array $keys, array $arguments, float $patience = 5): mixed
+    {
+        do {
+            $answer = $this->send(['FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments], $patience);
+        } while ($answer === 'AGAIN');
+        return $answer;
+    }
+
+    /** Sends a command, and sends it again for so many seconds while the connection is lost. */
+    public function send(array $words, float $patience = 5): mixed
     {
         $until = self::now() + $patience;
         while (true) {
+            $this->redis->clearLastError();
+            $lost = null;
             try {
-                $this->redis->clearLastError();
-                $answer = $this->redis->rawCommand('FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments);
+                $answer = $this->redis->rawCommand(...$words);
             } catch (RedisException $lost) {
-                if (self::now() >= $until) {
-                    throw $lost;
-                }
-                usleep(20_000);
-                continue;
             }
-            if ($answer === false && ($error = $this->redis->getLastError()) !== null) {
-                throw new RuntimeException("rushgate_$function: $error");
+            // A refusal is a false or an exception, by its first word; a lost connection is an exception without one.
+            if (($refusal = $this->redis->getLastError()) !== null) {
+                throw new RuntimeException("$words[0] $words[1]: $refusal");
             }
-            if ($answer !== 'AGAIN') {
+            if ($lost === null) {
                 return $answer;
             }
+            if (self::now() >= $until) {
+                throw $lost;
+            }
+            usleep(20_000);
         }
     }
 

@@ -18,8 +18,8 @@ import redis
 
 PROTOCOL = 1
 CLAIM_WINDOW_US = 2_000_000
-# The longest sleeps without asking: what a lost wake-up costs.
-LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 1, 5
+# The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["s", "q", "w", "x"]
 QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)]
@@ -27,7 +27,7 @@ SALE = ["c", "f", "w", "u", "b", "h", "d", "e"]
 
 RECORD = {"revision": 6, "first": 7, "due": 7, "arrival": 6, "priority": 1, "max": 2}
 RUN = {"attempts": 2, "flags": 1, "claim": 7, "until": 7, "due": 7}
-HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1, "units": 2}
+HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
 OUTCOMES = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
@@ -108,7 +108,8 @@ class Rushgate:
                 return Held(self, keys, token, number)
             if left <= 0:
                 break
-            inbox.wait(min(left, max(check_after / 1e6, 0.001), LOCK_SLEEP_MAX * (number if outcome == 2 else 1)))
+            place = number if outcome == 2 else 1
+            inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
         if wait > 0:
             self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
         return None
@@ -253,9 +254,9 @@ class Sale:
     def _hold(self, packed):
         hold = unpack(packed, HOLD)
         rest = hold["rest"][hold["buyer"] + hold["lines"]:]
-        units = [struct.unpack(">HI", rest[at:at + 6]) for at in range(0, len(rest), 6)]
+        ranges = [struct.unpack(">HII", rest[at:at + 10]) for at in range(0, len(rest), 10)]
         return {
-            "units": [(self.spec["skus"][sku][0], unit) for sku, unit in units],
+            "units": [(self.spec["skus"][sku][0], unit) for sku, first, last in ranges for unit in range(first, last + 1)],
             "state": STATES[hold["state"]],
             "deadline_us": hold["deadline"],
         }

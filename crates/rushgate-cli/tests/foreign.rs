@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -219,7 +220,7 @@ async fn a_task_goes_through_the_hands_of_four_languages() {
     let (first, last) =
         (gate.queue_of::<Vec<String>>("php").unwrap(), gate.queue_of::<Vec<String>>("end").unwrap());
     for number in 0..TASKS {
-        first.enqueue(&format!("task:{number}"), Vec::new()).send().await.unwrap();
+        first.enqueue(format!("task:{number}"), Vec::new()).send().await.unwrap();
     }
     parts.into_iter().for_each(|part| drop(part.end()));
     let tasks = last.claim(100, LEASE).await.unwrap();
@@ -243,11 +244,11 @@ async fn four_languages_do_every_task_of_one_queue_once() {
     let gate = Rushgate::connect(&server.url()).await.unwrap();
     let queue = gate.queue("jobs").unwrap();
     for number in 0..TASKS {
-        queue.enqueue(&format!("task:{number}"), Payload::empty()).send().await.unwrap();
+        queue.enqueue(format!("task:{number}"), Payload::empty()).send().await.unwrap();
     }
     for number in 0..parts.len() {
         // Behind all others: each worker takes one and ends.
-        queue.enqueue(&format!("stop:{number}"), Payload::empty()).priority(9).send().await.unwrap();
+        queue.enqueue(format!("stop:{number}"), Payload::empty()).priority(9).send().await.unwrap();
     }
     let workers = parts.len();
     parts.into_iter().for_each(|part| drop(part.end()));
@@ -283,6 +284,9 @@ async fn four_languages_sell_exactly_what_there_is() {
             .collect()
     };
     let (confirmed, cancelled) = (ids("confirmed"), ids("cancelled"));
+    let numbers = told.iter().flat_map(|told| told["units"].as_array().unwrap());
+    let numbers: BTreeSet<_> = numbers.map(|number| number.as_u64().unwrap()).collect();
+    assert!(numbers.into_iter().eq(1..=u64::from(UNITS)), "each number was sold");
     assert_eq!(confirmed.len(), UNITS as usize, "exactly so many were told that they bought one");
     assert!(
         told.iter().all(|told| !told["confirmed"].as_array().unwrap().is_empty()),
@@ -315,7 +319,7 @@ fn the_articles_classes_do_what_the_article_says() {
     let said =
         php.program().arg(here("tests/foreign/article.php")).arg(server.port().to_string()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success() && out.lines().count() == 9, "{out}{err}");
+    assert!(said.status.success() && out.lines().count() == 12, "{out}{err}");
 }
 
 // ── the parts in Rust ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -380,7 +384,7 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
     let sale = gate.sale(sale).unwrap();
     let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
     let key = IdempotencyKey::new("click").unwrap();
-    let (mut confirmed, mut cancelled) = (Vec::new(), Vec::new());
+    let (mut confirmed, mut cancelled, mut units) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0.. {
         let buyer = BuyerId::new(format!("{name}-{number}")).unwrap();
         let hold = match sale.reserve(&buyer, &cart, &key).await.unwrap() {
@@ -394,13 +398,15 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
         };
         let again = sale.reserve(&buyer, &cart, &key).await.unwrap();
         assert!(matches!(again, Reserved::Replayed(same) if same.id == hold.id));
-        let (decision, told) = if number % 5 == 4 {
-            (sale.cancel(hold.id).await.unwrap(), &mut cancelled)
+        let decision = if number % 5 == 4 {
+            cancelled.push(hold.id);
+            sale.cancel(hold.id).await.unwrap()
         } else {
-            (sale.confirm(hold.id).await.unwrap(), &mut confirmed)
+            confirmed.push(hold.id);
+            units.push(hold.units[0].1);
+            sale.confirm(hold.id).await.unwrap()
         };
         assert!(matches!(decision, Decision::Pending(_)), "{decision:?}");
-        told.push(hold.id.to_string());
     }
-    println!("» {}", json!({ "confirmed": confirmed, "cancelled": cancelled }));
+    println!("» {}", json!({ "confirmed": confirmed, "cancelled": cancelled, "units": units }));
 }

@@ -150,6 +150,13 @@ fn cancel_removes_and_tells_whoever_is_at_it() {
     assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "marked a\n");
     let said = shop.run(&["queue", "extend", "mail", "--ticket", ticket(&claimed[0])]);
     assert_eq!((said.status, said.out.as_str()), (1, "cancelled a\n"));
+    assert_eq!(shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&claimed[0])]), "cancelled a\n");
+    assert_eq!(shop.json(&["queue", "dead", "ls", "mail"]), json!([]));
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let claimed = shop.json(&["queue", "claim", "mail"]);
+    shop.ok(&["queue", "cancel", "mail", "a"]);
+    let given_back = shop.json(&["queue", "give-back", "mail", "--ticket", ticket(&claimed[0])]);
+    assert_eq!(given_back[0]["outcome"], "cancelled");
 }
 
 #[test]

@@ -4,7 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rushgate_testkit::servers::{Kind, PostgresServer, SentinelSetup};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -71,7 +77,7 @@ fn start_and_see_it_sell(args: &[&str]) -> Member {
     let selling = lines.find(|line| line.contains("attempts") && !line.starts_with("0 attempts"));
     assert!(selling.is_some(), "it tells its progress");
     // Go on reading, so that the child never waits for us.
-    std::thread::spawn(move || lines.for_each(drop));
+    thread::spawn(move || lines.for_each(drop));
     child
 }
 
@@ -247,4 +253,85 @@ fn a_store_that_cannot_be_used_is_told_with_a_way_out() {
     assert_eq!(output.status.code(), Some(4));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("is a directory") && text.contains("hint"), "{text}");
+}
+
+// ── on servers that die in the middle ────────────────────────────────────────────────────────────────────────────────
+
+/// What is acknowledged is on a replica too.
+const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
+
+/// What befalls a sale while it sells.
+#[derive(Clone, Copy, Debug)]
+enum Disaster {
+    PrimaryKilled,
+    LedgerRestarted,
+    MemberKilled,
+}
+
+/// One sale over sentinels and Postgres, with every disaster at a random moment and in random order.
+fn a_sale_with_disasters(kind: Kind, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut group = SentinelSetup::new(kind).with(&REPLICATED).start();
+    let mut ledger = PostgresServer::start();
+    let (store, orders) = (group.url(), ledger.url());
+    let args = ["--join", "launch", "--store", &store, "--orders", &orders, "--stock", "3000"];
+    let with = |more: &[&'static str]| [&args[..], &["--hold-ms", "500"], more].concat();
+    let mut victim = start_and_see_it_sell(&with(&["--buyers", "1000000000"]));
+    let others: Vec<_> = (0..2).map(|_| start_and_see_it_sell(&with(&["--buyers", "100000"]))).collect();
+
+    let mut disasters = [Disaster::PrimaryKilled, Disaster::LedgerRestarted, Disaster::MemberKilled];
+    disasters.shuffle(&mut random);
+    let mut killed = None;
+    for disaster in disasters {
+        thread::sleep(Duration::from_millis(random.random_range(0..400)));
+        match disaster {
+            Disaster::PrimaryKilled => {
+                let primary = group.primary();
+                group.servers[primary].kill();
+                killed = Some(primary);
+            }
+            Disaster::LedgerRestarted => {
+                ledger.stop();
+                ledger.start_again();
+            }
+            Disaster::MemberKilled => {
+                signal(&victim, Signal::KILL);
+                victim.wait().expect("it is dead");
+            }
+        }
+    }
+    for child in others {
+        let (_, report) = report_of(child);
+        assert_audited(&report);
+    }
+    if let Some(primary) = killed {
+        group.servers[primary].restart();
+    }
+    // Whoever comes last finds everything carried out, the dead process's part too.
+    let (status, report) = finish(rush(&with(&["--buyers", "40000"])));
+    assert!(status.success(), "{disasters:?}\n{report:#}");
+    assert_audited(&report);
+    assert_eq!((&report["confirmed"], &report["held"]), (&3_000.into(), &0.into()), "{disasters:?}");
+}
+
+/// `RUSHGATE_SEED` repeats a run, `RUSHGATE_MINUTES` goes on for so long, each sale with the next seed.
+#[test]
+fn a_sale_outlives_its_primary_a_restart_of_its_ledger_and_a_killed_member() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let end = Instant::now() + Duration::from_secs(60 * number("RUSHGATE_MINUTES").unwrap_or(0));
+    let mut seed = number("RUSHGATE_SEED").unwrap_or_else(rand::random);
+    loop {
+        note(&format!("replay with RUSHGATE_SEED={seed}"));
+        let kind = if seed.is_multiple_of(2) { Kind::Redis } else { Kind::Valkey };
+        a_sale_with_disasters(kind, seed);
+        if Instant::now() >= end {
+            return;
+        }
+        seed = seed.wrapping_add(1);
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
+fn note(text: &str) {
+    println!("{text}");
 }

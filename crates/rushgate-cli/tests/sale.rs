@@ -97,6 +97,11 @@ fn stock_is_added_and_withdrawn() {
     let shop = open("phone=1:1", &[]);
     assert_eq!(shop.json(&["sale", "stock", "add", "phones", "phone", "2"])["total"], 3);
     assert_eq!(shop.json(&["sale", "stock", "withdraw", "phones", "phone", "3"])["free"], 0);
+    let events = shop.json(&["sale", "events", "phones", "--after", "1"]);
+    let units: Vec<_> = events.as_array().unwrap().iter().map(|event| event["units"].clone()).collect();
+    let range = |first, last| json!([{ "sku": "phone", "first": first, "last": last }]);
+    assert_eq!(units, [range(2, 3), range(1, 3)]);
+    assert!(shop.ok(&["sale", "events", "phones"]).contains("phone#1-3"));
     let said = shop.run(&["--json", "sale", "stock", "withdraw", "phones", "phone", "1"]);
     assert_eq!((said.status, said.error()["code"].as_str()), (1, Some("not_enough")));
 }

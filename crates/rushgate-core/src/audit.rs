@@ -8,7 +8,9 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BuyerId, Event, EventKind, HoldState, OrderIntent, ReservationId, SaleId, Sku, UnitNumber};
+use crate::{
+    BuyerId, Event, EventKind, HoldState, OrderIntent, ReservationId, SaleId, Sku, UnitNumber, UnitRange,
+};
 
 /// Everything a store knows of a sale, read in one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +42,10 @@ pub struct SkuCounters {
     pub initial: u32,
     /// Units ever offered: numbers 1..=total.
     pub total: u32,
-    /// The free numbers.
-    pub free: Vec<UnitNumber>,
-    /// The withdrawn numbers.
-    pub withdrawn: Vec<UnitNumber>,
+    /// The free numbers, each as often as the store lists it.
+    pub free: Vec<UnitRange>,
+    /// The withdrawn numbers, likewise.
+    pub withdrawn: Vec<UnitRange>,
     /// The held units, by the counter.
     pub held: u32,
     /// The confirmed units, by the counter.
@@ -95,7 +97,7 @@ pub struct LedgerSku {
     /// Units ever offered.
     pub total: u32,
     /// Those taken out of the sale.
-    pub withdrawn: Vec<UnitNumber>,
+    pub withdrawn: Vec<UnitRange>,
     /// What one buyer may have.
     pub per_buyer: u32,
 }
@@ -178,6 +180,18 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, moved: &BTreeSet<
 
 type Unit<'a> = (&'a Sku, UnitNumber);
 
+fn in_order(ranges: impl IntoIterator<Item = UnitRange>) -> Vec<UnitRange> {
+    let mut ranges: Vec<_> = ranges.into_iter().collect();
+    ranges.sort_unstable();
+    ranges
+}
+
+/// Whether one of the ranges has the unit. They are in order and do not overlap.
+fn has(ranges: &[UnitRange], unit: UnitNumber) -> bool {
+    let after = ranges.partition_point(|range| range.first() <= unit);
+    after > 0 && ranges[after - 1].contains(unit)
+}
+
 fn check(name: &str, claim: &str, figures: impl Display, mut offenders: Vec<String>) -> Check {
     let ok = offenders.is_empty();
     let more = offenders.len().saturating_sub(5);
@@ -207,13 +221,13 @@ fn conservation(books: &Books) -> Check {
     for sku in &books.skus {
         let confirmed = count(books, &sku.sku, |state| state == HoldState::Confirmed);
         let held = count(books, &sku.sku, HoldState::is_held);
-        let (free, withdrawn) = (sku.free.len(), sku.withdrawn.len());
-        let sum = confirmed + held + free + withdrawn;
+        let (free, withdrawn) = (UnitRange::total(&sku.free), UnitRange::total(&sku.withdrawn));
+        let sum = (confirmed + held) as u64 + free + withdrawn;
         figures.push(format!(
             "{}: {} offered = {confirmed} confirmed + {held} held + {free} free + {withdrawn} withdrawn",
             sku.sku, sku.total
         ));
-        if sum != sku.total as usize {
+        if sum != u64::from(sku.total) {
             offenders.push(format!("{}: the places add up to {sum}, not {}", sku.sku, sku.total));
         }
         if (sku.held as usize, sku.confirmed as usize) != (held, confirmed) {
@@ -260,16 +274,16 @@ fn no_unit_free_and_owned(books: &Books) -> Check {
         live(books).flat_map(|row| row.units.iter().map(|(s, u)| (s, *u))).collect();
     let mut offenders = Vec::new();
     let mut free = 0;
-    for sku in &books.skus {
-        let mut seen = BTreeSet::new();
-        free += sku.free.len();
-        for unit in sku.free.iter().chain(&sku.withdrawn) {
-            if owned.contains(&(&sku.sku, *unit)) {
-                offenders.push(format!("{} no. {unit} is free or withdrawn, and owned", sku.sku));
-            }
-            if !seen.insert(unit) {
-                offenders.push(format!("{} no. {unit} is free or withdrawn twice", sku.sku));
-            }
+    for SkuCounters { sku, free: offered, withdrawn, .. } in &books.skus {
+        free += UnitRange::total(offered);
+        let nobodys = in_order(offered.iter().chain(withdrawn).copied());
+        for pair in nobodys.windows(2).filter(|pair| pair[1].first() <= pair[0].last()) {
+            offenders.push(format!("{sku} no. {} is free or withdrawn twice", pair[1].first()));
+        }
+        for (_, unit) in
+            owned.range((sku, 0)..=(sku, UnitNumber::MAX)).filter(|(_, unit)| has(&nobodys, *unit))
+        {
+            offenders.push(format!("{sku} no. {unit} is free or withdrawn, and owned"));
         }
     }
     check("no_unit_free_and_owned", "no unit is free and owned", format!("{free} units free"), offenders)
@@ -369,7 +383,8 @@ fn log_is_complete(books: &Books) -> Check {
 struct Replay<'a> {
     total: BTreeMap<&'a Sku, u32>,
     owner: BTreeMap<Unit<'a>, ReservationId>,
-    withdrawn: BTreeSet<Unit<'a>>,
+    /// The first number of each withdrawn range, by its last.
+    withdrawn: BTreeMap<Unit<'a>, UnitNumber>,
     offenders: Vec<String>,
 }
 
@@ -380,11 +395,13 @@ impl<'a> Replay<'a> {
             EventKind::Cancelled | EventKind::Expired | EventKind::Rejected => self.give_back(event, false),
             EventKind::Quarantined => self.give_back(event, true),
             EventKind::StockAdded => {
-                if let Some((sku, last)) = event.units.last() {
-                    self.total.insert(sku, *last);
+                if let Some((sku, added)) = event.units.last() {
+                    self.total.insert(sku, added.last());
                 }
             }
-            EventKind::StockWithdrawn => self.withdrawn.extend(event.units.iter().map(|(s, u)| (s, *u))),
+            EventKind::StockWithdrawn => {
+                event.units.iter().for_each(|(sku, range)| self.withdraw(sku, *range));
+            }
             EventKind::Confirming
             | EventKind::Cancelling
             | EventKind::Expiring
@@ -398,27 +415,50 @@ impl<'a> Replay<'a> {
 
     fn take(&mut self, event: &'a Event) {
         let Some(id) = event.reservation else { return };
-        for (sku, unit) in &event.units {
-            if self.withdrawn.contains(&(sku, *unit)) {
+        for (sku, unit) in units_of(event) {
+            if self.is_withdrawn(sku, unit) {
                 self.offenders
                     .push(format!("event {} took {sku} no. {unit}, which was withdrawn", event.seq));
             }
-            if let Some(other) = self.owner.insert((sku, *unit), id) {
+            if let Some(other) = self.owner.insert((sku, unit), id) {
                 self.offenders.push(format!("event {} took {sku} no. {unit} from {other}", event.seq));
             }
         }
     }
 
     fn give_back(&mut self, event: &'a Event, withdraw: bool) {
-        for (sku, unit) in &event.units {
-            if self.owner.remove(&(sku, *unit)) != event.reservation {
+        for (sku, unit) in units_of(event) {
+            if self.owner.remove(&(sku, unit)) != event.reservation {
                 self.offenders.push(format!("event {} gave back {sku} no. {unit} of another", event.seq));
             }
             if withdraw {
-                self.withdrawn.insert((sku, *unit));
+                self.withdraw(sku, UnitRange::one(unit));
             }
         }
     }
+
+    fn withdraw(&mut self, sku: &'a Sku, range: UnitRange) {
+        self.withdrawn.insert((sku, range.last()), range.first());
+    }
+
+    fn is_withdrawn(&self, sku: &'a Sku, unit: UnitNumber) -> bool {
+        let next = self.withdrawn.range((sku, unit)..).next();
+        next.is_some_and(|((of, _), first)| *of == sku && *first <= unit)
+    }
+
+    /// The numbers of a SKU that nobody owns and that were not withdrawn.
+    fn free(&self, sku: &Sku) -> Vec<UnitRange> {
+        let of_sku = (sku, 0)..=(sku, UnitNumber::MAX);
+        let owned = self.owner.range(of_sku.clone()).map(|((_, unit), _)| UnitRange::one(*unit));
+        let withdrawn = self.withdrawn.range(of_sku);
+        let withdrawn = withdrawn.filter_map(|((_, last), first)| UnitRange::new(*first, *last));
+        let all = self.total.get(sku).and_then(|total| UnitRange::new(1, *total));
+        all.map(|all| all.without(in_order(owned.chain(withdrawn)))).unwrap_or_default()
+    }
+}
+
+fn units_of(event: &Event) -> impl Iterator<Item = Unit<'_>> {
+    event.units.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (sku, unit)))
 }
 
 fn log_replays(books: &Books) -> Check {
@@ -429,7 +469,7 @@ fn log_replays(books: &Books) -> Check {
     }
     let rows: BTreeMap<Unit<'_>, ReservationId> =
         books.units.iter().map(|row| ((&row.sku, row.unit), row.reservation)).collect();
-    let mut offenders = replay.offenders;
+    let mut offenders = std::mem::take(&mut replay.offenders);
     if rows != replay.owner {
         offenders.push(format!(
             "the log leads to {} owned units, the store has {}",
@@ -441,12 +481,10 @@ fn log_replays(books: &Books) -> Check {
         if replay.total.get(&sku.sku) != Some(&sku.total) {
             offenders.push(format!("{}: the log leads to another number of units", sku.sku));
         }
-        let owned_or_withdrawn = |unit| {
-            replay.owner.contains_key(&(&sku.sku, unit)) || replay.withdrawn.contains(&(&sku.sku, unit))
-        };
-        let free: BTreeSet<_> = (1..=sku.total).filter(|unit| !owned_or_withdrawn(*unit)).collect();
-        if free != sku.free.iter().copied().collect() {
-            offenders.push(format!("{}: the log leads to {} free units", sku.sku, free.len()));
+        let free = replay.free(&sku.sku);
+        if free != UnitRange::gather(in_order(sku.free.iter().copied())) {
+            let n = UnitRange::total(&free);
+            offenders.push(format!("{}: the log leads to {n} free units", sku.sku));
         }
     }
     let figures = format!("{} events lead to {} owned units", books.events.len(), replay.owner.len());
@@ -454,7 +492,8 @@ fn log_replays(books: &Books) -> Check {
 }
 
 fn ledger_has_no_unit_twice(ledger: &LedgerBooks) -> Check {
-    let totals: BTreeMap<&Sku, &LedgerSku> = ledger.skus.iter().map(|sku| (&sku.sku, sku)).collect();
+    let stock = |sku: &LedgerSku| (sku.total, in_order(sku.withdrawn.iter().copied()));
+    let stock: BTreeMap<&Sku, _> = ledger.skus.iter().map(|sku| (&sku.sku, stock(sku))).collect();
     let mut seen: BTreeSet<Unit<'_>> = BTreeSet::new();
     let mut sequence = BTreeSet::new();
     let mut offenders = Vec::new();
@@ -466,7 +505,7 @@ fn ledger_has_no_unit_twice(ledger: &LedgerBooks) -> Check {
             if !seen.insert((sku, *unit)) {
                 offenders.push(format!("{sku} no. {unit} is in two orders"));
             }
-            if totals.get(sku).is_none_or(|of| *unit > of.total || of.withdrawn.contains(unit)) {
+            if stock.get(sku).is_none_or(|(total, withdrawn)| unit > total || has(withdrawn, *unit)) {
                 offenders.push(format!("{sku} no. {unit} is not for sale"));
             }
         }

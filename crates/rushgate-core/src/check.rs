@@ -165,8 +165,11 @@ impl Load {
             Self::Orders(orders) => {
                 check_range("the number of orders", orders.len() as u64, 0, Self::ORDERS_MAX as u64)
             }
-            Self::Free(_, units) | Self::Withdrawn(_, units) => {
+            Self::Free(_, units) => {
                 check_range("the number of units", units.len() as u64, 1, Self::UNITS_MAX as u64)
+            }
+            Self::Withdrawn(_, ranges) => {
+                check_range("the number of ranges", ranges.len() as u64, 1, Self::UNITS_MAX as u64)
             }
         }
     }
@@ -179,7 +182,8 @@ impl Switch {
         check_range("the number of SKUs", self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
         self.stock.iter().try_for_each(|sku| {
             check_range("the stock", sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;
-            check_range("the highest number", sku.handed_out.into(), 0, sku.total.into())
+            let without_place = u64::from(sku.handed_out) + u64::from(sku.ahead);
+            check_range("the number of units that are not free", without_place, 0, sku.total.into())
         })
     }
 }
@@ -189,5 +193,20 @@ impl StockChange {
     pub fn check(&self) -> Result<()> {
         let (Self::Add(n) | Self::Withdraw(n)) = self;
         check_range("the number of units", (*n).into(), 1, SaleSpec::UNITS_MAX.into())
+    }
+
+    /// Refuses to withdraw `n` units at once if too many of them were given back: all but the `fresh` ones, which
+    /// nobody ever had.
+    pub fn check_withdrawal(n: u32, fresh: u32) -> Result<()> {
+        let (given_back, most) = (n.saturating_sub(fresh), Self::GIVEN_BACK_MAX);
+        if given_back <= most {
+            return Ok(());
+        }
+        let why = format_args!(
+            "takes {given_back} units that were held before; one change takes at most {most} of those"
+        );
+        let at_once = fresh + most;
+        Err(Error::invalid("the withdrawal", why)
+            .hint(format_args!("withdraw at most {at_once} units at a time")))
     }
 }

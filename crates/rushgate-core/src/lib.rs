@@ -19,6 +19,7 @@ mod sale;
 mod spec;
 mod store;
 mod time;
+mod units;
 
 pub use audit::{
     Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
@@ -41,10 +42,11 @@ pub use queue::{
 };
 pub use receipt::{BadReceipt, Receipt};
 pub use sale::{
-    Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS_PER_LINE,
-    OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored, SaleSpec, SaleState,
-    SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch,
-    UnitChoice, UnitNumber, Verdict,
+    Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
+    MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,
+    SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged,
+    Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
 pub use time::{HoldTime, Lease, Timestamp};
+pub use units::{UnitNumber, UnitRange};

@@ -36,10 +36,11 @@ pub trait QueueStore: Send + Sync {
     fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>>;
 
     /// Ends claimed tasks that failed: each waits again after its delay, or becomes a dead letter when its attempts
-    /// are used up.
+    /// are used up. One that was cancelled meanwhile is gone.
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>>;
 
-    /// Gives claimed tasks back, due at once, as if they had not been claimed: the attempt is not counted.
+    /// Gives claimed tasks back, due at once, as if they had not been claimed: the attempt is not counted. One that was
+    /// cancelled meanwhile is gone.
     fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>>;
 
     /// Starts the leases of claimed tasks anew, and says which were cancelled or lost.
@@ -406,6 +407,8 @@ pub enum Retried {
     Dead,
     /// It was replaced during the work: the newcomer waits with all its attempts.
     Requeued,
+    /// It was cancelled during the work: it is gone, and makes no dead letter.
+    Cancelled,
     /// The claim was no longer the ticket's. Nothing was changed.
     Stale,
 }
@@ -416,6 +419,8 @@ pub enum Retried {
 pub enum GivenBack {
     /// It waits, due at once.
     Waiting,
+    /// It was cancelled during the work: it is gone.
+    Cancelled,
     /// The claim was no longer the ticket's. Nothing was changed.
     Stale,
 }

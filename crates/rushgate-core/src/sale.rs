@@ -5,7 +5,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::{
     Answer, BadReceipt, BuyerId, HoldTime, LedgerOrder, Op, Page, QueueName, Receipt, ReservationId, SaleId,
-    SaleSecret, Sku, Timestamp,
+    SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
 };
 
 /// The sales of a store: units numbered 1..N per SKU, reserved by buyers.
@@ -67,7 +67,7 @@ pub trait SaleStore: Send + Sync {
         verdicts: Vec<(ReservationId, Verdict)>,
     ) -> Answer<'_, Vec<Settled>>;
 
-    /// Adds units (numbered on from the last) or withdraws free ones for good, all or nothing.
+    /// Adds units (numbered on from the last) or withdraws free ones for good (the highest), all or nothing.
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
 
     /// Stops the sale, because the store of that generation cannot be trusted: nothing is reserved, decided, ended or
@@ -111,13 +111,12 @@ pub trait SaleStore: Send + Sync {
     fn books(&self, sale: &SaleId) -> Answer<'_, crate::Books>;
 }
 
-/// The number of a unit of one SKU: 1..N.
-pub type UnitNumber = u32;
-
 /// Units per line at most.
 pub const MAX_UNITS_PER_LINE: u32 = 1_000;
 /// Lines per reservation at most.
 pub const MAX_LINES: usize = 32;
+/// Units per reservation at most.
+pub const MAX_UNITS: u32 = MAX_LINES as u32 * MAX_UNITS_PER_LINE;
 
 /// A sale to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -389,8 +388,15 @@ pub enum Settled {
 pub enum StockChange {
     /// So many more: 1 to 10,000,000, and no more than that in all.
     Add(u32),
-    /// So many fewer, from those that are free: 1 to 10,000,000.
+    /// So many fewer, the highest of those that are free: 1 to 10,000,000, of which at most
+    /// [`GIVEN_BACK_MAX`](Self::GIVEN_BACK_MAX) were given back.
     Withdraw(u32),
+}
+
+impl StockChange {
+    /// Given-back units that one change withdraws at most. They lie one by one between those that are held or sold, so
+    /// each of them takes its time and its place in the order to the ledger; those that nobody ever had do not.
+    pub const GIVEN_BACK_MAX: u32 = 20_000;
 }
 
 /// The answer to [`SaleStore::stock`].
@@ -464,8 +470,8 @@ pub enum Load {
     Orders(Vec<LedgerOrder>),
     /// Numbers of a SKU below the highest that was ever handed out, which nobody has: 1 to 10,000.
     Free(Sku, Vec<UnitNumber>),
-    /// Numbers of a SKU that were withdrawn: 1 to 10,000.
-    Withdrawn(Sku, Vec<UnitNumber>),
+    /// Ranges of a SKU that were withdrawn, none on both sides of the highest number that was handed out: 1 to 10,000.
+    Withdrawn(Sku, Vec<UnitRange>),
 }
 
 impl Load {
@@ -496,8 +502,10 @@ impl Switch {
 pub struct Stocktake {
     /// Units ever offered: 1 to 10,000,000.
     pub total: u32,
-    /// The highest number that an order owns or that was withdrawn; 0 for none.
+    /// The highest number that an order owns; 0 for none. Those above are free, if they were not withdrawn.
     pub handed_out: u32,
+    /// How many of those above it were withdrawn.
+    pub ahead: u32,
 }
 
 /// The answer to a step of a rebuild.
@@ -577,8 +585,8 @@ pub struct Event {
     pub kind: EventKind,
     /// Whose reservation, if one.
     pub reservation: Option<ReservationId>,
-    /// Which units it took, gave back, added or withdrew.
-    pub units: Vec<(Sku, UnitNumber)>,
+    /// Which units it took, gave back, added or withdrew: each SKU with as few ranges as its numbers allow.
+    pub units: Vec<(Sku, UnitRange)>,
 }
 
 /// What happened.
@@ -603,7 +611,7 @@ pub enum EventKind {
     Rejected,
     /// The ledger refused because the units are somebody else's; they were withdrawn.
     Quarantined,
-    /// Units were added: the first and the last of the new numbers.
+    /// Units were added.
     StockAdded,
     /// Free units were withdrawn.
     StockWithdrawn,
@@ -638,8 +646,8 @@ impl EventKind {
     ];
 }
 
-/// What the orders' queue carries, as JSON. The task's id is the reservation's, or `stock:SKU`; a later decision
-/// replaces an earlier one that was not carried out yet.
+/// What the orders' queue carries, as JSON. A reservation's task has the reservation's id, so a later decision replaces
+/// an earlier one that was not carried out yet. Each change of the stock has a task of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum OrderTask {
@@ -655,21 +663,27 @@ pub enum OrderTask {
         id: ReservationId,
         /// Whose.
         buyer: BuyerId,
-        /// Its units.
+        /// Its units. In JSON, each SKU with its numbers as ranges: `["phone",[[1,3],[7,7]]]`.
+        #[serde(with = "units::by_line")]
         units: Vec<(Sku, UnitNumber)>,
         /// What was decided.
         intent: OrderIntent,
     },
-    /// Record the stock as it is now.
+    /// Record a change of the stock.
+    ///
+    /// It names what it withdraws and not all that was withdrawn before, so that it stays small. A stock only grows,
+    /// and what is withdrawn stays so; hence changes may be recorded in any order, and more than once.
     Stock {
         /// Of which sale.
         sale: SaleId,
         /// Of which SKU.
         sku: Sku,
-        /// Units ever offered.
+        /// The number of its event: unique in the sale.
+        seq: u64,
+        /// Units ever offered, this change included.
         total: u32,
-        /// Those taken out of the sale.
-        withdrawn: Vec<UnitNumber>,
+        /// Units that it takes out of the sale; some of them may have been out before.
+        withdrawn: Vec<UnitRange>,
         /// What one buyer may have.
         per_buyer: u32,
     },
@@ -702,18 +716,84 @@ impl Hold {
 }
 
 impl OrderTask {
-    /// The id of its task in the orders' queue: the reservation's, or `stock:SKU` (with a hash in place of a SKU too
-    /// long for that).
+    /// The id of its task in the orders' queue: the reservation's, or `stock:SALE:SEQ`.
     pub fn task_id(&self) -> crate::TaskId {
         let id = match self {
             Self::Reservation { id, .. } => id.to_string(),
-            Self::Stock { sku, .. } if sku.as_str().len() + 6 <= crate::MAX_NAME_BYTES => {
-                format!("stock:{sku}")
-            }
-            Self::Stock { sku, .. } => {
-                format!("stock:#{:016x}", SipHasher24::new().hash(sku.as_str().as_bytes()))
-            }
+            Self::Stock { sale, seq, .. } => format!("{}{seq}", Self::stock_ids(sale)),
         };
         crate::TaskId::made_of(&id)
+    }
+
+    /// What the ids of a sale's changes of stock begin with; the number of the change's event follows. It names the
+    /// sale, because sales may share a queue: by a hash if its id is too long for that.
+    pub fn stock_ids(sale: &SaleId) -> String {
+        const SEQ_DIGITS: usize = 20;
+        if "stock::".len() + sale.as_str().len() + SEQ_DIGITS <= crate::MAX_NAME_BYTES {
+            return format!("stock:{sale}:");
+        }
+        format!("stock:#{:016x}:", SipHasher24::new().hash(sale.as_str().as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ContentType, Payload, TaskId};
+
+    fn named(text: &str) -> Sku {
+        Sku::new(text).unwrap()
+    }
+
+    fn order(units: Vec<(Sku, UnitNumber)>) -> OrderTask {
+        OrderTask::Reservation {
+            sale: SaleId::new("s").unwrap(),
+            generation: 1,
+            seq: 7,
+            id: ReservationId::from_bytes([1; 16]),
+            buyer: BuyerId::new("ann").unwrap(),
+            units,
+            intent: OrderIntent::Hold,
+        }
+    }
+
+    fn withdrawal(sale: &str, seq: u64, withdrawn: Vec<UnitRange>) -> OrderTask {
+        let (sale, sku) = (SaleId::new(sale).unwrap(), named(&"x".repeat(crate::MAX_NAME_BYTES)));
+        OrderTask::Stock { sale, sku, seq, total: SaleSpec::UNITS_MAX, withdrawn, per_buyer: 10_000 }
+    }
+
+    #[test]
+    fn an_order_survives_json_and_neighbours_travel_as_ranges() {
+        let units: Vec<_> = [("a", 1), ("a", 2), ("a", 3), ("b", 9), ("b", 7), ("a", 5)]
+            .map(|(sku, unit)| (named(sku), unit))
+            .into();
+        let json = serde_json::to_string(&order(units.clone())).unwrap();
+        assert!(json.contains(r#""units":[["a",[[1,3]]],["b",[[9,9],[7,7]]],["a",[[5,5]]]]"#), "{json}");
+        assert_eq!(serde_json::from_str::<OrderTask>(&json).unwrap(), order(units));
+        let json = json.replace("[1,3]", "[1,4000000000]");
+        let error = serde_json::from_str::<OrderTask>(&json).unwrap_err().to_string();
+        assert!(error.contains("at most 32000"), "{error}");
+    }
+
+    #[test]
+    fn the_largest_orders_fit_into_a_task() {
+        let scattered = |n: u32| (0..n).map(|n| SaleSpec::UNITS_MAX - 2 * n);
+        let skus = (0..MAX_LINES).map(|n| named(&format!("{n:0>200}")));
+        let units = skus.flat_map(|sku| scattered(MAX_UNITS_PER_LINE).map(move |unit| (sku.clone(), unit)));
+        let withdrawn = scattered(StockChange::GIVEN_BACK_MAX + 1).map(UnitRange::one).collect();
+        for order in
+            [order(units.collect()), withdrawal(&"s".repeat(crate::MAX_NAME_BYTES), u64::MAX, withdrawn)]
+        {
+            let json = serde_json::to_vec(&order).unwrap();
+            Payload::new(ContentType::json(), json).unwrap();
+            TaskId::new(order.task_id().as_str()).unwrap();
+        }
+    }
+
+    #[test]
+    fn sales_that_share_a_queue_do_not_share_the_ids_of_their_stock() {
+        let ids =
+            [("a", 1), ("b", 1), ("a", 2)].map(|(sale, seq)| withdrawal(sale, seq, Vec::new()).task_id());
+        assert_eq!(ids.each_ref().map(TaskId::as_str), ["stock:a:1", "stock:b:1", "stock:a:2"]);
     }
 }

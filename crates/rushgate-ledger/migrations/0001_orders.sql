@@ -24,10 +24,13 @@ CREATE TABLE sku (
     UNIQUE (id, sale, per_buyer)
 ) STRICT;
 
+-- Ranges of units, which do not overlap. By their ends: the first that ends at a unit or later either has it or lies
+-- above it.
 CREATE TABLE withdrawn (
-    sku  INTEGER NOT NULL REFERENCES sku (id),
-    unit INTEGER NOT NULL CHECK (unit >= 1),
-    PRIMARY KEY (sku, unit)
+    sku   INTEGER NOT NULL REFERENCES sku (id),
+    first INTEGER NOT NULL CHECK (first >= 1),
+    last  INTEGER NOT NULL CHECK (last >= first),
+    PRIMARY KEY (sku, last)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE orders (
@@ -95,10 +98,12 @@ END;
 
 CREATE TRIGGER withdrawn_is_free BEFORE INSERT ON withdrawn
 BEGIN
-    SELECT RAISE(ABORT, 'not_for_sale: the unit does not exist')
-    WHERE NEW.unit > (SELECT total FROM sku WHERE id = NEW.sku);
-    SELECT RAISE(ABORT, 'owned: the unit belongs to an order')
-    WHERE EXISTS (SELECT 1 FROM order_unit WHERE sku = NEW.sku AND unit = NEW.unit AND live = 1);
+    SELECT RAISE(ABORT, 'not_for_sale: a unit does not exist')
+    WHERE NEW.last > (SELECT total FROM sku WHERE id = NEW.sku);
+    SELECT RAISE(ABORT, 'owned: a unit belongs to an order')
+    WHERE EXISTS (SELECT 1 FROM order_unit WHERE sku = NEW.sku AND unit BETWEEN NEW.first AND NEW.last AND live = 1);
+    SELECT RAISE(ABORT, 'withdrawn_twice: a unit was withdrawn before')
+    WHERE (SELECT first FROM withdrawn WHERE sku = NEW.sku AND last >= NEW.first ORDER BY last LIMIT 1) <= NEW.last;
 END;
 
 CREATE TRIGGER order_not_refused BEFORE INSERT ON orders
@@ -142,7 +147,7 @@ BEGIN
     SELECT RAISE(ABORT, 'not_for_sale: the unit does not exist')
     WHERE NEW.unit > (SELECT total FROM sku WHERE id = NEW.sku);
     SELECT RAISE(ABORT, 'withdrawn: the unit was withdrawn')
-    WHERE EXISTS (SELECT 1 FROM withdrawn WHERE sku = NEW.sku AND unit = NEW.unit);
+    WHERE (SELECT first FROM withdrawn WHERE sku = NEW.sku AND last >= NEW.unit ORDER BY last LIMIT 1) <= NEW.unit;
 END;
 
 CREATE TRIGGER unit_lives_with_its_order BEFORE INSERT ON order_unit

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rushgate_core::{
-    Answer, Error, LedgerBooks, MAX_LINES, MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Result, SaleId,
-    SaleSpec, Sku, SkuSpec, StoreInfo, UnitNumber, Verdict, check_batch, check_range,
+    Answer, Error, LedgerBooks, MAX_UNITS, OrderIntent, OrderTask, Result, SaleId, SaleSpec, Sku, SkuSpec,
+    StoreInfo, UnitNumber, UnitRange, Verdict, check_batch, check_range,
 };
 
 use crate::{PostgresLedger, SqliteLedger};
@@ -245,19 +245,29 @@ pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
     entries.iter().try_for_each(|entry| match entry {
         OrderTask::Reservation { seq, units, .. } => {
             check_range("the sequence number", *seq, 0, i64::MAX as u64)?;
-            check_range("the number of units", units.len() as u64, 1, UNITS_PER_ORDER_MAX)?;
+            check_range("the number of units", units.len() as u64, 1, MAX_UNITS.into())?;
             check_units(units)
         }
         OrderTask::Stock { total, per_buyer, withdrawn, .. } => {
             check_stock(*total, *per_buyer)?;
-            withdrawn
-                .iter()
-                .try_for_each(|unit| check_range("the unit's number", (*unit).into(), 1, (*total).into()))
+            check_withdrawn(withdrawn, *total)
         }
     })
 }
 
-const UNITS_PER_ORDER_MAX: u64 = MAX_LINES as u64 * MAX_UNITS_PER_LINE as u64;
+fn check_withdrawn(ranges: &[UnitRange], total: u32) -> Result<()> {
+    for range in ranges {
+        check_range("the unit's number", range.first().into(), 1, total.into())?;
+        check_range("the unit's number", range.last().into(), 1, total.into())?;
+    }
+    match ranges.windows(2).find(|pair| pair[1].first() <= pair[0].last()) {
+        Some(pair) => {
+            let why = format_args!("come as {} and {}; they must be in order and apart", pair[0], pair[1]);
+            Err(Error::invalid("the withdrawn units", why))
+        }
+        None => Ok(()),
+    }
+}
 
 fn check_units(units: &[(Sku, UnitNumber)]) -> Result<()> {
     for (_, unit) in units {

@@ -7,7 +7,7 @@ use common::{order, phones, stock, write_one};
 use rushgate_core::OrderIntent::{Cancel, Confirm, Hold};
 use rushgate_ledger::connect;
 
-/// Units 1 (ann, confirmed), 2 (bob, held); cid's order for 3 is cancelled; 10 is withdrawn. At most 2 each.
+/// Units 1 (ann, confirmed), 2 (bob, held); cid's order for 3 is cancelled; 8 to 10 are withdrawn. At most 2 each.
 /// `order_id`s are 1, 2, 3.
 async fn victim(bench: &Bench) -> Raw {
     victim_at(&bench.url()).await
@@ -19,7 +19,7 @@ async fn victim_at(url: &str) -> Raw {
     write_one(&*ledger, order(1, "ann", &[1], Confirm)).await;
     write_one(&*ledger, order(2, "bob", &[2], Hold)).await;
     write_one(&*ledger, order(3, "cid", &[3], Cancel)).await;
-    write_one(&*ledger, stock(10, &[10], 2)).await;
+    write_one(&*ledger, stock(10, &[8, 9, 10], 2)).await;
     ledger.close().await.unwrap();
     Raw::connect(url).await
 }
@@ -29,6 +29,10 @@ fn unit(order: i64, buyer: &str, unit: u32, slot: i64, per_buyer: u32) -> String
         "INSERT INTO order_unit (order_id, sale, buyer, sku, unit, slot, per_buyer, live)
          VALUES ({order}, 1, '{buyer}', 1, {unit}, {slot}, {per_buyer}, TRUE)"
     )
+}
+
+fn withdraw(first: u32, last: u32) -> String {
+    format!("INSERT INTO withdrawn (sku, first, last) VALUES (1, {first}, {last})")
 }
 
 fn new_order(reservation: u8, seq: u32) -> String {
@@ -52,7 +56,8 @@ async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench
         ("a unit twice", unit(2, "bob", 1, 2, 2), "order_unit.sku, order_unit.unit|unit_taken"),
         ("a unit beyond N", unit(2, "bob", 11, 2, 2), "not_for_sale"),
         ("a unit below 1", unit(2, "bob", 0, 2, 2), "unit >= 1|order_unit_unit_check"),
-        ("a withdrawn unit", unit(2, "bob", 10, 2, 2), "withdrawn"),
+        ("a withdrawn unit", unit(2, "bob", 9, 2, 2), "withdrawn"),
+        ("the last of withdrawn units", unit(2, "bob", 10, 2, 2), "withdrawn"),
         ("a place filled twice", unit(2, "bob", 4, 1, 2), "order_unit.slot|slot_taken"),
         ("a place above the limit", unit(2, "bob", 4, 3, 2), "limit_reached"),
         ("a place below 1", unit(2, "bob", 4, 0, 2), "limit_reached"),
@@ -93,10 +98,17 @@ async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench
             "old_generation",
         ),
         ("an older generation", "UPDATE sale SET generation = 0".into(), "fixed"),
-        ("a sold unit withdrawn", "INSERT INTO withdrawn VALUES (1, 1)".into(), "owned"),
-        ("a withdrawn unit beyond N", "INSERT INTO withdrawn VALUES (1, 11)".into(), "not_for_sale"),
+        ("a sold unit withdrawn", withdraw(1, 1), "owned"),
+        ("a sold unit withdrawn among others", withdraw(2, 7), "owned"),
+        ("a withdrawn unit beyond N", withdraw(11, 11), "not_for_sale"),
+        ("a withdrawn unit below 1", withdraw(0, 0), "first >= 1|withdrawn_first_check"),
+        ("a range that goes backwards", withdraw(5, 4), "last >= first|withdrawn_check"),
+        ("a unit withdrawn twice", withdraw(8, 10), "withdrawn_twice"),
+        ("a unit withdrawn again in the middle", withdraw(9, 9), "withdrawn_twice"),
+        ("a unit withdrawn again from below", withdraw(4, 8), "withdrawn_twice"),
+        ("a unit withdrawn again from above", withdraw(10, 10), "withdrawn_twice"),
         ("a withdrawn unit back for sale", "DELETE FROM withdrawn".into(), "kept"),
-        ("a withdrawn unit exchanged", "UPDATE withdrawn SET unit = 9".into(), "fixed"),
+        ("a withdrawn unit exchanged", "UPDATE withdrawn SET first = 9".into(), "fixed"),
         ("an order deleted", "DELETE FROM orders WHERE id = 3".into(), "kept"),
         ("a unit deleted", "DELETE FROM order_unit WHERE order_id = 1".into(), "kept"),
         ("an SKU deleted", "DELETE FROM sku".into(), "kept"),
@@ -149,14 +161,15 @@ on_each_ledger! {
 /// Two transactions of which each is legal and both together are not: (the first's, the second's, the refusal).
 fn pairs() -> Vec<(&'static str, String, String, &'static str)> {
     let refusal = format!("INSERT INTO refusal VALUES (1, X'{:032x}', 1, 'unit_taken', 0)", 9);
-    let withdraw = "INSERT INTO withdrawn VALUES (1, 4)".to_owned();
+    let among_others = withdraw(3, 7);
     let cancel = "UPDATE orders SET state = 'cancelled' WHERE id = 2".to_owned();
     let another = new_order(8, 8).replace("'eve'", "'bob'");
     vec![
         ("one unit for two", unit(1, "ann", 4, 2, 2), unit(2, "bob", 4, 2, 2), "unit_taken"),
         ("one place for two", unit(2, "bob", 4, 2, 2), unit(2, "bob", 5, 2, 2), "slot_taken"),
-        ("sold and withdrawn", unit(2, "bob", 4, 2, 2), withdraw.clone(), "owned"),
-        ("withdrawn and sold", withdraw, unit(2, "bob", 4, 2, 2), "withdrawn"),
+        ("sold and withdrawn", unit(2, "bob", 4, 2, 2), among_others.clone(), "owned"),
+        ("withdrawn and sold", among_others.clone(), unit(2, "bob", 4, 2, 2), "withdrawn"),
+        ("withdrawn by two", among_others, withdraw(5, 5), "withdrawn_twice"),
         ("ordered and refused", new_order(9, 9), refusal.clone(), "recorded"),
         ("refused and ordered", refusal, new_order(9, 9), "refused"),
         ("cancelled and given a unit", cancel, unit(2, "bob", 4, 2, 2), "live exactly as long"),

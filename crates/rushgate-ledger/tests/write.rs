@@ -5,9 +5,14 @@ mod common;
 use std::time::Duration;
 
 use common::bench::{Bench, Raw};
-use common::{assert_sound, cart, find, id, order, phone_units, phones, sale, sku, stock, write_one};
+use common::{
+    assert_sound, cart, find, id, order, phone_units, phones, range, sale, sku, stock, stock_ranges,
+    withdrawn, write_one,
+};
 use rushgate_core::OrderIntent::{Cancel, Confirm, Expire, Hold};
-use rushgate_core::{Error, HoldTime, OrderTask, QueueName, SaleSecret, SaleSpec, SkuSpec};
+use rushgate_core::{
+    Error, HoldTime, OrderTask, QueueName, SaleSecret, SaleSpec, SkuSpec, StockChange, UnitRange,
+};
 use rushgate_ledger::{KnownSale, LedgerSale, Refusal, Written, connect};
 
 fn reassigned(state: rushgate_core::OrderIntent, units: &[u32]) -> Written {
@@ -260,7 +265,63 @@ async fn stock_never_shrinks_and_a_buyers_unit_is_not_withdrawn(bench: Bench) {
     write_one(&*ledger, stock(11, &[], 1)).await;
     ledger.open_sale(phones(10, 1)).await.unwrap();
     let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!((books.skus[0].total, &books.skus[0].withdrawn[..]), (12, &[2, 12][..]));
+    assert_eq!((books.skus[0].total, withdrawn(&books)), (12, &[range(2, 2), range(12, 12)][..]));
+}
+
+async fn changes_of_stock_may_come_in_any_order_and_more_than_once(bench: Bench) {
+    let changes = [
+        stock_ranges(20, vec![range(15, 20)], 1),
+        stock_ranges(30, vec![], 1),
+        stock_ranges(30, vec![range(4, 4), range(12, 30)], 1),
+        stock_ranges(40, vec![range(1, 2), range(8, 9)], 1),
+    ];
+    for order_of in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+        let ledger = bench.ledger(20, 1).await;
+        for at in order_of {
+            let told = write_one(&*ledger, changes[at].clone()).await;
+            let books = ledger.books(&sale()).await.unwrap();
+            let again = ledger.write(vec![changes[at].clone(), changes[at].clone()]).await.unwrap();
+            assert_eq!(again, [told.clone(), told.clone()]);
+            assert_eq!(told, Written::Stocked { owned: vec![] });
+            assert_eq!(ledger.books(&sale()).await.unwrap(), books, "nothing is written twice");
+        }
+        let books = ledger.books(&sale()).await.unwrap();
+        let all = [range(1, 2), range(4, 4), range(8, 9), range(12, 30)];
+        assert_eq!(UnitRange::gather(withdrawn(&books).iter().copied()), all);
+        assert_eq!(books.skus[0].total, 40);
+    }
+}
+
+async fn what_lies_between_the_units_of_orders_is_withdrawn(bench: Bench) {
+    let ledger = bench.ledger(2_000_000, 3).await;
+    write_one(&*ledger, order(1, "ann", &[3, 5, 1_500_000], Confirm)).await;
+    write_one(&*ledger, order(2, "bob", &[1_000_000, 2_000_000], Hold)).await;
+    let change = stock_ranges(2_000_000, vec![range(4, 6), range(1_000_001, 2_000_000)], 3);
+    for _ in 0..2 {
+        let owned = vec![5, 1_500_000, 2_000_000];
+        assert_eq!(write_one(&*ledger, change.clone()).await, Written::Stocked { owned });
+    }
+    let books = ledger.books(&sale()).await.unwrap();
+    let all = [range(4, 4), range(6, 6), range(1_000_001, 1_499_999), range(1_500_001, 1_999_999)];
+    assert_eq!(withdrawn(&books), all);
+    assert_sound(&books);
+    let last = write_one(&*ledger, order(3, "cid", &[1_999_999], Hold)).await;
+    assert_eq!(last, Written::Refused(Refusal::Withdrawn));
+    // Somebody else's: the highest that is free lies below what was withdrawn.
+    assert_eq!(write_one(&*ledger, order(4, "dan", &[3], Hold)).await, reassigned(Hold, &[999_999]));
+}
+
+async fn a_change_with_as_many_pieces_as_there_may_be_is_one_step(bench: Bench) {
+    let most = StockChange::GIVEN_BACK_MAX;
+    let ledger = bench.ledger(2 * most, 1).await;
+    let pieces: Vec<_> = (1..=most).map(|n| range(2 * n, 2 * n)).collect();
+    let change = stock_ranges(2 * most, pieces.clone(), 1);
+    for _ in 0..2 {
+        assert_eq!(write_one(&*ledger, change.clone()).await, Written::Stocked { owned: vec![] });
+    }
+    assert_eq!(withdrawn(&ledger.books(&sale()).await.unwrap()), pieces);
+    assert_eq!(write_one(&*ledger, order(1, "ann", &[7], Hold)).await, Written::Recorded(Hold));
+    assert_eq!(write_one(&*ledger, order(2, "bob", &[8], Hold)).await, Written::Refused(Refusal::Withdrawn));
 }
 
 async fn a_sale_is_opened_once_and_its_limit_is_fixed(bench: Bench) {
@@ -287,6 +348,9 @@ async fn what_is_outside_the_limits_is_refused_before_it_is_sent(bench: Bench) {
         vec![one(), order(2, "ann", &[2, 2], Hold)],
         vec![stock(0, &[], 1)],
         vec![stock(10, &[11], 1)],
+        vec![stock(10, &[0], 1)],
+        vec![stock(10, &[5, 5], 1)],
+        vec![stock(10, &[5, 4], 1)],
     ] {
         assert!(invalid(ledger.write(batch).await.unwrap_err()));
     }
@@ -363,6 +427,9 @@ on_each_ledger! {
     every_refusal_has_its_name
     an_order_for_a_new_unit_does_not_depend_on_where_the_stock_stands_in_the_batch
     stock_never_shrinks_and_a_buyers_unit_is_not_withdrawn
+    changes_of_stock_may_come_in_any_order_and_more_than_once
+    what_lies_between_the_units_of_orders_is_withdrawn
+    a_change_with_as_many_pieces_as_there_may_be_is_one_step
     a_sale_is_opened_once_and_its_limit_is_fixed
     what_is_outside_the_limits_is_refused_before_it_is_sent
     the_counters_count_what_was_done

@@ -15,12 +15,32 @@ pub(crate) struct Checked {
     /// Its name and version, such as `Redis 7.0.15`.
     pub(crate) server: String,
     pub(crate) durability: Durability,
+    /// Replicas that must have a write before it is acknowledged.
+    pub(crate) replicas: u32,
+}
+
+impl Checked {
+    /// Nothing was asked yet.
+    pub(crate) fn unknown() -> Self {
+        Self { server: String::new(), durability: Durability::D0, replicas: 0 }
+    }
+}
+
+/// What a server is meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A server by itself, whatever its name stands for.
+    Alone,
+    /// The one that sentinels call the primary.
+    Primary,
+    /// A primary of a Cluster.
+    Member,
 }
 
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", "min-replicas-to-write"];
 
 /// Asks the server what it is, and refuses it in words that name the setting.
-pub(crate) async fn check(conn: &impl Conn) -> Result<Checked> {
+pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
     let mut questions = vec![Command::new("INFO")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
     let answers = conn.send(&questions).await.map_err(|broken| {
@@ -35,11 +55,11 @@ pub(crate) async fn check(conn: &impl Conn) -> Result<Checked> {
     let mut facts = read_info(&info);
     // A user that may not read the settings still sees most of them in INFO.
     facts.extend(answers.filter_map(read_setting));
-    judge(&facts)
+    judge(&facts, part)
 }
 
 /// What INFO says, by name.
-fn read_info(info: &str) -> HashMap<String, String> {
+pub(crate) fn read_info(info: &str) -> HashMap<String, String> {
     let pairs = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
@@ -50,7 +70,7 @@ fn read_setting(answer: Answered) -> Option<(String, String)> {
     Some((pair.next()?.text().ok()?, pair.next()?.text().ok()?))
 }
 
-fn judge(facts: &HashMap<String, String>) -> Result<Checked> {
+fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     let fact = |name: &str| facts.get(name).map_or("", String::as_str);
     let (name, version, oldest) = match fact("valkey_version") {
         "" => ("Redis", fact("redis_version"), (7, 0)),
@@ -70,14 +90,17 @@ fn judge(facts: &HashMap<String, String>) -> Result<Checked> {
         return Err(Error::unavailable("the server is loading its data").hint("it answers when that is done"));
     }
     if fact("role") == "slave" {
-        return Err(Error::misconfigured("the server is a replica and takes no writes")
-            .hint("name the primary in the store's URL"));
+        return Err(replica(part));
     }
-    if fact("cluster_enabled") == "1" {
-        return Err(Error::misconfigured(
-            "the server is part of a Cluster, which this build does not support yet",
-        )
-        .hint("use a standalone server"));
+    match (fact("cluster_enabled") == "1", part) {
+        (true, Part::Alone | Part::Primary) => {
+            return Err(Error::misconfigured("the server is part of a Cluster")
+                .hint("write redis+cluster://HOST:PORT,… as the store's URL"));
+        }
+        (false, Part::Member) => {
+            return Err(no_member());
+        }
+        _ => {}
     }
     let policy = match fact("maxmemory-policy") {
         "" => fact("maxmemory_policy"),
@@ -89,7 +112,23 @@ fn judge(facts: &HashMap<String, String>) -> Result<Checked> {
         ))
         .hint("set `maxmemory-policy noeviction` in the server's configuration"));
     }
-    Ok(Checked { server: format!("{name} {version}"), durability: durability(fact) })
+    let replicas = fact("min-replicas-to-write").parse().unwrap_or(0);
+    Ok(Checked { server: format!("{name} {version}"), durability: durability(fact, replicas), replicas })
+}
+
+/// The server is there for itself.
+pub(crate) fn no_member() -> Error {
+    Error::misconfigured("the server is no part of a Cluster")
+        .hint("write redis://HOST:PORT as the store's URL")
+}
+
+fn replica(part: Part) -> Error {
+    match part {
+        Part::Alone => Error::misconfigured("the server is a replica and takes no writes")
+            .hint("name the primary in the store's URL"),
+        // It was replaced a moment ago, or is about to be promoted.
+        Part::Primary | Part::Member => Error::unavailable("the server is a replica at this moment"),
+    }
 }
 
 fn number_of(version: &str) -> (u32, u32) {
@@ -98,11 +137,10 @@ fn number_of(version: &str) -> (u32, u32) {
 }
 
 /// What an acknowledged write survives, by the server's settings.
-fn durability<'f>(fact: impl Fn(&str) -> &'f str) -> Durability {
+fn durability<'f>(fact: impl Fn(&str) -> &'f str, replicas: u32) -> Durability {
     if fact("appendonly") != "yes" && fact("aof_enabled") != "1" {
         return Durability::D0;
     }
-    let replicas = fact("min-replicas-to-write").parse().unwrap_or(0u32);
     match fact("appendfsync") {
         _ if replicas > 0 => Durability::D3,
         "always" => Durability::D2,
@@ -128,9 +166,10 @@ mod tests {
 
     #[test]
     fn a_server_that_will_do_is_known_by_name_and_durability() {
-        let checked = judge(&facts(&[])).unwrap();
+        let checked = judge(&facts(&[]), Part::Alone).unwrap();
         assert_eq!((checked.server.as_str(), checked.durability), ("Redis 7.0.15", Durability::D1));
-        let valkey = judge(&facts(&[("redis_version", "7.2.4"), ("valkey_version", "8.0.1")])).unwrap();
+        let valkey =
+            judge(&facts(&[("redis_version", "7.2.4"), ("valkey_version", "8.0.1")]), Part::Alone).unwrap();
         assert_eq!(valkey.server, "Valkey 8.0.1");
     }
 
@@ -142,7 +181,7 @@ mod tests {
             (("appendfsync", "always"), Durability::D2),
             (("min-replicas-to-write", "1"), Durability::D3),
         ] {
-            assert_eq!(judge(&facts(&[setting])).unwrap().durability, class, "{setting:?}");
+            assert_eq!(judge(&facts(&[setting]), Part::Alone).unwrap().durability, class, "{setting:?}");
         }
     }
 
@@ -157,9 +196,21 @@ mod tests {
             (("maxmemory-policy", "volatile-ttl"), "`volatile-ttl`"),
             (("cluster_enabled", "1"), "Cluster"),
         ] {
-            let error = judge(&facts(&[setting])).unwrap_err();
+            let error = judge(&facts(&[setting]), Part::Alone).unwrap_err();
             assert!(error.is_misconfigured() && error.to_string().contains(word), "{error}");
         }
-        assert!(judge(&facts(&[("loading", "1")])).unwrap_err().is_unavailable());
+        assert!(judge(&facts(&[("loading", "1")]), Part::Alone).unwrap_err().is_unavailable());
+    }
+
+    #[test]
+    fn what_a_server_is_meant_to_be_decides_what_is_wrong_with_it() {
+        let member = facts(&[("cluster_enabled", "1")]);
+        assert!(judge(&member, Part::Member).is_ok());
+        assert!(judge(&member, Part::Primary).unwrap_err().is_misconfigured());
+        assert!(judge(&facts(&[]), Part::Member).unwrap_err().is_misconfigured());
+        for part in [Part::Primary, Part::Member] {
+            let error = judge(&facts(&[("role", "slave")]), part).unwrap_err();
+            assert!(error.is_unavailable(), "a failover is under way: {error}");
+        }
     }
 }

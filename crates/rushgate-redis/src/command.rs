@@ -22,6 +22,11 @@ impl Command {
         self.ends.push(self.bytes.len());
     }
 
+    /// The argument behind the command's name: its key, if it has one.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        self.args().nth(1).unwrap_or_default()
+    }
+
     pub(crate) fn args(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
@@ -45,6 +50,11 @@ impl Call {
         let mut command = Command::new("EVALSHA").arg(script.sha()).arg(n.to_string());
         of_keys.args().for_each(|key| command.push(key));
         Self { command }
+    }
+
+    /// The first of its keys, which stand behind their count. Every script has one.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        self.command.args().nth(3).unwrap_or_default()
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {

@@ -3,13 +3,19 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    Value,
+};
 use rushgate_core::{Error, Result};
+use tokio::time::Instant;
 
 use crate::command::Command;
 use crate::fault;
@@ -19,6 +25,10 @@ use crate::reply::Reply;
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// How long an answer may take. Then the connection is given up, and the step may have happened.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How long a question to one of several servers may take: another one may answer it.
+const ASK_MAX: Duration = Duration::from_secs(1);
+/// How long the others are waited for when one has answered.
+const ASK_MORE: Duration = Duration::from_millis(100);
 /// How long the push connection may be silent before it is asked whether it is alive.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
@@ -36,11 +46,18 @@ pub(crate) type Answered = std::result::Result<Reply, Refusal>;
 
 /// A connection that ended, was never made, or did not answer in time.
 #[derive(Debug)]
-pub(crate) struct Broken(pub(crate) redis::RedisError);
+pub(crate) enum Broken {
+    Lost(redis::RedisError),
+    /// Another server has taken the place of the one that was asked.
+    Replaced,
+}
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self {
+            Self::Lost(error) => error.fmt(f),
+            Self::Replaced => f.write_str("another server has become the primary"),
+        }
     }
 }
 
@@ -50,33 +67,60 @@ pub(crate) trait Conn: Send + Sync {
     fn send<'a>(&'a self, commands: &'a [Command]) -> Boxed<'a, std::result::Result<Vec<Answered>, Broken>>;
 }
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
 /// A server, and how to reach it.
 #[derive(Clone)]
 pub(crate) struct Server {
-    client: Client,
+    client: Arc<Client>,
     shown: String,
+    address: Address,
 }
 
 impl Server {
-    /// Reads the URL. `valkey` is another word for `redis` in it.
-    pub(crate) fn parse(url: &str) -> Result<Self> {
-        let url = match url.split_once("://") {
-            Some(("valkey", rest)) => format!("redis://{rest}"),
-            Some(("valkeys", rest)) => format!("rediss://{rest}"),
-            _ => url.to_owned(),
-        };
-        let wrong = |why: &str| {
-            Error::invalid("the store's URL", why)
-                .hint("write redis://[user[:password]@]host[:port][/database], or rediss:// for TLS")
-        };
-        // The library's own words may repeat the URL, and with it the password.
-        let info = url.as_str().into_connection_info().map_err(|_| wrong("cannot be read"))?;
+    /// Reads the URL of one server. `None` if it cannot be read: the library's own words may repeat the URL, and with
+    /// it the password.
+    pub(crate) fn parse(url: &str) -> Option<Self> {
         // Fails if another part of the program has chosen a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let shown = shown(&info);
+        Self::of(url.into_connection_info().ok()?)
+    }
+
+    fn of(info: ConnectionInfo) -> Option<Self> {
+        let (shown, address) = (shown(&info), address_of(info.addr())?);
         let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        let client = Client::open(info).map_err(|_| wrong("cannot be used"))?;
-        Ok(Self { client, shown })
+        Some(Self { client: Arc::new(Client::open(info).ok()?), shown, address })
+    }
+
+    /// Another server with the same user, password, database and encryption.
+    pub(crate) fn at(&self, address: &Address) -> Result<Self> {
+        let info = self.client.get_connection_info();
+        let (host, port) = (address.host.clone(), address.port);
+        let addr = match info.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let server = Self::of(info.clone().set_addr(addr));
+        server.ok_or_else(|| Error::unavailable(format_args!("the address `{address}` cannot be used")))
+    }
+
+    /// The same server without user, password and database.
+    pub(crate) fn bare(&self) -> Option<Self> {
+        Self::of(self.client.get_connection_info().clone().set_redis_settings(RedisConnectionInfo::default()))
     }
 
     /// The URL without secrets.
@@ -84,13 +128,31 @@ impl Server {
         &self.shown
     }
 
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// A connection for commands.
     pub(crate) async fn connect(&self) -> Result<Commands> {
+        self.connect_within(CONNECT_MAX, ANSWER_MAX).await
+    }
+
+    async fn connect_within(&self, connect: Duration, answer: Duration) -> Result<Commands> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_MAX))
-            .set_response_timeout(Some(ANSWER_MAX));
+            .set_connection_timeout(Some(connect))
+            .set_response_timeout(Some(answer));
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
         connection.map(Commands).map_err(|error| fault::not_connected(&self.shown, error))
+    }
+
+    /// Asks a few questions on a connection of their own, in a second at most.
+    async fn ask(&self, questions: &[Command]) -> Result<Vec<Answered>> {
+        let asked = async {
+            let conn = self.connect_within(ASK_MAX, ASK_MAX).await?;
+            conn.send(questions).await.map_err(|broken| fault::broken(&broken))
+        };
+        let in_time = tokio::time::timeout(ASK_MAX, asked).await;
+        in_time.unwrap_or_else(|_| Err(Error::unavailable(format_args!("`{}` does not answer", self.shown))))
     }
 
     /// A connection on which the pushes of one channel arrive.
@@ -105,6 +167,37 @@ impl Server {
             in_time.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
         let (sink, stream) = connection.map_err(|error| fault::not_connected(&self.shown, error))?.split();
         Ok(Pushes { sink, stream })
+    }
+}
+
+/// Asks several servers at once. When one has answered, the others have a moment more.
+pub(crate) async fn ask_each(
+    servers: impl IntoIterator<Item = Server>,
+    questions: &[Command],
+) -> Result<Vec<(Server, Vec<Answered>)>> {
+    let ask = |server: Server| async move { server.ask(questions).await.map(|answers| (server, answers)) };
+    let mut asked: FuturesUnordered<_> = servers.into_iter().map(ask).collect();
+    let (mut answers, mut until) = (Vec::new(), Instant::now() + ASK_MAX);
+    let mut failed = Error::unavailable("there is no server to ask");
+    while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.next()).await {
+        match answer {
+            Ok(answer) => {
+                until = until.min(Instant::now() + ASK_MORE);
+                answers.push(answer);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    if answers.is_empty() { Err(failed) } else { Ok(answers) }
+}
+
+fn address_of(addr: &ConnectionAddr) -> Option<Address> {
+    match addr {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some(Address { host: host.clone(), port: *port })
+        }
+        ConnectionAddr::Unix(path) => Some(Address { host: path.display().to_string(), port: 0 }),
+        _ => None,
     }
 }
 
@@ -140,7 +233,7 @@ impl Conn for Commands {
         let mut connection = self.0.clone();
         Box::pin(async move {
             let answers = connection.send_packed_commands(&pipeline, 0, commands.len()).await;
-            Ok(answers.map_err(Broken)?.into_iter().map(answered).collect())
+            Ok(answers.map_err(Broken::Lost)?.into_iter().map(answered).collect())
         })
     }
 }

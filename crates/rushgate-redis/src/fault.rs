@@ -28,10 +28,21 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
 
 /// The connection ended while an answer was awaited.
 pub(crate) fn broken(error: &Broken) -> Error {
-    if error.0.is_timeout() {
-        return Error::unavailable("the server did not answer in time").maybe_happened();
+    match error {
+        Broken::Lost(error) if error.is_timeout() => Error::unavailable("the server did not answer in time"),
+        Broken::Lost(error) => {
+            Error::unavailable(format_args!("the connection to the server ended: {error}"))
+        }
+        Broken::Replaced => Error::unavailable("another server has become the primary"),
     }
-    Error::unavailable(format_args!("the connection to the server ended: {error}")).maybe_happened()
+    .maybe_happened()
+}
+
+/// The server did as it was asked, and too few replicas said in time that they have it.
+pub(crate) fn not_replicated() -> Error {
+    Error::unavailable("too few replicas have the step yet")
+        .hint("see `min-replicas-to-write` and the state of the replicas")
+        .maybe_happened()
 }
 
 fn too_many_clients() -> Error {
@@ -61,7 +72,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
             .hint("check the user and password in the store's URL"),
         "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
-            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*"),
+            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too"),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
             .hint("keys that begin with `rg:` must be written by Rushgate alone")

@@ -5,15 +5,20 @@
 //! given and what they answer is the same, and both may be used at once. Keys, arguments and answers of every function
 //! are in `docs/protocol.md`.
 
+use std::sync::Arc;
+
 use rushgate_core::{Error, Result};
 
-use crate::check::check;
 use crate::command::Command;
-use crate::conn::{Commands, Conn, Refusal, Server};
+use crate::conn::Refusal;
+use crate::driver::Driver;
 use crate::fault;
+use crate::inbox::Inbox;
+use crate::lane::Walk;
 use crate::library::{self, CODE, FUNCTIONS, Label};
-use crate::reply::{Fields, Reply};
+use crate::reply::Fields;
 use crate::scripts::Script;
+use crate::url::Url;
 
 /// How often a library may change under an installation before that is called a fault.
 const TRIES_MAX: usize = 3;
@@ -151,73 +156,108 @@ pub enum Installed {
     },
 }
 
-/// A server's functions.
+/// The functions of a store's servers: of one, or of every primary of a Cluster.
 pub struct Functions {
-    conn: Commands,
+    driver: Arc<Driver>,
 }
 
 impl Functions {
-    /// Connects to a server and checks it, as [`RedisStore::open`](crate::RedisStore::open) does.
+    /// Connects to the servers of a store and checks them, as [`RedisStore::open`](crate::RedisStore::open) does.
     ///
     /// # Errors
     /// Those of `RedisStore::open`. None of them changes data.
     pub async fn connect(url: &str) -> Result<Self> {
-        let server = Server::parse(url)?;
-        let opening = format!("open the store `{}`", server.shown());
-        let connect = async {
-            let conn = server.connect().await?;
-            check(&conn).await?;
-            Ok(Self { conn })
-        };
-        connect.await.map_err(|error: Error| error.doing(opening))
+        let Url { deployment, shown } = Url::parse(url)?;
+        let driver = Driver::start(deployment, Inbox::new()).await;
+        let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
+        Ok(Self { driver: Arc::new(driver) })
     }
 
-    /// What is there.
+    /// What is there. Of a Cluster: what is on the first node that has not the same.
     ///
     /// # Errors
-    /// The server could not tell, or its user may not ask. Nothing was changed.
+    /// The servers could not tell, or their user may not ask. Nothing was changed.
     pub async fn state(&self) -> Result<State> {
-        let list = Command::new("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library::NAME).arg("WITHCODE");
-        let answer = self.send(list).await?.map_err(|refusal| refused(&refusal))?;
-        let mut libraries = answer.list()?;
-        if libraries.is_empty() {
-            return Ok(State::of(None));
-        }
-        Ok(State::of(Some(&code_of(libraries.list()?)?)))
+        self.on_each(async |servers| {
+            for server in &servers {
+                let state = state_on(server).await?;
+                if state != State::Same {
+                    return Ok(state);
+                }
+            }
+            Ok(State::Same)
+        })
+        .await
     }
 
     /// Puts this build's library in the place of what is there, in one step of the server: no call finds half of it.
     /// The server keeps it with its data, and passes it on to its replicas. A newer one, and one of the same name that
-    /// is not Rushgate's, are kept unless `force` is set.
+    /// is not Rushgate's, are kept unless `force` is set; of a Cluster no node is changed then.
     ///
     /// # Errors
-    /// The server could not tell, or its user may not do this. The library may be there all the same if the error
+    /// The servers could not tell, or their user may not do this. The library may be there all the same if the error
     /// says so; to install again changes nothing then.
     pub async fn install(&self, force: bool) -> Result<Installed> {
-        for _ in 0..TRIES_MAX {
-            let is = self.state().await?;
-            if is == State::Same {
-                return Ok(Installed::Unchanged);
+        self.on_each(async move |servers| {
+            for server in &servers {
+                let is = state_on(server).await?;
+                if is.is_kept() && !force {
+                    return Ok(Installed::Refused { is });
+                }
             }
-            if is.is_kept() && !force {
-                return Ok(Installed::Refused { is });
+            let mut installed = Installed::Unchanged;
+            for server in &servers {
+                match install_on(server, force).await? {
+                    Installed::Unchanged => {}
+                    done @ Installed::Done { .. } if installed == Installed::Unchanged => installed = done,
+                    Installed::Done { .. } => {}
+                    refused @ Installed::Refused { .. } => return Ok(refused),
+                }
             }
-            let load = Command::new("FUNCTION").arg("LOAD");
-            // Where there is none, nothing is replaced: somebody may install a newer one just now.
-            let load = if is == State::Missing { load } else { load.arg("REPLACE") };
-            match self.send(load.arg(code())).await? {
-                Ok(_) => return Ok(Installed::Done { was: is }),
-                Err(refusal) if is == State::Missing && is_there_now(&refusal) => {}
-                Err(refusal) => return Err(refused(&refusal)),
-            }
-        }
-        Err(Error::unavailable("others install and delete the library all the time"))
+            Ok(installed)
+        })
+        .await
     }
 
-    async fn send(&self, command: Command) -> Result<std::result::Result<Reply, Refusal>> {
-        let mut answers = self.conn.send(&[command]).await.map_err(|broken| fault::broken(&broken))?;
-        answers.pop().ok_or_else(|| Error::bug("the server sent too few answers").maybe_happened())
+    /// Carries out steps with a connection to each server.
+    async fn on_each<T, S>(&self, steps: impl FnOnce(Vec<Walk>) -> S + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        S: Future<Output = Result<T>> + Send + 'static,
+    {
+        let driver = Arc::clone(&self.driver);
+        self.driver.run(async move { steps(driver.walks().await?).await }).await
     }
+}
+
+async fn state_on(server: &Walk) -> Result<State> {
+    let list = Command::new("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library::NAME).arg("WITHCODE");
+    let mut libraries = server.try_ask(list).await?.map_err(|refusal| refused(&refusal))?.list()?;
+    if libraries.is_empty() {
+        return Ok(State::of(None));
+    }
+    Ok(State::of(Some(&code_of(libraries.list()?)?)))
+}
+
+async fn install_on(server: &Walk, force: bool) -> Result<Installed> {
+    for _ in 0..TRIES_MAX {
+        let is = state_on(server).await?;
+        if is == State::Same {
+            return Ok(Installed::Unchanged);
+        }
+        if is.is_kept() && !force {
+            return Ok(Installed::Refused { is });
+        }
+        let load = Command::new("FUNCTION").arg("LOAD");
+        // Where there is none, nothing is replaced: somebody may install a newer one just now.
+        let load = if is == State::Missing { load } else { load.arg("REPLACE") };
+        match server.try_ask(load.arg(code())).await? {
+            Ok(_) => return Ok(Installed::Done { was: is }),
+            Err(refusal) if is == State::Missing && is_there_now(&refusal) => {}
+            Err(refusal) => return Err(refused(&refusal)),
+        }
+    }
+    Err(Error::unavailable("others install and delete the library all the time"))
 }
 
 fn is_there_now(refusal: &Refusal) -> bool {

@@ -94,7 +94,7 @@ pub(crate) enum Kind<'a> {
 pub(crate) const NAMED: [(&str, &str, &str); 7] = [
     ("name", "name", "1 to 200 bytes of UTF-8 without white space, control characters or braces"),
     ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
-    ("due", "due", "'' for now, `+` and µs for so long from now, or a moment in µs"),
+    ("due", "due", "'' for now, `+` and 0 to 34,560,000,000,000 µs for so long from now, or a moment in µs"),
     (
         "body",
         "body",

@@ -1,34 +1,48 @@
 //! The connection on which the store's pushes arrive, made again whenever it is lost.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rushgate_core::{Notice, QueueName, Result, Token};
 
-use crate::conn::{Pushes, Server};
-use crate::driver::Backoff;
+use crate::backoff::Backoff;
+use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
+use crate::slot::slot;
+use crate::way::Way;
 
 /// What one push says.
 #[derive(Debug, PartialEq, Eq)]
 enum Push {
-    Token(Token, Notice),
+    /// Who waits for, or holds, the lock in that slot has news.
+    Token { token: Token, notice: Notice, slot: u16 },
     /// So many tasks of a queue, and its count of wake-ups.
-    Queue(QueueName, u64, u64),
+    Queue { queue: QueueName, tasks: u64, seen: u64 },
 }
 
-/// `A` and `R` are followed by a token: ask, or lost by force. `Q` by tasks, wake-ups and the queue's name.
+impl Push {
+    fn slot(&self) -> u16 {
+        match self {
+            Self::Token { slot, .. } => *slot,
+            Self::Queue { queue, .. } => slot(&keys::queue_meta(queue)),
+        }
+    }
+}
+
+/// `A` and `R` are followed by a token and a key of the lock: ask, or lost by force. `Q` by tasks, wake-ups and the
+/// queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
         b'A' | b'R' => {
             let notice = if *kind == b'A' { Notice::Ask } else { Notice::Revoked };
-            Some(Push::Token(Token::from_bytes(rest.try_into().ok()?), notice))
+            let (token, key) = rest.split_first_chunk()?;
+            Some(Push::Token { token: Token::from_bytes(*token), notice, slot: slot(key) })
         }
         b'Q' => {
             let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, ' ');
             let (tasks, seen) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            Some(Push::Queue(QueueName::new(parts.next()?).ok()?, tasks, seen))
+            Some(Push::Queue { queue: QueueName::new(parts.next()?).ok()?, tasks, seen })
         }
         _ => None,
     }
@@ -42,51 +56,87 @@ pub(crate) trait Post: Send + Sync + 'static {
     fn pass_on(self: Arc<Self>, queue: QueueName);
 }
 
-pub(crate) struct Inbox<P> {
-    pub(crate) server: Server,
-    pub(crate) channel: u64,
-    pub(crate) listeners: Arc<Listeners>,
-    pub(crate) post: Weak<P>,
+/// One process's letter box: what is pushed to it, and who waits for that.
+pub(crate) struct Inbox {
+    /// The number of its channel.
+    pub(crate) id: u64,
+    pub(crate) listeners: Listeners,
+    post: OnceLock<Weak<dyn Post>>,
 }
 
-impl<P: Post> Inbox<P> {
-    pub(crate) async fn connect(server: &Server, channel: u64) -> Result<Pushes> {
-        server.listen(&keys::inbox(channel)).await
+impl Inbox {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { id: rand::random(), listeners: Listeners::default(), post: OnceLock::new() })
     }
 
-    /// Reads pushes until the store is closed.
-    pub(crate) async fn run(self, mut pushes: Pushes) {
+    /// Says who does what the listeners cannot do. There is one only.
+    pub(crate) fn is_read_for(&self, post: Weak<dyn Post>) {
+        let _ = self.post.set(post);
+    }
+
+    /// Connects, and reads from then on.
+    pub(crate) async fn open(self: &Arc<Self>, way: Way) -> Result<()> {
+        let connected = way.listen(&keys::inbox(self.id)).await?;
+        tokio::spawn(Arc::clone(self).read(way, Some(connected)));
+        Ok(())
+    }
+
+    /// Reads pushes until the way or the runtime ends.
+    pub(crate) async fn read(self: Arc<Self>, way: Way, connected: Option<(Pushes, Address)>) {
+        let mut connected = connected;
         loop {
-            while let Some(push) = pushes.next().await {
-                let Some(post) = self.post.upgrade() else { return };
-                self.deliver(&push, post);
+            if let Some((pushes, at)) = &mut connected {
+                self.read_until_lost(&way, pushes, at).await;
             }
-            let mut backoff = Backoff::new();
-            pushes = loop {
-                if self.post.strong_count() == 0 {
-                    return;
-                }
-                match Self::connect(&self.server, self.channel).await {
-                    Ok(pushes) => break pushes,
-                    Err(error) => {
-                        tracing::debug!(%error, "no connection for pushes yet");
-                        tokio::time::sleep(backoff.draw()).await;
-                    }
-                }
-            };
+            let Some(again) = self.connect(&way).await else { return };
+            connected = Some(again);
             self.listeners.tell_all();
         }
     }
 
-    fn deliver(&self, push: &[u8], post: Arc<P>) {
-        match read(push) {
-            Some(Push::Token(token, notice)) => self.listeners.tell_token(token, notice),
-            Some(Push::Queue(queue, tasks, seen)) => match self.listeners.tell_queue(&queue, tasks, seen) {
-                Told::All => {}
-                Told::OthersWait(seen) => post.register(queue, seen),
-                Told::Nobody => post.pass_on(queue),
-            },
-            None => tracing::debug!("a push that cannot be read"),
+    async fn read_until_lost(&self, way: &Way, pushes: &mut Pushes, at: &Address) {
+        loop {
+            tokio::select! {
+                push = pushes.next() => match push {
+                    Some(push) => self.deliver(&push, way),
+                    None => return,
+                },
+                () = way.left(at) => return,
+            }
+        }
+    }
+
+    /// A connection, however long that takes; `None` if the way has ended.
+    async fn connect(&self, way: &Way) -> Option<(Pushes, Address)> {
+        let mut backoff = Backoff::new();
+        while !way.has_ended() {
+            match way.listen(&keys::inbox(self.id)).await {
+                Ok(connected) => return Some(connected),
+                Err(error) => {
+                    tracing::debug!(%error, "no connection for pushes yet");
+                    tokio::time::sleep(backoff.draw()).await;
+                }
+            }
+        }
+        None
+    }
+
+    fn deliver(&self, push: &[u8], way: &Way) {
+        let Some(push) = read(push) else { return tracing::debug!("a push that cannot be read") };
+        if !way.takes_pushes_of(push.slot()) {
+            return;
+        }
+        match push {
+            Push::Token { token, notice, .. } => self.listeners.tell_token(token, notice),
+            Push::Queue { queue, tasks, seen } => {
+                let told = self.listeners.tell_queue(&queue, tasks, seen);
+                let Some(post) = self.post.get().and_then(Weak::upgrade) else { return };
+                match told {
+                    Told::All => {}
+                    Told::OthersWait(seen) => post.register(queue, seen),
+                    Told::Nobody => post.pass_on(queue),
+                }
+            }
         }
     }
 }
@@ -102,11 +152,13 @@ mod tests {
         let token = Token::new(ClientId::from_u64(1), 2);
         let mut push = b"A".to_vec();
         push.extend(token.to_bytes());
-        assert_eq!(read(&push), Some(Push::Token(token, Notice::Ask)));
+        push.extend(b"rg:{l:foo}:s");
+        let slot = slot(b"l:foo");
+        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Ask, slot }));
         push[0] = b'R';
-        assert_eq!(read(&push), Some(Push::Token(token, Notice::Revoked)));
+        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Revoked, slot }));
         let queue = QueueName::new("mail").unwrap();
-        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue(queue, 3, 17)));
+        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue, tasks: 3, seen: 17 }));
         for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Z"] {
             assert_eq!(read(other), None);
         }

@@ -1,12 +1,14 @@
 //! The store of Rushgate on Redis and Valkey: locks, queues and sales shared by many machines.
 //!
-//! - Redis 7.0 or Valkey 7.2 and later, standalone, over `redis://` and `rediss://` (TLS), with user, password and
-//!   database: `redis://[user[:password]@]host[:port][/database]`.
+//! - Redis 7.0 or Valkey 7.2 and later: one server, `redis://[user[:password]@]host[:port][/database]`; the primary of
+//!   a service, `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`; a Cluster,
+//!   `redis+cluster://[user[:password]@]host[:port],…`. With `rediss` for TLS.
 //! - Each verb is one Lua script under `lua/`, one file a verb. Its header is its contract: keys, arguments, answers.
 //!   The clock is the server's, read once a script. Every key is declared, and all keys of one lock, queue or sale
 //!   carry one hash tag.
-//! - One connection carries the commands, whatever waits at the same moment travelling together; another one brings
-//!   the pushes that wake waiters. Both come back by themselves. A push is a hint: the state is in the store.
+//! - One connection to a server carries the commands, whatever waits at the same moment travelling together; another one
+//!   brings the pushes that wake waiters. Both come back by themselves, and follow failovers and slots. A push is a hint:
+//!   the state is in the store.
 //! - Opening refuses a server with which the promises cannot be kept: too old, a replica, one that evicts keys.
 //!   [`info`](rushgate_core::Store::info) says what an acknowledged write survives there.
 //!
@@ -21,7 +23,9 @@
 //! # }
 //! ```
 
+mod backoff;
 mod check;
+mod cluster;
 mod command;
 mod conn;
 mod driver;
@@ -30,6 +34,7 @@ pub mod functions;
 mod header;
 mod inbox;
 mod keys;
+mod lane;
 mod library;
 mod listeners;
 mod lock;
@@ -38,6 +43,11 @@ mod reference;
 mod reply;
 mod sale;
 mod scripts;
+mod sentinel;
+mod slot;
 mod store;
+mod url;
+mod way;
+mod work;
 
 pub use store::RedisStore;

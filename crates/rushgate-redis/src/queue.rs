@@ -237,6 +237,7 @@ pub(crate) fn read_retried(reply: Reply) -> Result<Vec<Retried>> {
             1 => Retried::Scheduled { due: Timestamp::from_micros(due) },
             2 => Retried::Dead,
             3 => Retried::Requeued,
+            4 => Retried::Cancelled,
             _ => return Err(strange("an unknown outcome")),
         });
     }
@@ -248,7 +249,7 @@ pub(crate) fn give_back(op: Op, queue: &QueueName, tickets: &[Ticket]) -> Call {
 }
 
 pub(crate) fn read_given_back(reply: Reply) -> Result<Vec<GivenBack>> {
-    read_outcomes(reply, &[GivenBack::Stale, GivenBack::Waiting])
+    read_outcomes(reply, &[GivenBack::Stale, GivenBack::Waiting, GivenBack::Cancelled])
 }
 
 pub(crate) fn extend(queue: &QueueName, tickets: &[Ticket], lease: Lease) -> Call {

@@ -7,7 +7,8 @@ use rushgate_core::{
     Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op,
     OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve,
     Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
-    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRow, Verdict, check_range,
+    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    check_range,
 };
 use serde_json::json;
 
@@ -16,10 +17,10 @@ use crate::keys::{self, SaleKeys};
 use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
 use crate::scripts::Script;
 
-/// Withdrawn units that one order to the ledger can name: as many as fit into its payload.
-const TOLD_MAX: u32 = 100_000;
 /// Numbers of one SKU, in the codes of units.
 const SHELF: u64 = 1 << 24;
+/// Of a range of units as it is packed.
+const RANGE_BYTES: usize = 10;
 
 /// What never changes about a sale, and where its keys are.
 pub(crate) struct Home {
@@ -59,13 +60,18 @@ impl Home {
         self.index.get(sku).copied().ok_or_else(|| unknown_sku(sku, &self.spec.id))
     }
 
-    fn units(&self, mut packed: Packed<'_>) -> Result<Vec<(Sku, UnitNumber)>> {
-        let mut units = Vec::with_capacity(packed.0.len() / 6);
+    fn ranges(&self, mut packed: Packed<'_>) -> Result<Vec<(Sku, UnitRange)>> {
+        let mut ranges = Vec::with_capacity(packed.0.len() / RANGE_BYTES);
         while !packed.0.is_empty() {
-            let no = packed.number(2)? as usize;
-            units.push((self.sku(no)?, packed.small(4)?));
+            let (no, range) = read_range(&mut packed)?;
+            ranges.push((self.sku(no)?, range));
         }
-        Ok(units)
+        Ok(ranges)
+    }
+
+    fn units(&self, packed: Packed<'_>) -> Result<Vec<(Sku, UnitNumber)>> {
+        let each = |(sku, range): (Sku, UnitRange)| range.numbers().map(move |unit| (sku.clone(), unit));
+        Ok(self.ranges(packed)?.into_iter().flat_map(each).collect())
     }
 
     fn hold(&self, id: ReservationId, packed: &[u8]) -> Result<Hold> {
@@ -73,11 +79,17 @@ impl Home {
         let state = state_of(packed.number(1)?)?;
         let deadline = Timestamp::from_micros(packed.number(7)?);
         let (seq, generation) = (packed.number(6)?, packed.small(4)?);
-        let (lines, buyer, _units) = (packed.number(2)?, packed.number(1)?, packed.number(2)?);
+        let (lines, buyer) = (packed.number(2)?, packed.number(1)?);
         let buyer = BuyerId::new(str_of(packed.take(buyer as usize)?)?)?;
         packed.take(lines as usize)?;
         Ok(Hold { id, buyer, units: self.units(packed)?, state, deadline, seq, generation })
     }
+}
+
+/// A SKU's number, and numbers of its units.
+fn read_range(packed: &mut Packed<'_>) -> Result<(usize, UnitRange)> {
+    let (no, first, last) = (packed.number(2)? as usize, packed.small(4)?, packed.small(4)?);
+    UnitRange::new(first, last).map(|range| (no, range)).ok_or_else(|| strange("a range that goes backwards"))
 }
 
 fn unknown_sku(sku: &Sku, sale: &SaleId) -> Error {
@@ -261,13 +273,6 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         StockChange::Add(n) => (n, 0),
         StockChange::Withdraw(n) => (0, n),
     };
-    let order = OrderTask::Stock {
-        sale: home.spec.id.clone(),
-        sku: sku.clone(),
-        total: 0,
-        withdrawn: Vec::new(),
-        per_buyer: 0,
-    };
     let orders = home.spec.orders.iter().flat_map(keys::queue);
     let keys = home.keys.all().chain(home.keys.replays(op.client())).chain(orders);
     Ok(Call::new(Script::SaleStock, keys)
@@ -277,11 +282,11 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         .number(add.into())
         .number(withdraw.into())
         .number(SaleSpec::UNITS_MAX.into())
-        .number(TOLD_MAX.into())
-        .arg(order.task_id().as_str()))
+        .number(StockChange::GIVEN_BACK_MAX.into())
+        .arg(OrderTask::stock_ids(&home.spec.id)))
 }
 
-pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
+pub(crate) fn read_stock(sku: &Sku, change: StockChange, reply: Reply) -> Result<StockChanged> {
     let mut fields = reply.list()?;
     match fields.int()? {
         1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?.0)),
@@ -291,7 +296,8 @@ pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
             Err(strange("a refusal without a reason"))
         }
         4 => {
-            check_range("the number of withdrawn units", fields.int()?, 1, TOLD_MAX.into())?;
+            let (StockChange::Add(n) | StockChange::Withdraw(n)) = change;
+            StockChange::check_withdrawal(n, fields.small()?)?;
             Err(strange("a refusal without a reason"))
         }
         5 => Ok(StockChanged::Paused),
@@ -324,14 +330,15 @@ pub(crate) fn read_begun(reply: Reply) -> Result<()> {
 }
 
 pub(crate) fn load(home: &Home, by: Op, generation: u32, part: &Load) -> Result<Call> {
-    let (sku, units, place) = match part {
+    let (sku, ranges, place) = match part {
         Load::Orders(orders) => return load_orders(home, by, generation, orders),
-        Load::Free(sku, units) => (sku, units, "free"),
-        Load::Withdrawn(sku, units) => (sku, units, "withdrawn"),
+        Load::Free(sku, units) => (sku, UnitRange::gather(units.iter().copied()), "free"),
+        Load::Withdrawn(sku, ranges) => (sku, ranges.clone(), "withdrawn"),
     };
     let call = home.call_beside(Script::SaleLoadUnits, by).number(generation.into());
     let call = call.number(home.at(sku)? as u64).arg(place);
-    Ok(units.iter().fold(call, |call, unit| call.number((*unit).into())))
+    let add = |call: Call, range: UnitRange| call.number(range.first().into()).number(range.last().into());
+    Ok(ranges.into_iter().fold(call, add))
 }
 
 fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> Result<Call> {
@@ -348,12 +355,16 @@ fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> 
     })
 }
 
-/// Units as they are packed: sku(2) unit(4).
+/// Units as they are packed: sku(2) first(4) last(4).
 fn pack_units(home: &Home, units: &[(Sku, UnitNumber)]) -> Result<Vec<u8>> {
-    let mut packed = Vec::with_capacity(units.len() * 6);
-    for (sku, unit) in units {
-        packed.extend_from_slice(&(home.at(sku)? as u16).to_be_bytes());
-        packed.extend_from_slice(&unit.to_be_bytes());
+    let mut packed = Vec::new();
+    for line in units.chunk_by(|(sku, _), (next, _)| sku == next) {
+        let no = home.at(&line[0].0)? as u16;
+        for range in UnitRange::gather(line.iter().map(|(_, unit)| *unit)) {
+            packed.extend_from_slice(&no.to_be_bytes());
+            packed.extend_from_slice(&range.first().to_be_bytes());
+            packed.extend_from_slice(&range.last().to_be_bytes());
+        }
     }
     Ok(packed)
 }
@@ -370,7 +381,10 @@ pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
         .number(switch.generation.into())
         .number(crate::store::micros(switch.grace));
     Ok(home.spec.skus.iter().zip(&switch.stock).fold(call, |call, (sku, told)| {
-        call.number(sku.units.into()).number(told.total.into()).number(told.handed_out.into())
+        call.number(sku.units.into())
+            .number(told.total.into())
+            .number(told.handed_out.into())
+            .number(told.ahead.into())
     }))
 }
 
@@ -414,11 +428,12 @@ pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Res
 /// A SKU as it is packed, and how many of its numbers were handed out at least once.
 fn read_sku(sku: Sku, packed: &[u8]) -> Result<(SkuState, u32)> {
     let mut packed = Packed(packed);
-    let (total, next, returned) = (packed.small(4)?, packed.small(4)?, packed.small(4)?);
+    let (total, next) = (packed.small(4)?, packed.small(4)?);
+    let (ahead, returned) = (packed.small(4)?, packed.small(4)?);
     let state = SkuState {
         sku,
         total,
-        free: (total + returned).checked_sub(next).ok_or_else(|| strange("a stock below zero"))?,
+        free: (total + returned).checked_sub(next + ahead).ok_or_else(|| strange("a stock below zero"))?,
         held: packed.small(4)?,
         confirmed: packed.small(4)?,
         withdrawn: packed.small(4)?,
@@ -476,7 +491,7 @@ pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<E
             _ => Some(ReservationId::from_bytes(packed.id()?)),
         };
         let seq = after + events.len() as u64 + 1;
-        events.push(Event { seq, at, kind: *kind, reservation, units: home.units(packed)? });
+        events.push(Event { seq, at, kind: *kind, reservation, units: home.ranges(packed)? });
     }
     Ok(events)
 }
@@ -506,11 +521,20 @@ fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
 }
 
 /// Codes of units, by SKU.
-fn by_sku(mut codes: Fields) -> Result<HashMap<u64, Vec<UnitNumber>>> {
-    let mut map: HashMap<u64, Vec<UnitNumber>> = HashMap::new();
+fn read_returned(mut codes: Fields) -> Result<HashMap<usize, Vec<UnitRange>>> {
+    let mut map: HashMap<_, Vec<_>> = HashMap::new();
     while !codes.is_empty() {
         let code = codes.int()?;
-        map.entry(code / SHELF).or_default().push((code % SHELF) as UnitNumber);
+        map.entry((code / SHELF) as usize).or_default().push((code % SHELF) as UnitNumber);
+    }
+    Ok(map.into_iter().map(|(no, numbers)| (no, UnitRange::gather(numbers))).collect())
+}
+
+fn read_withdrawn(mut packed: Fields) -> Result<HashMap<usize, Vec<UnitRange>>> {
+    let mut map: HashMap<_, Vec<_>> = HashMap::new();
+    while !packed.is_empty() {
+        let (no, range) = read_range(&mut Packed(&packed.bytes()?))?;
+        map.entry(no).or_default().push(range);
     }
     Ok(map)
 }
@@ -526,20 +550,23 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Option<Books>> {
         let text = row.get(name.as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
         str_of(text)?.parse::<u64>().map_err(|_| strange("no number"))
     };
-    let (mut returned, mut withdrawn) = (by_sku(parts.list()?)?, by_sku(parts.list()?)?);
+    let (mut returned, mut withdrawn) = (read_returned(parts.list()?)?, read_withdrawn(parts.list()?)?);
     let mut skus = Vec::new();
     for (no, sku) in home.spec.skus.iter().enumerate() {
         let packed =
             row.get(format!("S{no}").as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
         let (state, next) = read_sku(sku.sku.clone(), packed)?;
-        let mut free = returned.remove(&(no as u64)).unwrap_or_default();
-        free.extend(next + 1..=state.total);
+        let withdrawn = withdrawn.remove(&no).unwrap_or_default();
+        let above = UnitRange::new(next + 1, state.total);
+        let fresh = above.map(|above| above.without(withdrawn.iter().copied())).unwrap_or_default();
+        let mut free = returned.remove(&no).unwrap_or_default();
+        free.extend(fresh);
         skus.push(SkuCounters {
             sku: state.sku,
             initial: sku.units,
             total: state.total,
             free,
-            withdrawn: withdrawn.remove(&(no as u64)).unwrap_or_default(),
+            withdrawn,
             held: state.held,
             confirmed: state.confirmed,
             per_buyer: state.per_buyer,

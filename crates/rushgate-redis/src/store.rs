@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
@@ -18,12 +18,13 @@ use tokio::sync::oneshot;
 
 use crate::check::Checked;
 use crate::command::{Call, Command};
-use crate::conn::Server;
 use crate::driver::{Driver, closed, no_thread};
 use crate::inbox::{Inbox, Post};
-use crate::listeners::{Listeners, Register};
+use crate::lane::Walk;
+use crate::listeners::Register;
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
+use crate::url::Url;
 use crate::{keys, lock, queue};
 
 /// Keys that one step of a scan looks at.
@@ -48,7 +49,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A store on a Redis or Valkey server.
+/// A store on a Redis or Valkey server, or on several.
 ///
 /// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
 /// [`close`](rushgate_core::Store::close) waits for it.
@@ -57,18 +58,16 @@ pub struct RedisStore {
 }
 
 pub(crate) struct Inner {
-    server: Server,
-    checked: Checked,
+    url: String,
     driver: Driver,
-    listeners: Arc<Listeners>,
-    inbox: u64,
+    inbox: Arc<Inbox>,
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.listeners.close();
+        self.inbox.listeners.close();
     }
 }
 
@@ -84,40 +83,26 @@ impl Post for Inner {
 }
 
 impl RedisStore {
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS, and checks the server.
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, to the primary that sentinels know, at
+    /// `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`, or to a Cluster by some of its nodes,
+    /// `redis+cluster://[user[:password]@]host[:port],…`; `rediss` in place of `redis` for TLS. Checks every server.
     ///
     /// # Errors
     /// - [`is_invalid`](Error::is_invalid): the URL.
     /// - [`is_unavailable`](Error::is_unavailable): the server cannot be reached, or is loading its data.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, or one
-    ///   whose `maxmemory-policy` lets it throw keys away.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, one whose
+    ///   `maxmemory-policy` lets it throw keys away, a service that no sentinel knows, or a Cluster that is none.
     ///
     /// None of them changes data.
     pub async fn open(url: &str) -> Result<Self> {
-        let server = Server::parse(url)?;
-        let opening = format!("open the store `{}`", server.shown());
-        Self::start(server).await.map_err(|error| error.doing(opening))
-    }
-
-    async fn start(server: Server) -> Result<Self> {
-        let (driver, checked) = Driver::start(server.clone()).await?;
-        let inbox = rand::random();
-        let for_pushes = server.clone();
-        let pushes = driver.run(async move { Inbox::<Inner>::connect(&for_pushes, inbox).await }).await?;
-        let listeners = Arc::new(Listeners::default());
-        let inner = Arc::new(Inner {
-            server,
-            checked,
-            driver,
-            listeners,
-            inbox,
-            entered: Mutex::default(),
-            homes: Mutex::default(),
-        });
-        let post = Arc::downgrade(&inner);
-        let listeners = Arc::clone(&inner.listeners);
-        let reader = Inbox { server: inner.server.clone(), channel: inbox, listeners, post };
-        inner.driver.spawn(reader.run(pushes));
+        let Url { deployment, shown } = Url::parse(url)?;
+        let inbox = Inbox::new();
+        let driver = Driver::start(deployment, Arc::clone(&inbox)).await;
+        let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
+        let (entered, homes) = (Mutex::default(), Mutex::default());
+        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes });
+        let post: Weak<Inner> = Arc::downgrade(&inner);
+        inner.inbox.is_read_for(post);
         Ok(Self { inner })
     }
 
@@ -173,20 +158,14 @@ where
 impl Inner {
     /// The names of the locks that the store knows, whether or not they are used now.
     async fn lock_names(&self) -> Result<BTreeSet<LockName>> {
+        let walks = self.driver.walks().await?;
+        // A key that moves to another node meanwhile is there, or was, when one of two rounds in opposite order comes.
+        let back = if walks.len() > 1 { &walks[..] } else { &[] };
         let mut names = BTreeSet::new();
-        let mut cursor = "0".to_owned();
-        loop {
-            let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
-            let mut page = self.driver.command(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
-            cursor = page.text()?;
-            let mut found = page.list()?;
-            while !found.is_empty() {
-                names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
-            }
-            if cursor == "0" {
-                return Ok(names);
-            }
+        for walk in walks.iter().chain(back.iter().rev()) {
+            scan_locks(walk, &mut names).await?;
         }
+        Ok(names)
     }
 
     async fn list(&self, page: Page) -> Result<Vec<LockState>> {
@@ -220,9 +199,26 @@ impl Inner {
     }
 }
 
+/// Adds the names of the locks behind one connection.
+async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
+    let mut cursor = "0".to_owned();
+    loop {
+        let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
+        let mut page = walk.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
+        cursor = page.text()?;
+        let mut found = page.list()?;
+        while !found.is_empty() {
+            names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
+        }
+        if cursor == "0" {
+            return Ok(());
+        }
+    }
+}
+
 impl LockStore for RedisStore {
     fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
-        let (checked, inbox) = (request.check(), self.inner.inbox);
+        let (checked, inbox) = (request.check(), self.inner.inbox.id);
         self.send("acquire a lock", checked, || lock::acquire(&request, inbox), lock::read_acquired)
     }
 
@@ -276,7 +272,7 @@ impl LockStore for RedisStore {
     }
 
     fn notice(&self, token: Token) -> Answer<'_, Notice> {
-        let (listening, told) = self.inner.listeners.listen_token(token);
+        let (listening, told) = self.inner.inbox.listeners.listen_token(token);
         Box::pin(async move {
             let _listening = listening;
             told.await.map_err(|_| closed().doing("wait for news of a lock"))
@@ -294,28 +290,51 @@ impl RedisStore {
         call: impl FnOnce() -> Call,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
-        if checked.is_ok() {
-            self.inner.enter_queue(queue);
+        if checked.is_err() {
+            return self.send(doing, checked, call, read);
         }
-        self.send(doing, checked, call, read)
+        let entered = self.inner.enter_queue(queue);
+        let answer = self.send(doing, checked, call, read);
+        Box::pin(async move {
+            let entered = entered.await;
+            let answer = answer.await?;
+            // The directory may be on another node. What it does not list was not acknowledged.
+            entered.map(|()| answer).map_err(|error| error.maybe_happened().doing(doing))
+        })
     }
 }
 
 impl Inner {
-    /// Enters the queue into the directory before it is made, again every now and then.
-    fn enter_queue(&self, queue: &QueueName) {
-        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
+    /// Enters the queue into the directory, again every now and then. It is sent at once.
+    fn enter_queue(self: &Arc<Self>, queue: &QueueName) -> impl Future<Output = Result<()>> + Send + use<> {
+        let entry = self.must_enter(queue).then(|| {
+            self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str()))
+        });
+        let (inner, queue) = (Arc::clone(self), queue.clone());
+        async move {
+            let Some(entry) = entry else { return Ok(()) };
+            let entered = entry.await;
+            if entered.is_err() {
+                inner.entered().remove(&queue);
+            }
+            entered.map(drop)
+        }
+    }
+
+    fn entered(&self) -> MutexGuard<'_, HashMap<QueueName, Instant>> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn must_enter(&self, queue: &QueueName) -> bool {
+        let (mut entered, now) = (self.entered(), Instant::now());
         if entered.get(queue).is_some_and(|since| now.duration_since(*since) < ENTERED_FOR) {
-            return;
+            return false;
         }
         if entered.len() >= ENTERED_MAX {
             entered.retain(|_, since| now.duration_since(*since) < ENTERED_FOR);
         }
         entered.insert(queue.clone(), now);
-        drop(entered);
-        // It is sent before the queue's own step, and fails if that fails.
-        drop(self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str())));
+        true
     }
 
     async fn queues(&self) -> Result<Vec<QueueName>> {
@@ -366,10 +385,11 @@ impl Inner {
             Some(TaskState::Ready) => !leased && due <= now as f64,
             Some(TaskState::Scheduled) => !leased && due > now as f64,
         };
+        let walk = self.driver.walk_to(set).await?;
         let mut cursor = "0".to_owned();
         loop {
             let scan = Command::new("ZSCAN").arg(set).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
-            let mut page = self.driver.command(scan).await?.list()?;
+            let mut page = walk.ask(scan).await?.list()?;
             cursor = page.text()?;
             let mut found = page.list()?;
             while !found.is_empty() {
@@ -405,17 +425,17 @@ impl Inner {
     /// Asks the store to push when there is something to give out, if somebody still waits for it.
     async fn register_now(self: Arc<Self>, queue: QueueName, seen: Option<u64>) {
         let mut seen = seen;
-        while self.listeners.must_register(&queue) {
-            let answer = self.driver.call(queue::listen(&queue, self.inbox, seen)).await;
+        while self.inbox.listeners.must_register(&queue) {
+            let answer = self.driver.call(queue::listen(&queue, self.inbox.id, seen)).await;
             match answer.and_then(queue::read_listening) {
                 Ok((0, _)) => return,
                 Ok((missed, wakes)) => {
                     seen = Some(wakes);
-                    self.listeners.tell_queue(&queue, missed, wakes);
+                    self.inbox.listeners.tell_queue(&queue, missed, wakes);
                 }
                 Err(error) => {
                     tracing::debug!(%queue, %error, "not registered for pushes");
-                    return self.listeners.not_registered(&queue);
+                    return self.inbox.listeners.not_registered(&queue);
                 }
             }
         }
@@ -439,10 +459,10 @@ impl QueueStore for RedisStore {
     }
 
     fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
-        let (of, listeners) = (queue.clone(), Arc::clone(&self.inner.listeners));
+        let (of, inbox) = (queue.clone(), Arc::clone(&self.inner.inbox));
         let read = move |reply| {
             let (claimed, wakes) = queue::read_claimed(reply)?;
-            listeners.saw(&of, wakes);
+            inbox.listeners.saw(&of, wakes);
             Ok(claimed)
         };
         self.send("claim tasks", claim.check(), || queue::claim(op, queue, &claim), read)
@@ -535,7 +555,7 @@ impl QueueStore for RedisStore {
     }
 
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
-        let (listening, told, register) = self.inner.listeners.listen_queue(queue);
+        let (listening, told, register) = self.inner.inbox.listeners.listen_queue(queue);
         let (inner, of) = (Arc::clone(&self.inner), queue.clone());
         match register {
             Register::Done => {}
@@ -557,15 +577,15 @@ impl QueueStore for RedisStore {
 
 impl Inner {
     fn register_first(self: &Arc<Self>, queue: &QueueName) {
-        if !self.listeners.must_register(queue) {
+        if !self.inbox.listeners.must_register(queue) {
             return;
         }
-        let answer = self.driver.call(queue::listen(queue, self.inbox, None));
+        let answer = self.driver.call(queue::listen(queue, self.inbox.id, None));
         let (inner, queue) = (Arc::clone(self), queue.clone());
         self.driver.spawn(async move {
             if let Err(error) = answer.await {
                 tracing::debug!(%queue, %error, "not registered for pushes");
-                inner.listeners.not_registered(&queue);
+                inner.inbox.listeners.not_registered(&queue);
             }
         });
     }
@@ -657,10 +677,10 @@ impl Inner {
         self.driver.call(sale::create(&home)).await.map(drop)
     }
 
-    async fn create(&self, spec: SaleSpec) -> Result<Created> {
+    async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
         if let Some(orders) = &spec.orders {
-            self.enter_queue(orders);
+            self.enter_queue(orders).await?;
         }
         self.driver.command(entry).await?;
         if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {
@@ -795,7 +815,7 @@ impl SaleStore for RedisStore {
         let (of, sku) = (sku.clone(), sku.clone());
         let build = move |home: &Home| sale::stock(home, op, &of, change);
         self.on_sale("change the stock", sale, change.check(), build, move |_, reply| {
-            sale::read_stock(&sku, reply)
+            sale::read_stock(&sku, change, reply)
         })
     }
 
@@ -830,11 +850,8 @@ impl SaleStore for RedisStore {
 
 impl Store for RedisStore {
     fn info(&self) -> StoreInfo {
-        StoreInfo {
-            url: self.inner.server.shown().to_owned(),
-            server: self.inner.checked.server.clone(),
-            durability: self.inner.checked.durability,
-        }
+        let Checked { server, durability, .. } = self.inner.driver.checked();
+        StoreInfo { url: self.inner.url.clone(), server, durability }
     }
 
     fn calls(&self) -> StoreCalls {
@@ -842,7 +859,7 @@ impl Store for RedisStore {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        self.inner.listeners.close();
+        self.inner.inbox.listeners.close();
         self.inner.driver.stop();
         let Some(thread) = self.inner.driver.take_thread() else { return Box::pin(ready(Ok(()))) };
         let (tell, told) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! The shared suite, on Redis and on Valkey.
+//! The shared suite, on Redis and on Valkey: on a server alone, behind sentinels, and on a Cluster.
 
 mod common;
 
@@ -10,4 +10,24 @@ mod on_redis {
 mod on_valkey {
     use crate::common::valkey;
     rushgate_testkit::contract_suite!(valkey);
+}
+
+mod on_redis_sentinel {
+    use crate::common::redis_sentinel;
+    rushgate_testkit::contract_suite!(redis_sentinel);
+}
+
+mod on_valkey_sentinel {
+    use crate::common::valkey_sentinel;
+    rushgate_testkit::contract_suite!(valkey_sentinel);
+}
+
+mod on_redis_cluster {
+    use crate::common::redis_cluster;
+    rushgate_testkit::contract_suite!(redis_cluster);
+}
+
+mod on_valkey_cluster {
+    use crate::common::valkey_cluster;
+    rushgate_testkit::contract_suite!(valkey_cluster);
 }

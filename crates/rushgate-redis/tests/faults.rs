@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ on_each_server! {
     a_server_without_room_for_clients_is_unavailable
     the_durability_class_is_that_of_the_settings
     a_server_that_is_loading_is_unavailable
+    a_busy_server_is_unavailable_until_the_script_is_killed
+    a_server_that_cannot_save_takes_no_writes
+    a_call_under_way_when_the_connection_ends_may_have_happened
     a_claimer_is_woken_by_another_process
     a_dead_listener_does_not_swallow_the_wake_up
     a_sale_left_half_made_is_finished_by_whoever_comes
@@ -337,14 +340,7 @@ async fn a_server_that_is_loading_is_unavailable(kind: Kind) {
     }
     server.command(&["CONFIG", "SET", "key-load-delay", "20000"]);
     server.command(&["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
-    let reload = std::thread::spawn({
-        let port = server.port();
-        move || {
-            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-            stream.write_all(b"DEBUG RELOAD\r\n").unwrap();
-            let _ = stream.read(&mut [0; 64]);
-        }
-    });
+    let _reload = send_only(&server, "DEBUG RELOAD\r\n");
     let error = loop {
         if let Err(error) = put(&store, 2).await {
             break error;
@@ -353,7 +349,77 @@ async fn a_server_that_is_loading_is_unavailable(kind: Kind) {
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.to_string().contains("loading"), "{error}");
     until_it_answers(|| store.stats(&queue())).await;
-    reload.join().unwrap();
+}
+
+/// Sends a command whose answer nobody waits for.
+fn send_only(server: &RedisServer, line: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.write_all(line.as_bytes()).unwrap();
+    stream
+}
+
+async fn a_busy_server_is_unavailable_until_the_script_is_killed(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    server.command(&["CONFIG", "SET", "busy-reply-threshold", "50"]);
+    let _busy = send_only(&server, "EVAL 'while true do end' 0\r\n");
+    let error = loop {
+        if let Err(error) = put(&store, 1).await {
+            break error;
+        }
+    };
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("busy"), "{error}");
+    assert!(error.hint_text().unwrap().contains("SCRIPT KILL"));
+    let error = RedisStore::open(&server.url()).await.err().expect("it is busy");
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert_eq!(server.command(&["SCRIPT", "KILL"]), "+OK");
+    until_it_answers(|| put(&store, 1)).await;
+}
+
+async fn a_server_that_cannot_save_takes_no_writes(kind: Kind) {
+    let settings = ["--save", "3600 1", "--enable-protected-configs", "yes"];
+    let server = RedisSetup::new(kind).with(&settings).start();
+    let store = open(&server).await;
+    put(&store, 1).await.unwrap();
+    std::fs::remove_dir_all(server.folder()).unwrap();
+    common::until(|| {
+        server.command(&["BGSAVE"]);
+        server.ask(&["INFO", "persistence"]).concat().contains("rdb_last_bgsave_status:err")
+    })
+    .await;
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("disk"), "{error}");
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 1, "it answers questions");
+    std::fs::create_dir_all(server.folder()).unwrap();
+    let folder = server.folder().display().to_string();
+    assert_eq!(server.command(&["CONFIG", "SET", "dir", &folder]), "+OK");
+    until_it_answers(async || {
+        server.command(&["BGSAVE"]);
+        put(&store, 2).await
+    })
+    .await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 2);
+}
+
+async fn a_call_under_way_when_the_connection_ends_may_have_happened(kind: Kind) {
+    let mut server = server(kind);
+    let store = open(&server).await;
+    server.pause();
+    let under_way = put(&store, 1);
+    let ended = async {
+        tokio::task::yield_now().await;
+        server.kill();
+    };
+    let (answer, ()) = tokio::join!(under_way, ended);
+    let error = answer.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    server.restart();
+    until_it_answers(|| put(&store, 1)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 1);
 }
 
 async fn a_claimer_is_woken_by_another_process(kind: Kind) {

@@ -5,12 +5,13 @@ mod common;
 use std::time::Duration;
 
 use rushgate_core::{
-    BuyerId, HoldTime, IdempotencyKey, Line, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec,
-    SaleStore, Sku, SkuSpec, UnitChoice,
+    BuyerId, HoldTime, IdempotencyKey, Line, QueueName, ReservationId, Reserve, Reserved, SaleId, SaleSecret,
+    SaleSpec, SaleStore, Sku, SkuSpec, UnitChoice,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
+use rushgate_testkit::contract::Harness;
 use rushgate_testkit::history;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 
 const SEEDS: u64 = 20;
 const STEPS: usize = 400;
@@ -29,6 +30,15 @@ fn functions_on_valkey_answer_as_the_model_does() {
 mod on_functions {
     use crate::common::by_functions::redis;
     rushgate_testkit::contract_suite!(redis);
+}
+
+#[tokio::test]
+async fn the_relay_calls_functions_and_no_script() {
+    let (harness, port) = common::by_functions::relayed(Kind::Redis).await;
+    harness.store().stats(&QueueName::new("q").unwrap()).await.unwrap();
+    let said = send(port, &[b"INFO".to_vec(), b"commandstats".to_vec()]);
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("cmdstat_fcall:calls=1,") && !said.contains("cmdstat_evalsha"), "{said}");
 }
 
 async fn with_library(kind: Kind) -> (RedisServer, Functions) {
@@ -86,6 +96,34 @@ async fn the_library_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn a_replica_has_the_library_too_and_answers_what_only_reads() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let primary = server.port().to_string();
+    let replica = RedisSetup::new(Kind::Redis).with(&["--replicaof", "127.0.0.1", &primary]).start();
+    common::until(|| replica.command(&["FCALL_RO", "rushgate_version", "0"]) == "*2").await;
+}
+
+#[tokio::test]
+async fn every_primary_of_a_cluster_has_the_library() {
+    let cluster = ClusterSetup::new(Kind::Valkey).of(3, 0).start();
+    let library = Functions::connect(&cluster.url()).await.unwrap();
+    assert_eq!(library.state().await.unwrap(), State::Missing);
+    assert_eq!(library.install(false).await.unwrap(), Installed::Done { was: State::Missing });
+    for node in &cluster.nodes {
+        assert_eq!(node.command(&["FCALL_RO", "rushgate_version", "0"]), "*2");
+    }
+    cluster.nodes[2].command(&["FUNCTION", "FLUSH"]);
+    assert_eq!(library.state().await.unwrap(), State::Missing);
+    load(&cluster.nodes[1], &code().replacen(version(), "99.0.0", 1));
+    let newer = State::Newer { version: "99.0.0".into() };
+    assert_eq!(library.install(false).await.unwrap(), Installed::Refused { is: newer.clone() });
+    assert_eq!(cluster.nodes[2].command(&["FUNCTION", "LIST"]), "*0", "no node is changed");
+    assert_eq!(library.install(true).await.unwrap(), Installed::Done { was: newer });
+    assert_eq!(library.state().await.unwrap(), State::Same);
+    assert_eq!(library.install(false).await.unwrap(), Installed::Unchanged);
+}
+
+#[tokio::test]
 async fn a_function_of_another_library_in_the_way_is_named() {
     let server = RedisSetup::new(Kind::Redis).start();
     let other = "#!lua name=other\nredis.register_function('rushgate_lock_held', function() return 1 end)";
@@ -118,6 +156,10 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         queue.replace("ff ", "FF "),
         queue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
     );
+    let listen = queue.replacen("20", "18", 1).split(" rg:{q:q}:o").next().unwrap().to_owned();
+    let ends = "c f w u b h d e".split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
+    let sale = format!("8 {}", ends.collect::<Vec<_>>().join(" "));
+    let create = format!("rushgate_sale_create {sale} {TOKEN} 10000 '' '' 0 \"a\"");
     let owner = "\0\0\0\u{1}\u{1}hlabel";
     let inbox = "\0\0\0\0\0\0\0\0";
     let acquire = |token: &str, lease: &str, inbox: &str, owner: &str| {
@@ -156,7 +198,31 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             "16 hexadecimal digits",
         ),
         (format!("rushgate_queue_enqueue {swapped} 12345678 a {} 5 0 0 20 \0x", "''"), "KEYS[9]"),
-        (format!("rushgate_queue_listen {} 00000000000000fg {}", "1 rg:{q:q}:m", "''"), "KEYS[2]"),
+        (format!("rushgate_queue_listen {listen} 00000000000000fg ''"), "it must be 16 hexadecimal digits"),
+        (format!("{enqueue} a +34560000000001 5 0 0 20 \0x"), "the due, is"),
+        (format!("{enqueue} a '' 5 0 0 20 \u{5}a/bx"), "it must be a byte 0"),
+        (format!("rushgate_queue_pause {listen} 2"), "the stop, is `2`; it must be 0 or 1"),
+        (
+            format!("rushgate_sale_confirm {sale} {TOKEN} short"),
+            "the reservation, is `short`; it must be 16 bytes",
+        ),
+        (
+            format!("rushgate_sale_settle {sale} {TOKEN} {TOKEN} sold"),
+            "is `sold`; it must be confirmed, cancelled",
+        ),
+        (
+            format!("rushgate_sale_end {} {TOKEN}", sale.replace("{s:a}", "{s:b}")),
+            "`rg:{s:SALE}:sale:SALE:1:c`",
+        ),
+        (
+            format!("rushgate_sale_confirm {} {TOKEN} {TOKEN}", sale.replace("{s:a}", "{q:a}")),
+            "KEYS[9] is ``",
+        ),
+        (format!("{create} 10 1 \"a\" 10 1 \"\\u0061\""), "it must be in no other place"),
+        (format!("{create} 10 1 a"), "a name as a JSON string"),
+        (format!("{create} 0 1 \"a\""), "it must be 1 to 10,000,000"),
+        ("rushgate_sale_home 1 rg:{s:a}:home {}".to_owned(), "a JSON object"),
+        ("rushgate_sale_home 1 rg:{q:a}:home {}".to_owned(), "`rg:{s:SALE}:home`"),
     ] {
         let answer = call(&server, &asked);
         assert!(answer.starts_with("-INVALID ") && answer.contains(said), "{asked}: {answer}");
@@ -180,7 +246,7 @@ async fn text_that_is_no_utf8_gets_into_no_name() {
     for at in 0..7 {
         let id = lindex(&server, at);
         let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).chain([id]).collect();
-        let answer = send(&server, &[vec![b"FCALL".to_vec()], words].concat());
+        let answer = send(server.port(), &[vec![b"FCALL".to_vec()], words].concat());
         assert!(
             answer.starts_with(b"-INVALID ARGV[2], the id,"),
             "{at}: {}",
@@ -192,15 +258,15 @@ async fn text_that_is_no_utf8_gets_into_no_name() {
 }
 
 fn lindex(server: &RedisServer, at: usize) -> Vec<u8> {
-    let answer = send(server, &[b"LINDEX".to_vec(), b"names".to_vec(), at.to_string().into_bytes()]);
+    let answer = send(server.port(), &[b"LINDEX".to_vec(), b"names".to_vec(), at.to_string().into_bytes()]);
     let content = answer.split(|byte| *byte == b'\n').nth(1).expect("a bulk string");
     content.strip_suffix(b"\r").expect("it ends with a line").to_vec()
 }
 
 /// Sends bytes, and gives all that is answered until the server ends the connection.
-fn send(server: &RedisServer, words: &[Vec<u8>]) -> Vec<u8> {
+fn send(port: u16, words: &[Vec<u8>]) -> Vec<u8> {
     use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     for words in [words, &[b"QUIT".to_vec()]] {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -221,7 +287,19 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     let queue = queue_keys("q");
     let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} '' 5 0 0 20 \0x");
     assert_eq!(call(&server, &enqueue(1, "a")), "*2");
+    let next = "fedcba9876543210";
+    let acquire = |token: &str| {
+        let owner = "\0\0\0\u{1}\0";
+        call(
+            &server,
+            &format!("rushgate_lock_acquire {LOCK} {token} 60000000 1000000 0 2000000 inbox... {owner}"),
+        )
+    };
+    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*4", "*3"));
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(call(&server, &format!("rushgate_lock_release {LOCK} {TOKEN} 2000000")), ":1");
+    assert!(acquire(next).starts_with("-OOM"));
+    assert_eq!(call(&server, &format!("rushgate_lock_extend {LOCK} {next} 60000000")), "*3");
     assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));
     assert_eq!(call(&server, &format!("rushgate_queue_claim {queue} 00000003 1 1000000 me")), "*5");
     assert_eq!(server.command(&["HLEN", "rg:{q:q}:r"]), ":1");

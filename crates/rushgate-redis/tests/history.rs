@@ -7,6 +7,8 @@ use rushgate_testkit::history;
 /// Histories with fixed seeds. Each test runs one more, from the time of day.
 const SEEDS: u64 = 50;
 const STEPS: usize = 400;
+/// The same where each history needs several servers.
+const SEEDS_OF_GROUPS: u64 = 6;
 
 #[test]
 fn redis_answers_as_the_model_does() {
@@ -16,4 +18,24 @@ fn redis_answers_as_the_model_does() {
 #[test]
 fn valkey_answers_as_the_model_does() {
     history::check(common::valkey, 0..SEEDS, STEPS);
+}
+
+#[test]
+fn redis_behind_a_sentinel_answers_as_the_model_does() {
+    history::check(common::redis_sentinel, 0..SEEDS_OF_GROUPS, STEPS);
+}
+
+#[test]
+fn valkey_behind_a_sentinel_answers_as_the_model_does() {
+    history::check(common::valkey_sentinel, 0..SEEDS_OF_GROUPS, STEPS);
+}
+
+#[test]
+fn a_redis_cluster_answers_as_the_model_does() {
+    history::check(common::redis_cluster, 0..SEEDS_OF_GROUPS, STEPS);
+}
+
+#[test]
+fn a_valkey_cluster_answers_as_the_model_does() {
+    history::check(common::valkey_cluster, 0..SEEDS_OF_GROUPS, STEPS);
 }

@@ -133,7 +133,8 @@ CREATE TABLE sale (
     UNIQUE (id, part)
 );
 
--- Numbers 1..=next were handed out at least once; those given back since are in free_unit.
+-- Numbers 1..=next were handed out or passed over at least once; those that are free again are in free_unit. All above
+-- are free but for those in withdrawn_range.
 CREATE TABLE sku (
     sale      INTEGER NOT NULL,
     no        INTEGER NOT NULL,
@@ -142,13 +143,14 @@ CREATE TABLE sku (
     per_buyer INTEGER NOT NULL,
     total     INTEGER NOT NULL,
     next      INTEGER NOT NULL DEFAULT 0,
+    ahead     INTEGER NOT NULL DEFAULT 0,      -- withdrawn numbers above next
     returned  INTEGER NOT NULL DEFAULT 0,      -- rows in free_unit
     held      INTEGER NOT NULL DEFAULT 0,
     confirmed INTEGER NOT NULL DEFAULT 0,
-    withdrawn INTEGER NOT NULL DEFAULT 0,      -- rows in withdrawn_unit
+    withdrawn INTEGER NOT NULL DEFAULT 0,      -- numbers in withdrawn_range
     PRIMARY KEY (sale, no),
-    CHECK (next BETWEEN 0 AND total),
-    CHECK (total = (total - next) + returned + held + confirmed + withdrawn)
+    CHECK (next + ahead BETWEEN 0 AND total),
+    CHECK (next + ahead = returned + held + confirmed + withdrawn)
 ) WITHOUT ROWID;
 
 CREATE TABLE free_unit (
@@ -158,11 +160,15 @@ CREATE TABLE free_unit (
     PRIMARY KEY (sale, sku, unit)
 ) WITHOUT ROWID;
 
-CREATE TABLE withdrawn_unit (
-    sale INTEGER NOT NULL,
-    sku  INTEGER NOT NULL,
-    unit INTEGER NOT NULL,
-    PRIMARY KEY (sale, sku, unit)
+-- Ranges do not overlap, and none lies on both sides of its SKU's next. By their ends: the first that ends at a number
+-- or later either has it or lies above it.
+CREATE TABLE withdrawn_range (
+    sale  INTEGER NOT NULL,
+    sku   INTEGER NOT NULL,
+    last  INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    PRIMARY KEY (sale, sku, last),
+    CHECK (first <= last)
 ) WITHOUT ROWID;
 
 -- A unit that is held or sold has exactly one row: the key refuses a second owner.
@@ -182,7 +188,8 @@ CREATE TABLE buyer (
     PRIMARY KEY (sale, buyer, sku)
 ) WITHOUT ROWID;
 
--- `state` is the position in HoldState::ALL. `units` and `lines` are lists of `sku:number`.
+-- `state` is the position in HoldState::ALL. `units` is a list of `sku:number` and `sku:first-last`, `lines` what was
+-- asked for.
 CREATE TABLE hold (
     sale        INTEGER NOT NULL,
     id          BLOB NOT NULL,

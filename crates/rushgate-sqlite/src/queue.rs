@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack, Lease,
-    Listing, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, QueueStats, Retried, Retry,
-    Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Error, Fence, GivenBack,
+    Lease, Listing, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, QueueStats, Retried,
+    Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -299,7 +299,7 @@ impl Queue<'_, '_> {
     /// The id has a live record.
     fn enqueue_again(&mut self, task: &NewTask, due: i64) -> Result<Enqueued> {
         let Some(present) = self.present(&task.id)? else {
-            return Err(rushgate_core::Error::bug("a task's record vanished within a step").into());
+            return Err(Error::bug("a task's record vanished within a step").into());
         };
         match task.on_duplicate {
             OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
@@ -499,7 +499,8 @@ impl Queue<'_, '_> {
         Ok(match self.end(failed.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer => Retried::Requeued,
             Ended::Waiting => Retried::Scheduled { due },
-            Ended::Dead | Ended::Cancelled => Retried::Dead,
+            Ended::Dead => Retried::Dead,
+            Ended::Cancelled => Retried::Cancelled,
         })
     }
 
@@ -508,8 +509,9 @@ impl Queue<'_, '_> {
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
         let failure = Failure { at: now, due: now, attempts, error: None, dead: false };
         Ok(match self.end(ticket.id.as_str(), &run, &failure)? {
-            Ended::Cancelled | Ended::Dead => GivenBack::Stale,
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,
+            Ended::Cancelled => GivenBack::Cancelled,
+            Ended::Dead => return Err(Error::bug("a task that was given back died").into()),
         })
     }
 

@@ -9,7 +9,7 @@ use rushgate_core::{
     NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, Payload, Priority, QueueName,
     ReservationId, ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus,
     Settled, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
-    UnitNumber, UnitRow, Verdict,
+    UnitNumber, UnitRange, UnitRow, Verdict,
 };
 use rusqlite::Row;
 
@@ -53,6 +53,7 @@ struct SkuRow {
     per_buyer: u32,
     total: u32,
     next: u32,
+    ahead: u32,
     returned: u32,
     held: u32,
     confirmed: u32,
@@ -61,8 +62,20 @@ struct SkuRow {
 }
 
 impl SkuRow {
+    /// Free numbers that were never handed out.
+    fn fresh(&self) -> u32 {
+        self.total - self.next - self.ahead
+    }
+
     fn free(&self) -> u32 {
-        self.total - self.next + self.returned
+        self.fresh() + self.returned
+    }
+
+    /// Hands out fresh numbers, or passes over them. Those below them that were not are withdrawn.
+    fn pass(&mut self, range: UnitRange) {
+        self.ahead -= range.first() - self.next - 1;
+        self.next = range.last();
+        self.changed = true;
     }
 
     fn state(&self) -> SkuState {
@@ -97,8 +110,8 @@ impl SaleRow {
             step.exec(sql!("sale/row", "store_sale"), params)?;
         }
         for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
-            let stock =
-                (self.no, no, sku.total, sku.next, sku.returned, sku.held, sku.confirmed, sku.withdrawn);
+            let places = (sku.returned, sku.held, sku.confirmed, sku.withdrawn);
+            let stock = (self.no, no, sku.total, sku.next, sku.ahead, places.0, places.1, places.2, places.3);
             step.exec(sql!("sale/row", "store_sku"), stock)?;
         }
         Ok(())
@@ -190,10 +203,11 @@ fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
         per_buyer: spec.per_buyer,
         total: row.get(4)?,
         next: row.get(5)?,
-        returned: row.get(6)?,
-        held: row.get(7)?,
-        confirmed: row.get(8)?,
-        withdrawn: row.get(9)?,
+        ahead: row.get(6)?,
+        returned: row.get(7)?,
+        held: row.get(8)?,
+        confirmed: row.get(9)?,
+        withdrawn: row.get(10)?,
         changed: false,
     };
     Ok((spec, stock))
@@ -222,6 +236,15 @@ fn unknown(id: &SaleId) -> Error {
     Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
 }
 
+/// Stops the step if the rows have fewer free units than were counted: the file is damaged.
+fn check_count(missing: u32) -> Result<()> {
+    if missing == 0 {
+        return Ok(());
+    }
+    let why = format_args!("{missing} units fewer are free than were counted").to_string();
+    Err(unreadable(0, Error::corrupt(why)).into())
+}
+
 /// A verb's view of one sale: the step, and the sale's row taken out of it.
 struct Sale<'s, 'w> {
     step: &'s mut Step<'w>,
@@ -244,30 +267,72 @@ fn on_sale<T>(
     answer
 }
 
-/// Units as `(index of the SKU, number)`.
-type Units = Vec<(usize, UnitNumber)>;
+/// Units as `(index of the SKU, numbers)`, in as few ranges as their order allows.
+#[derive(Clone, Debug, Default)]
+struct Units(Vec<(usize, UnitRange)>);
 
-fn write_units(units: &[(usize, UnitNumber)]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(units.len() * 8);
-    for (sku, unit) in units {
-        let space = if text.is_empty() { "" } else { " " };
-        let _ = write!(text, "{space}{sku}:{unit}");
+impl Units {
+    fn push(&mut self, sku: usize, range: UnitRange) {
+        match self.0.last_mut() {
+            Some((of, before)) if *of == sku && before.last() + 1 == range.first() => {
+                *before = UnitRange::new(before.first(), range.last()).unwrap_or(range);
+            }
+            _ => self.0.push((sku, range)),
+        }
     }
-    text
+
+    fn of(sku: usize, ranges: impl IntoIterator<Item = UnitRange>) -> Self {
+        let mut units = Self::default();
+        ranges.into_iter().for_each(|range| units.push(sku, range));
+        units
+    }
+
+    /// Each unit.
+    fn each(&self) -> impl Iterator<Item = (usize, UnitNumber)> {
+        self.0.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (*sku, unit)))
+    }
+
+    fn per_sku(&self) -> Vec<(usize, u32)> {
+        let mut counts: Vec<(usize, u32)> = Vec::new();
+        for (sku, range) in &self.0 {
+            match counts.iter_mut().find(|(of, _)| of == sku) {
+                Some((_, n)) => *n += range.count(),
+                None => counts.push((*sku, range.count())),
+            }
+        }
+        counts
+    }
+
+    fn write(&self) -> String {
+        use std::fmt::Write;
+        let mut text = String::with_capacity(self.0.len() * 8);
+        for (sku, range) in &self.0 {
+            let space = if text.is_empty() { "" } else { " " };
+            let _ = write!(text, "{space}{sku}:{range}");
+        }
+        text
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let part = |part: &str| {
+            let (sku, range) = part.split_once(':')?;
+            Some((sku.parse().ok()?, range.parse().ok()?))
+        };
+        text.split_ascii_whitespace().map(part).collect::<Option<_>>().map(Self)
+    }
+
+    fn named(&self, skus: &[SkuRow]) -> Vec<(Sku, UnitNumber)> {
+        self.each().filter_map(|(sku, unit)| Some((skus.get(sku)?.sku.clone(), unit))).collect()
+    }
+
+    fn named_ranges(&self, skus: &[SkuRow]) -> Vec<(Sku, UnitRange)> {
+        self.0.iter().filter_map(|(sku, range)| Some((skus.get(*sku)?.sku.clone(), *range))).collect()
+    }
 }
 
-fn read_units(text: &str) -> Option<Units> {
-    text.split_ascii_whitespace()
-        .map(|part| {
-            let (sku, unit) = part.split_once(':')?;
-            Some((sku.parse().ok()?, unit.parse().ok()?))
-        })
-        .collect()
-}
-
-fn named(skus: &[SkuRow], units: &[(usize, UnitNumber)]) -> Vec<(Sku, UnitNumber)> {
-    units.iter().filter_map(|(sku, unit)| Some((skus.get(*sku)?.sku.clone(), *unit))).collect()
+fn read_range(row: &Row<'_>) -> rusqlite::Result<UnitRange> {
+    let range = UnitRange::try_from([row.get(0)?, row.get(1)?]);
+    range.map_err(|error| unreadable(0, error))
 }
 
 /// What was asked for, as it is compared when the key comes again.
@@ -306,7 +371,7 @@ impl HoldRow {
             seq: row.get::<_, i64>(4)?.cast_unsigned(),
             generation: row.get(5)?,
             lines: row.get(6)?,
-            units: read_units(row.get_ref(7)?.as_str()?).ok_or_else(|| unreadable(7))?,
+            units: Units::read(row.get_ref(7)?.as_str()?).ok_or_else(|| unreadable(7))?,
         })
     }
 
@@ -314,7 +379,7 @@ impl HoldRow {
         Hold {
             id: self.id,
             buyer: self.buyer.clone(),
-            units: named(skus, &self.units),
+            units: self.units.named(skus),
             state: self.state,
             deadline: self.deadline,
             seq: self.seq,
@@ -338,18 +403,12 @@ impl Sale<'_, '_> {
         })?)
     }
 
-    fn append(
-        &mut self,
-        kind: EventKind,
-        of: Option<ReservationId>,
-        units: &[(usize, UnitNumber)],
-    ) -> Result<u64> {
+    fn append(&mut self, kind: EventKind, of: Option<ReservationId>, units: &Units) -> Result<u64> {
         self.row.seq += 1;
         self.row.changed = true;
         let seq = self.row.seq;
         let of = of.map(ReservationId::to_bytes);
-        let params =
-            (self.row.no, seq.cast_signed(), self.step.now_us(), kind_code(kind), of, write_units(units));
+        let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind_code(kind), of, units.write());
         self.step.exec(sql!("sale/event", "append"), params)?;
         Ok(seq)
     }
@@ -443,26 +502,54 @@ impl Sale<'_, '_> {
         Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
     }
 
-    /// Takes numbers of each line: given-back ones first, lowest first.
+    /// Takes numbers of each line, lowest first: those given back, then fresh ones.
     fn take_any(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
-        let mut units = Vec::new();
+        let mut units = Units::default();
         for (sku, quantity) in wanted {
             let again = self.row.skus[*sku].returned.min(*quantity);
-            if again > 0 {
-                let params = (self.row.no, *sku, again);
-                let mut numbers: Vec<UnitNumber> =
-                    self.step.rows(sql!("sale/unit", "take_lowest"), params, |row| row.get(0))?;
-                numbers.sort_unstable();
-                units.extend(numbers.into_iter().map(|unit| (*sku, unit)));
+            for range in self.take_returned(*sku, sql!("sale/unit", "take_lowest"), again)? {
+                units.push(*sku, range);
             }
-            let row = &mut self.row.skus[*sku];
-            row.returned -= again;
-            let fresh = quantity - again;
-            units.extend((row.next + 1..=row.next + fresh).map(|unit| (*sku, unit)));
-            row.next += fresh;
-            row.changed = true;
+            let mut left = quantity - again;
+            while let Some(range) = self.fresh_from(*sku, 1)?.and_then(|range| range.lowest(left)) {
+                self.row.skus[*sku].pass(range);
+                units.push(*sku, range);
+                left -= range.count();
+            }
+            check_count(left)?;
         }
         Ok(units)
+    }
+
+    /// Takes numbers that were given back, by a statement that says which.
+    fn take_returned(&mut self, sku: usize, sql: &'static str, n: u32) -> Result<Vec<UnitRange>> {
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let mut numbers: Vec<UnitNumber> = self.step.rows(sql, (self.row.no, sku, n), |row| row.get(0))?;
+        check_count(n - numbers.len() as u32)?;
+        numbers.sort_unstable();
+        let row = &mut self.row.skus[sku];
+        row.returned -= n;
+        row.changed = true;
+        Ok(UnitRange::gather(numbers))
+    }
+
+    /// The fresh numbers from `from` on, up to the next that is withdrawn.
+    fn fresh_from(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitRange>> {
+        let row = &self.row.skus[sku];
+        let (mut first, mut last) = (from.max(row.next + 1), row.total);
+        if row.ahead > 0 {
+            let sql = sql!("sale/unit", "withdrawn_from");
+            while let Some(withdrawn) = self.step.row(sql, (self.row.no, sku, first), read_range)? {
+                if first < withdrawn.first() {
+                    last = withdrawn.first() - 1;
+                    break;
+                }
+                first = withdrawn.last() + 1;
+            }
+        }
+        Ok(UnitRange::new(first, last))
     }
 
     /// The lowest number that is free in every line.
@@ -485,10 +572,8 @@ impl Sale<'_, '_> {
     }
 
     fn lowest_free(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitNumber>> {
-        let row = &self.row.skus[sku];
-        let fresh = (row.next + 1).max(from);
-        let fresh = (fresh <= row.total).then_some(fresh);
-        if row.returned == 0 {
+        let fresh = self.fresh_from(sku, from)?.map(UnitRange::first);
+        if self.row.skus[sku].returned == 0 {
             return Ok(fresh);
         }
         let again: Option<Option<u32>> =
@@ -500,26 +585,31 @@ impl Sale<'_, '_> {
         let Some(unit) = self.common(wanted)? else {
             return Err(Error::bug("a common number vanished within a step").into());
         };
+        let mut units = Units::default();
         for (sku, _) in wanted {
             self.take_number(*sku, unit)?;
+            units.push(*sku, UnitRange::one(unit));
         }
-        Ok(wanted.iter().map(|(sku, _)| (*sku, unit)).collect())
+        Ok(units)
     }
 
     /// Takes one free number. Fresh numbers below it stay free, as if they had been given back.
     fn take_number(&mut self, sku: usize, unit: UnitNumber) -> Result<()> {
-        self.row.skus[sku].changed = true;
-        let next = self.row.skus[sku].next;
-        if unit <= next {
+        if unit <= self.row.skus[sku].next {
+            self.row.skus[sku].changed = true;
             self.step.exec(sql!("sale/unit", "take"), (self.row.no, sku, unit))?;
             self.row.skus[sku].returned -= 1;
             return Ok(());
         }
-        for skipped in next + 1..unit {
-            self.step.exec(sql!("sale/unit", "free"), (self.row.no, sku, skipped))?;
+        let below = |range: UnitRange| UnitRange::new(range.first(), range.last().min(unit - 1));
+        while let Some(passed) = self.fresh_from(sku, 1)?.and_then(below) {
+            for number in passed.numbers() {
+                self.step.exec(sql!("sale/unit", "free"), (self.row.no, sku, number))?;
+            }
+            self.row.skus[sku].returned += passed.count();
+            self.row.skus[sku].pass(passed);
         }
-        self.row.skus[sku].returned += unit - next - 1;
-        self.row.skus[sku].next = unit;
+        self.row.skus[sku].pass(UnitRange::one(unit));
         Ok(())
     }
 
@@ -532,11 +622,11 @@ impl Sale<'_, '_> {
         units: Units,
         deadline: Timestamp,
     ) -> Result<HoldRow> {
-        for (sku, unit) in &units {
-            self.step.exec(sql!("sale/reserve", "own"), (self.row.no, *sku, *unit, id.to_bytes()))?;
-            self.row.skus[*sku].held += 1;
+        for (sku, unit) in units.each() {
+            self.step.exec(sql!("sale/reserve", "own"), (self.row.no, sku, unit, id.to_bytes()))?;
+            self.row.skus[sku].held += 1;
         }
-        for (sku, quantity) in per_sku(&units) {
+        for (sku, quantity) in units.per_sku() {
             let params = (self.row.no, buyer.as_str(), sku, quantity);
             self.step.exec(sql!("sale/reserve", "count"), params)?;
         }
@@ -551,7 +641,7 @@ impl Sale<'_, '_> {
             seq.cast_signed(),
             row.generation,
             row.lines.as_str(),
-            write_units(&row.units),
+            row.units.write(),
         );
         self.step.exec(sql!("sale/reserve", "hold"), params)?;
         Ok(row)
@@ -568,7 +658,7 @@ impl Sale<'_, '_> {
             seq: row.seq,
             id: row.id,
             buyer: row.buyer.clone(),
-            units: named(&self.row.skus, &row.units),
+            units: row.units.named(&self.row.skus),
             intent,
         };
         self.enqueue_order(&order)
@@ -601,7 +691,7 @@ impl Sale<'_, '_> {
         }
         row.state = waiting;
         self.store_state(row)?;
-        self.append(kind, Some(row.id), &[])?;
+        self.append(kind, Some(row.id), &Units::default())?;
         self.order(row, intent)
     }
 
@@ -619,8 +709,8 @@ impl Sale<'_, '_> {
             _ => HoldState::Rejected,
         };
         self.store_state(row)?;
-        for (sku, unit) in &row.units {
-            let stock = &mut self.row.skus[*sku];
+        for (sku, unit) in row.units.each() {
+            let stock = &mut self.row.skus[sku];
             stock.changed = true;
             stock.held -= 1;
             match kind {
@@ -631,16 +721,15 @@ impl Sale<'_, '_> {
             if kind == EventKind::Confirmed {
                 continue;
             }
-            self.step.exec(sql!("sale/unit", "disown"), (self.row.no, *sku, *unit, row.id.to_bytes()))?;
-            let place = if kind == EventKind::Quarantined {
-                sql!("sale/unit", "withdraw")
+            self.step.exec(sql!("sale/unit", "disown"), (self.row.no, sku, unit, row.id.to_bytes()))?;
+            if kind == EventKind::Quarantined {
+                self.step.exec(sql!("sale/unit", "withdraw"), (self.row.no, sku, unit, unit))?;
             } else {
-                sql!("sale/unit", "free")
-            };
-            self.step.exec(place, (self.row.no, *sku, *unit))?;
+                self.step.exec(sql!("sale/unit", "free"), (self.row.no, sku, unit))?;
+            }
         }
         if kind != EventKind::Confirmed {
-            for (sku, quantity) in per_sku(&row.units) {
+            for (sku, quantity) in row.units.per_sku() {
                 let params = (self.row.no, row.buyer.as_str(), sku, quantity);
                 self.step.exec(sql!("sale/reserve", "uncount"), params)?;
             }
@@ -706,20 +795,19 @@ impl Sale<'_, '_> {
         match change {
             StockChange::Add(n) => self.add_stock(at, n)?,
             StockChange::Withdraw(n) => {
-                let free = self.row.skus[at].free();
-                if free < n {
-                    return Ok(StockChanged::NotEnough { free });
+                let row = &self.row.skus[at];
+                if row.free() < n {
+                    return Ok(StockChanged::NotEnough { free: row.free() });
                 }
+                StockChange::check_withdrawal(n, row.fresh())?;
                 self.withdraw_stock(at, n)?;
             }
         }
-        self.order_stock(at)?;
         Ok(StockChanged::Changed(self.row.skus[at].state()))
     }
 
     fn add_stock(&mut self, at: usize, n: u32) -> Result<()> {
         let row = &mut self.row.skus[at];
-        let first = row.total + 1;
         if n > SaleSpec::UNITS_MAX - row.total {
             let most = SaleSpec::UNITS_MAX;
             let why = format!(
@@ -728,48 +816,84 @@ impl Sale<'_, '_> {
             );
             return Err(Error::invalid("the stock", why).into());
         }
+        let added = UnitRange::new(row.total + 1, row.total + n);
         row.total += n;
         row.changed = true;
-        let last = row.total;
-        self.append(EventKind::StockAdded, None, &[(at, first), (at, last)]).map(drop)
+        let seq = self.append(EventKind::StockAdded, None, &Units::of(at, added))?;
+        self.order_stock(at, seq, Vec::new())
     }
 
+    /// Withdraws the highest free numbers: fresh ones, then those given back.
     fn withdraw_stock(&mut self, at: usize, n: u32) -> Result<()> {
-        let units = self.take_any(&[(at, n)])?;
-        for (_, unit) in &units {
-            self.step.exec(sql!("sale/unit", "withdraw"), (self.row.no, at, *unit))?;
+        let fresh = self.row.skus[at].fresh().min(n);
+        let given_back = self.take_returned(at, sql!("sale/unit", "take_highest"), n - fresh)?;
+        for range in &given_back {
+            self.withdraw_range(at, *range)?;
         }
+        let fresh = self.withdraw_fresh(at, fresh)?;
         self.row.skus[at].withdrawn += n;
-        self.append(EventKind::StockWithdrawn, None, &units).map(drop)
+        self.row.skus[at].changed = true;
+        let units = Units::of(at, given_back.iter().chain(&fresh).copied());
+        let seq = self.append(EventKind::StockWithdrawn, None, &units)?;
+        // All numbers above the lowest fresh one are out now.
+        let to_the_top =
+            fresh.first().and_then(|lowest| UnitRange::new(lowest.first(), self.row.skus[at].total));
+        self.order_stock(at, seq, UnitRange::gather(given_back.into_iter().chain(to_the_top)))
     }
 
-    fn order_stock(&mut self, at: usize) -> Result<()> {
+    fn withdraw_range(&mut self, at: usize, range: UnitRange) -> Result<()> {
+        let params = (self.row.no, at, range.first(), range.last());
+        self.step.exec(sql!("sale/unit", "withdraw"), params).map(drop)
+    }
+
+    /// Withdraws the highest fresh numbers, and gives them. One range is left of all that is withdrawn from the lowest
+    /// of them to the top.
+    fn withdraw_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
+        let taken = self.highest_fresh(at, n)?;
+        let row = &mut self.row.skus[at];
+        if let Some(out) = taken.first().and_then(|lowest| UnitRange::new(lowest.first(), row.total)) {
+            row.ahead += n;
+            let from = (self.row.no, at, out.first());
+            self.step.exec(sql!("sale/unit", "forget_withdrawn_from"), from)?;
+            self.withdraw_range(at, out)?;
+        }
+        Ok(taken)
+    }
+
+    /// The highest `n` fresh numbers, in ascending order.
+    fn highest_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
+        let (no, next) = (self.row.no, self.row.skus[at].next);
+        let (mut ranges, mut left, mut top) = (Vec::new(), n, self.row.skus[at].total);
+        while left > 0 && top > next {
+            let sql = sql!("sale/unit", "withdrawn_down_from");
+            let withdrawn = self.step.row(sql, (no, at, next, top), read_range)?;
+            let bottom = withdrawn.map_or(next, UnitRange::last);
+            if let Some(range) = UnitRange::new(bottom + 1, top).and_then(|range| range.highest(left)) {
+                left -= range.count();
+                ranges.push(range);
+            }
+            top = withdrawn.map_or(next, |range| range.first() - 1);
+        }
+        check_count(left)?;
+        ranges.reverse();
+        Ok(ranges)
+    }
+
+    fn order_stock(&mut self, at: usize, seq: u64, withdrawn: Vec<UnitRange>) -> Result<()> {
         if self.row.spec.orders.is_none() {
             return Ok(());
         }
-        let withdrawn =
-            self.step.rows(sql!("sale/unit", "withdrawn"), (self.row.no, at), |row| row.get(0))?;
         let row = &self.row.skus[at];
         let order = OrderTask::Stock {
             sale: self.row.spec.id.clone(),
             sku: row.sku.clone(),
+            seq,
             total: row.total,
             withdrawn,
             per_buyer: row.per_buyer,
         };
         self.enqueue_order(&order)
     }
-}
-
-fn per_sku(units: &[(usize, UnitNumber)]) -> Vec<(usize, u32)> {
-    let mut counts: Vec<(usize, u32)> = Vec::new();
-    for (sku, _) in units {
-        match counts.iter_mut().find(|(of, _)| of == sku) {
-            Some((_, n)) => *n += 1,
-            None => counts.push((*sku, 1)),
-        }
-    }
-    counts
 }
 
 pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
@@ -806,7 +930,7 @@ pub(crate) fn open(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
     on_sale(step, id, |sale| {
         if sale.row.status == SaleStatus::Created {
             sale.row.status = SaleStatus::Open;
-            sale.append(EventKind::Opened, None, &[])?;
+            sale.append(EventKind::Opened, None, &Units::default())?;
         }
         Ok(sale.row.status)
     })
@@ -816,7 +940,7 @@ pub(crate) fn end(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
     on_sale(step, id, |sale| {
         if sale.row.status != SaleStatus::Ended {
             sale.row.status = SaleStatus::Ended;
-            sale.append(EventKind::Ended, None, &[])?;
+            sale.append(EventKind::Ended, None, &Units::default())?;
         }
         Ok(sale.row.status)
     })
@@ -886,13 +1010,13 @@ pub(crate) fn reservation(reader: &Reader<'_>, id: &SaleId, of: ReservationId) -
 
 fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
     let unreadable = |at| unreadable(at, Error::corrupt("an event's row cannot be read"));
-    let units = read_units(row.get_ref(4)?.as_str()?).ok_or_else(|| unreadable(4))?;
+    let units = Units::read(row.get_ref(4)?.as_str()?).ok_or_else(|| unreadable(4))?;
     Ok(Event {
         seq: row.get::<_, i64>(0)?.cast_unsigned(),
         at: time(row, 1)?,
         kind: *EventKind::ALL.get(row.get::<_, usize>(2)?).ok_or_else(|| unreadable(2))?,
         reservation: row.get::<_, Option<[u8; 16]>>(3)?.map(ReservationId::from_bytes),
-        units: named(skus, &units),
+        units: units.named_ranges(skus),
     })
 }
 
@@ -906,7 +1030,7 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
     let sale = read_whole(reader, id)?;
     let reservations = reader.rows(sql!("sale/hold", "all"), [sale.no], |row| {
         let row = HoldRow::read(row)?;
-        let units = named(&sale.skus, &row.units);
+        let units = row.units.named(&sale.skus);
         Ok(ReservationRow { id: row.id, buyer: row.buyer, state: row.state, seq: row.seq, units })
     })?;
     let units = reader.rows(sql!("sale/hold", "owned"), [sale.no], |row| {
@@ -936,15 +1060,18 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
 
 fn counters(reader: &Reader<'_>, sale: &SaleRow, at: usize) -> Result<SkuCounters> {
     let row = &sale.skus[at];
-    let numbers = |sql| reader.rows(sql, (sale.no, at), |row| row.get::<_, UnitNumber>(0));
-    let mut free = numbers(sql!("sale/unit", "all_free"))?;
-    free.extend(row.next + 1..=row.total);
+    let given_back =
+        reader.rows(sql!("sale/unit", "all_free"), (sale.no, at), |row| row.get::<_, UnitNumber>(0))?;
+    let withdrawn = reader.rows(sql!("sale/unit", "withdrawn"), (sale.no, at), read_range)?;
+    let fresh = UnitRange::new(row.next + 1, row.total).map(|above| above.without(withdrawn.iter().copied()));
+    let mut free = UnitRange::gather(given_back);
+    free.extend(fresh.into_iter().flatten());
     Ok(SkuCounters {
         sku: row.sku.clone(),
         initial: sale.spec.skus[at].units,
         total: row.total,
         free,
-        withdrawn: numbers(sql!("sale/unit", "withdrawn"))?,
+        withdrawn,
         held: row.held,
         confirmed: row.confirmed,
         per_buyer: row.per_buyer,

@@ -12,8 +12,8 @@ use common::{
     Process, ask, fresh, integrity, op, queue, say, sound_books, spec, store, task, token, url, wish,
 };
 use rushgate_core::{
-    Acquired, Enqueued, Error, Extend, Extended, HoldState, Lease, Line, LockStore, QueueStore, Reserved,
-    SaleStore, Sku, SkuSpec, Store,
+    Acquired, Enqueued, Error, Extend, Extended, HoldState, Lease, LockStore, QueueStore, Reserved,
+    SaleStore, Store, UnitRange,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 
@@ -150,26 +150,26 @@ async fn child_fills_its_disk() {
     say("survived");
 }
 
-// ── an order that is too large ───────────────────────────────────────────────────────────────────────────────────────
+// ── a call that fails half-way ───────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test]
-async fn a_call_that_is_refused_half_way_changes_nothing() {
-    let store = SqliteStore::open("sqlite::memory:").unwrap();
-    let skus: Vec<Sku> = (0..32).map(|n| Sku::new(format!("{n}-{}", "x".repeat(100))).unwrap()).collect();
-    let mut large = spec(1_000);
-    large.skus =
-        skus.iter().map(|sku| SkuSpec { sku: sku.clone(), units: 1_000, per_buyer: 1_000 }).collect();
-    store.create(large).await.unwrap();
+async fn a_call_that_fails_half_way_changes_nothing() {
+    let (_folder, path) = fresh();
+    let store = store(&path);
+    store.create(spec(1_000)).await.unwrap();
     store.open(&common::sale("s")).await.unwrap();
-    let mut wish = wish("ann");
-    wish.lines = skus.iter().map(|sku| Line { sku: sku.clone(), quantity: 1_000 }).collect();
-    // The units are taken before it is seen that their list is too long for a task.
-    let refused = store.reserve(wish.clone());
-    let beside = store.enqueue(op(1), &queue("q"), vec![task("a", 1)]);
-    assert!(refused.await.unwrap_err().is_invalid());
+    let other = rusqlite::Connection::open(&path).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON task WHEN NEW.id <> 'a'
+                  BEGIN SELECT RAISE(ABORT, 'not now'); END";
+    other.execute_batch(refuse).unwrap();
+    // The unit is taken and the event written before it is seen that there can be no order.
+    let refused = store.reserve(wish("ann"));
+    let beside = store.enqueue(op(1), &queue("orders"), vec![task("a", 1)]);
+    let error = refused.await.unwrap_err();
+    assert!(!error.may_have_happened() && error.to_string().contains("nothing was changed"), "{error}");
     beside.await.unwrap();
     let books = sound_books(&store).await;
-    assert!(books.reservations.is_empty() && books.skus.iter().all(|sku| sku.free.len() == 1_000));
-    wish.lines.truncate(1);
-    assert!(matches!(store.reserve(wish).await.unwrap(), Reserved::Reserved(_)));
+    assert!(books.reservations.is_empty() && UnitRange::total(&books.skus[0].free) == 1_000);
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    assert!(matches!(store.reserve(wish("ann")).await.unwrap(), Reserved::Reserved(_)));
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rushgate_core::{
     Books, BuyerId, Event, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, OrderIntent,
-    ReservationId, ReservationRow, SaleId, Sku, SkuCounters, Timestamp, UnitNumber, UnitRow,
+    ReservationId, ReservationRow, SaleId, Sku, SkuCounters, Timestamp, UnitNumber, UnitRange, UnitRow,
 };
 
 /// What a run of a wrong design leaves behind.
@@ -68,7 +68,7 @@ impl ReadCompareWrite {
 
     fn wreck(self) -> Wreck {
         let sales = &self.sales;
-        let free = (self.sold + 1..=self.units).collect();
+        let free = UnitRange::new(self.sold + 1, self.units);
         Wreck { books: books(self.units, free, self.sold, sales), ledger: ledger(self.units, sales) }
     }
 }
@@ -114,7 +114,7 @@ impl DecrementThenPublish {
     }
 
     fn wreck(self) -> Wreck {
-        let free = (self.units - self.left + 1..=self.units).collect();
+        let free = UnitRange::new(self.units - self.left + 1, self.units);
         let orders = &self.published;
         let sold = self.units - self.left;
         Wreck { books: books(self.units, free, sold, orders), ledger: ledger(self.units, orders) }
@@ -134,13 +134,13 @@ fn reservation(buyer: u32) -> ReservationId {
 }
 
 /// The books that such a shop would keep: each sale reserved and confirmed, and its own counter of what is sold.
-fn books(total: u32, free: Vec<UnitNumber>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Books {
+fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Books {
     let event = |seq, kind, (buyer, unit): (u32, UnitNumber)| Event {
         seq,
         at: Timestamp::from_micros(seq),
         kind,
         reservation: Some(reservation(buyer)),
-        units: vec![(sku(), unit)],
+        units: vec![(sku(), unit.into())],
     };
     let kinds = [EventKind::Reserved, EventKind::Confirmed];
     let steps = sales.iter().flat_map(|sale| kinds.map(|kind| (kind, *sale)));
@@ -158,7 +158,7 @@ fn books(total: u32, free: Vec<UnitNumber>, confirmed: u32, sales: &[(u32, UnitN
         sku: sku(),
         initial: total,
         total,
-        free,
+        free: free.into_iter().collect(),
         withdrawn: Vec::new(),
         held: 0,
         confirmed,

@@ -12,8 +12,12 @@ impl Rushgate {
 
     /// Opens the store at `url` and checks what it depends on:
     /// - `sqlite:PATH` for a file (made if there is none), `sqlite::memory:` for one that ends with this client;
-    /// - `redis://[user[:password]@]host[:port][/database]` for a Redis or Valkey server, `rediss://` for TLS, and
-    ///   `valkey://` and `valkeys://` as other words for the same.
+    /// - `redis://[user[:password]@]host[:port][/database]` for a Redis or Valkey server;
+    /// - `redis+sentinel://[user[:password]@]host[:port],…/service[/database]` for the primary of a service, which the
+    ///   sentinels named here know;
+    /// - `redis+cluster://[user[:password]@]host[:port],…` for a Cluster, by some of its nodes.
+    ///
+    /// In place of `redis`, `rediss` asks for TLS, and `valkey` and `valkeys` are other words for the same.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured),
@@ -25,10 +29,13 @@ impl Rushgate {
 }
 
 async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") => open_sqlite(url.to_owned()).await,
-        Some("redis" | "rediss" | "valkey" | "valkeys") => Ok(Arc::new(RedisStore::open(url).await?)),
-        scheme => Err(unsupported(scheme)),
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
+    match scheme.map(|scheme| scheme.split_once('+').unwrap_or((scheme, ""))) {
+        Some(("sqlite", "")) => open_sqlite(url.to_owned()).await,
+        Some(("redis" | "rediss" | "valkey" | "valkeys", "" | "sentinel" | "cluster")) => {
+            Ok(Arc::new(RedisStore::open(url).await?))
+        }
+        _ => Err(unsupported(scheme)),
     }
 }
 
@@ -44,7 +51,7 @@ fn unsupported(scheme: Option<&str>) -> Error {
     let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
     Error::invalid(
         "the store's URL",
-        format_args!("has {has}; this build supports `sqlite`, `redis` and `rediss`"),
+        format_args!("has {has}; this build supports `sqlite`, `redis`, `redis+sentinel` and `redis+cluster`"),
     )
-    .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT or rediss://HOST:PORT")
+    .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT, redis+sentinel://HOST:PORT,…/SERVICE or redis+cluster://HOST:PORT,…; rediss for TLS")
 }

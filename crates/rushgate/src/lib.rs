@@ -85,5 +85,5 @@ pub use rushgate_core::{
     QueueName, QueueStats, Receipt, ReservationId, Reserved, Restored, Result, Retried, Retry, Revision,
     Revived, SaleId, SaleSpec, SaleState, SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange,
     StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket,
-    Timestamp, Token, UnitChoice, UnitNumber, WaiterState,
+    Timestamp, Token, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -33,6 +33,10 @@ on_each_store! {
     bad_arguments_are_refused_before_anything_is_sent
 }
 
+on_a_cluster! {
+    only_one_at_a_time
+}
+
 /// Holds a lock so long that no test ends by the end of its lease.
 async fn hold(gate: &Rushgate, name: &str) -> LockGuard {
     gate.lock(name).unwrap().lease(secs(3600)).acquire().await.unwrap().held().expect("the lock is free")

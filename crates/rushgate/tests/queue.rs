@@ -24,6 +24,10 @@ on_each_store! {
     a_paused_queue_gives_nothing_out
 }
 
+on_a_cluster! {
+    every_blocking_claim_gets_its_task
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Mail {
     to: String,

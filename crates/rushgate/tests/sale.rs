@@ -9,7 +9,7 @@ use common::{Bench, eventually, ms, secs};
 use rushgate::{
     BuyerId, CancellationToken, Created, Decision, Error, HoldState, IdempotencyKey, Ledger, Line,
     OrderReport, OrderTask, OrderWorker, Payload, Reserved, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
-    StoreInfo, Sweeper, UnitChoice,
+    SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
 };
 use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
@@ -32,6 +32,14 @@ on_each_store! {
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
     a_bad_order_is_a_dead_letter_alone
+    millions_of_units_are_withdrawn_and_the_ledger_agrees
+    units_between_held_ones_are_withdrawn_and_the_ledger_agrees
+    sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart
+}
+
+on_a_cluster! {
+    a_crowd_buys_every_unit_once
+    orders_reach_the_ledger
 }
 
 fn buyer(name: impl std::fmt::Display) -> BuyerId {
@@ -348,6 +356,7 @@ async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
     let stock = OrderTask::Stock {
         sale: sale.id().clone(),
         sku: Sku::new("phone").unwrap(),
+        seq: 1,
         total: 0,
         withdrawn: Vec::new(),
         per_buyer: 1,
@@ -359,6 +368,82 @@ async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
     settled(&sale, &bench.client(), &*ledger).await;
     assert_eq!(clerk.stop().await.tasks.dead, 2);
     assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 2);
+}
+
+/// What the ledger has withdrawn of a sale's first SKU, and its total.
+async fn ledger_stock(ledger: &dyn Ledger, sale: &Sale) -> (Vec<UnitRange>, u32) {
+    let sku = ledger.books(sale.id()).await.unwrap().skus.remove(0);
+    (UnitRange::gather(sku.withdrawn), sku.total)
+}
+
+fn range(first: u32, last: u32) -> UnitRange {
+    UnitRange::new(first, last).unwrap()
+}
+
+async fn withdraw(sale: &Sale, n: u32) -> SkuState {
+    match sale.withdraw_stock(&Sku::new("phone").unwrap(), n).await.unwrap() {
+        StockChanged::Changed(now) => now,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn millions_of_units_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
+    let sale = open(&bench.client(), phones(2_000_000).orders("orders")).await;
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let clerk = Clerk::start(&sale, Arc::clone(&ledger));
+    some_trade(&sale).await;
+    assert_eq!(withdraw(&sale, 1_000_000).await.withdrawn, 1_000_000);
+    sale.add_stock(&Sku::new("phone").unwrap(), 10).await.unwrap();
+    let last = hold(&sale, "last").await;
+    sale.confirm(last.id).await.unwrap();
+    at_rest(&sale, &bench.client()).await;
+    let report = clerk.stop().await;
+    assert_eq!((report.tasks.dead, report.lost_writes), (0, 0));
+    assert_eq!(ledger_stock(&*ledger, &sale).await, (vec![range(1_000_001, 2_000_000)], 2_000_010));
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
+
+async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
+    let sale = open(&bench.client(), phones(400).orders("orders")).await;
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let clerk = Clerk::start(&sale, Arc::clone(&ledger));
+    let mut holds = Vec::new();
+    for n in 0..400 {
+        holds.push(hold(&sale, n).await);
+    }
+    for hold in holds.iter().step_by(2) {
+        sale.cancel(hold.id).await.unwrap();
+    }
+    at_rest(&sale, &bench.client()).await;
+    for n in [1, 99, 100] {
+        withdraw(&sale, n).await;
+    }
+    at_rest(&sale, &bench.client()).await;
+    let report = clerk.stop().await;
+    assert_eq!((report.tasks.dead, report.lost_writes), (0, 0));
+    let odd: Vec<_> = (1..400).step_by(2).map(UnitRange::one).collect();
+    assert_eq!(ledger_stock(&*ledger, &sale).await, (odd, 400));
+    assert!(matches!(reserve(&sale, "late").await, Reserved::AllHeld { free: 0, .. }));
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
+
+async fn sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart(bench: Bench) {
+    let gate = bench.client();
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let mut sales = Vec::new();
+    for (name, withdrawn) in [("east", 3), ("west", 5)] {
+        gate.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).orders("orders")).await.unwrap();
+        let sale = gate.sale(name).unwrap();
+        withdraw(&sale, withdrawn).await;
+        sales.push(sale);
+    }
+    let clerk = Clerk::start(&sales[0], Arc::clone(&ledger));
+    at_rest(&sales[0], &gate).await;
+    clerk.stop().await;
+    assert_eq!(ledger_stock(&*ledger, &sales[0]).await, (vec![range(8, 10)], 10));
+    assert_eq!(ledger_stock(&*ledger, &sales[1]).await, (vec![range(6, 10)], 10));
 }
 
 /// A ledger with one trouble.

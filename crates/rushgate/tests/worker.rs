@@ -22,10 +22,15 @@ on_each_store! {
     what_outlives_the_grace_is_given_back
     a_lost_lease_cancels_the_handler
     a_cancelled_task_tells_its_handler_and_ends
+    a_cancelled_task_that_fails_is_over
     a_long_task_keeps_its_lease
     a_batch_is_answered_task_by_task
     a_task_that_comes_while_the_worker_idles_is_taken_at_once
     no_more_handlers_run_than_allowed
+}
+
+on_a_cluster! {
+    tasks_are_done_once_each
 }
 
 const QUICK: Backoff =
@@ -221,6 +226,26 @@ async fn a_cancelled_task_tells_its_handler_and_ends(bench: Bench) {
     eventually(async || is_empty(&queue).await).await;
     let report = running.stop().await;
     assert_eq!((report.cancelled, report.done), (1, 1));
+}
+
+async fn a_cancelled_task_that_fails_is_over(bench: Bench) {
+    let queue = numbers(&bench.client());
+    fill(&queue, 1).await;
+    let running = Running::start(Worker::new(queue.clone()), {
+        let queue = queue.clone();
+        move |_| {
+            let queue = queue.clone();
+            async move {
+                // Long before the next heartbeat tells the worker.
+                queue.cancel("0").await.unwrap();
+                Outcome::give_up("no luck")
+            }
+        }
+    });
+    eventually(async || is_empty(&queue).await).await;
+    let report = running.stop().await;
+    assert_eq!((report.claimed, report.cancelled, report.done, report.dead), (1, 1, 1, 0));
+    assert_eq!(queue.dead("", 1).await.unwrap(), []);
 }
 
 async fn a_long_task_keeps_its_lease(bench: Bench) {

@@ -16,8 +16,9 @@ const GROUPS: [(&str, &[&str]); 3] = [
 /// Written by hand, so that they fit the page.
 const OPTIONS: &str = "\
 Options of every command:
-  --store <URL>   The store: sqlite:PATH or sqlite::memory: [default: sqlite:rushgate.db]
-  --orders <URL>  The ledger that has the last word on orders: sqlite:PATH
+  --store <URL>   The store: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE
+                  or redis+cluster://H1,H2 [default: sqlite:rushgate.db]
+  --orders <URL>  The ledger that has the last word on orders: sqlite:PATH or postgres://…
   --json          Data as JSON on stdout, errors as JSON on stderr
   -q, --quiet     Nothing on stderr but errors
   -v, --verbose   More on stderr

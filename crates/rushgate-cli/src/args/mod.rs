@@ -28,10 +28,11 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Shared {
-    /// The store: sqlite:PATH, or sqlite::memory: [default: sqlite:rushgate.db].
+    /// The store: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2
+    /// [default: sqlite:rushgate.db].
     #[arg(long, global = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
     pub(crate) store: Option<String>,
-    /// The ledger that has the last word on orders: sqlite:PATH.
+    /// The ledger that has the last word on orders: sqlite:PATH or postgres://USER@HOST/NAME.
     #[arg(long, global = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
     /// Data as JSON on stdout, errors as JSON on stderr.

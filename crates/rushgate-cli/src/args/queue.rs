@@ -143,7 +143,7 @@ pub(crate) struct CompleteArgs {
     pub(crate) tickets: Tickets,
 }
 
-/// End claimed tasks that failed: they wait again, or become dead letters.
+/// End claimed tasks that failed: they wait again, or become dead letters. One that was cancelled meanwhile is gone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -165,7 +165,7 @@ pub(crate) struct RetryArgs {
     pub(crate) give_up: bool,
 }
 
-/// Give claimed tasks back as if they had not been claimed.
+/// Give claimed tasks back as if they had not been claimed. One that was cancelled meanwhile is gone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -204,7 +204,7 @@ pub(crate) struct StockAddArgs {
     pub(crate) stock: StockArgs,
 }
 
-/// Withdraw free units for good, all or nothing.
+/// Withdraw the highest free units for good, all or nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

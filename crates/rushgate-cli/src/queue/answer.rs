@@ -23,6 +23,8 @@ struct Answered<'a> {
 type Word = (&'static str, bool);
 
 const STALE: Word = ("stale", false);
+/// The claim is ended, and somebody saw to it before that the task does not come again.
+const CANCELLED: Word = ("cancelled", true);
 
 pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
@@ -48,6 +50,7 @@ pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> R
         Retried::Scheduled { due } => (("scheduled", true), Some(due.as_micros())),
         Retried::Dead => (("dead", true), None),
         Retried::Requeued => (("requeued", true), None),
+        Retried::Cancelled => (CANCELLED, None),
         Retried::Stale => (STALE, None),
     });
     show(&tickets, words, output)
@@ -58,6 +61,7 @@ pub(super) async fn give_back(gate: &Rushgate, args: GiveBackArgs, output: Outpu
     let answers = gate.queue(&args.tickets.queue)?.give_back(tickets.clone()).await?;
     let words = answers.into_iter().map(|answer| match answer {
         GivenBack::Waiting => ("waiting", true),
+        GivenBack::Cancelled => CANCELLED,
         GivenBack::Stale => STALE,
     });
     show(&tickets, words.map(|word| (word, None)), output)

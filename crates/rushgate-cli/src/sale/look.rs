@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::{
-    Event, EventKind, Page, Rushgate, SaleState, SaleStatus, Sku, SkuState, Timestamp, UnitNumber,
+    Event, EventKind, Page, Rushgate, SaleState, SaleStatus, Sku, SkuState, Timestamp, UnitNumber, UnitRange,
 };
 use serde::Serialize;
 
@@ -61,6 +61,20 @@ pub(super) fn units(units: &[(Sku, UnitNumber)]) -> Vec<UnitView<'_>> {
     units.iter().map(|(sku, number)| UnitView { sku: sku.as_str(), number: *number }).collect()
 }
 
+/// Numbers without a gap as JSON: an event may be about millions.
+#[derive(Serialize)]
+struct RangeView<'a> {
+    sku: &'a str,
+    first: UnitNumber,
+    last: UnitNumber,
+}
+
+impl<'a> From<&'a (Sku, UnitRange)> for RangeView<'a> {
+    fn from((sku, range): &'a (Sku, UnitRange)) -> Self {
+        Self { sku: sku.as_str(), first: range.first(), last: range.last() }
+    }
+}
+
 /// An event as JSON.
 #[derive(Serialize)]
 struct EventView<'a> {
@@ -68,7 +82,7 @@ struct EventView<'a> {
     at_us: u64,
     kind: EventKind,
     reservation: Option<String>,
-    units: Vec<UnitView<'a>>,
+    units: Vec<RangeView<'a>>,
 }
 
 impl<'a> From<&'a Event> for EventView<'a> {
@@ -78,7 +92,7 @@ impl<'a> From<&'a Event> for EventView<'a> {
             at_us: event.at.as_micros(),
             kind: event.kind,
             reservation: event.reservation.map(|id| id.to_string()),
-            units: units(&event.units),
+            units: event.units.iter().map(RangeView::from).collect(),
         }
     }
 }
@@ -156,7 +170,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
     }
     let views: Vec<_> = events.iter().map(EventView::from).collect();
     let row = |event: &Event| {
-        let units: Vec<_> = event.units.iter().map(|(sku, unit)| format!("{sku}#{unit}")).collect();
+        let units: Vec<_> = event.units.iter().map(|(sku, range)| format!("{sku}#{range}")).collect();
         [
             event.seq.to_string(),
             moment(event.at),

@@ -56,9 +56,9 @@ $scenes = [
     },
     'unlockAll gives up what this object holds and nothing else' => function (): void {
         [$ann, $bob] = [new RedisLock(redis()), new RedisLock(redis())];
-        same([$ann->lock('1'), $ann->lock('2'), $bob->lock('3')], [true, true, true]);
+        same([$ann->lock(1), $ann->lock('2'), $bob->lock('three')], [true, true, true]);
         same($ann->unlockAll(), true);
-        same([$bob->lock('1'), $bob->lock('2'), $ann->lock('3')], [true, true, false]);
+        same([$bob->lock('1'), $bob->lock(2), $ann->lock('three')], [true, true, false]);
         same($bob->unlockAll(), true);
     },
     'nothing has no lock and no queue' => function (): void {
@@ -77,9 +77,10 @@ $scenes = [
     },
     'a delay is waited for' => function (): void {
         $queue = new RedisQueue(redis());
-        same($queue->enqueue('mail', 'later', 10, 0.2), true);
-        same([$queue->top('mail'), $queue->pop('mail'), $queue->pop('mail', 5)], [false, false, []]);
-        same($queue->claim('mail', 1, 30, 10)[0]['id'], 'later');
+        same($queue->enqueue('later', 'tomorrow', 10, 86_400), true);
+        same([$queue->top('later'), $queue->pop('later'), $queue->pop('later', 5)], [false, false, []]);
+        same($queue->enqueue('later', [7], 10, 0.1), true);
+        same($queue->claim('later', 1, 30, 10)[0]['id'], '7');
     },
     'dequeue removes only what was read' => function (): void {
         $queue = new RedisQueue(redis());
@@ -100,6 +101,32 @@ $scenes = [
         same($queue->retry('jobs', $task, 'no luck', 0), true);
         [$task] = $queue->claim('jobs');
         same([$queue->complete('jobs', $task), $queue->claim('jobs')], [true, []]);
+    },
+    'what is outside its limits is refused at once, and changes nothing' => function (): void {
+        $queue = new RedisQueue($redis = redis());
+        $keys = $redis->dbSize();
+        try {
+            $queue->enqueue('mail', 'a b');
+            same('accepted', 'refused');
+        } catch (RuntimeException $refusal) {
+            same(str_contains($refusal->getMessage(), 'INVALID ARGV[2], the id, is `a b`'), true);
+        }
+        same($redis->dbSize(), $keys);
+    },
+    'a connection that was lost is made again, and the call is carried out once' => function (): void {
+        $queue = new RedisQueue(redis());
+        same($queue->enqueue('mail', ['a', 'b']), true);
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
+        same($queue->pop('mail')['id'], 'a');
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
+        same(array_column($queue->pop('mail', 5), 'id'), ['b']);
+    },
+    'a wait goes on after its wake-ups were lost' => function (): void {
+        $queue = new RedisQueue(redis());
+        same($queue->claim('mail', 1, 30, 0.05), []);
+        redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        same($queue->enqueue('mail', 'a', 10, 0.1), true);
+        same($queue->claim('mail', 1, 30, 10)[0]['id'], 'a');
     },
 ];
 foreach ($scenes as $what => $scene) {

@@ -44,7 +44,7 @@ const parts = {
 
   async buy (gate, redis, id, name) {
     const sale = await gate.sale(id)
-    const told = { confirmed: [], cancelled: [] }
+    const told = { confirmed: [], cancelled: [], units: [] }
     for (let buyer = 0; ; buyer++) {
       const hold = await sale.reserve(`${name}-${buyer}`, 'click', { phone: 1 })
       if (hold.outcome === 'sold_out') break
@@ -53,11 +53,13 @@ const parts = {
         continue
       }
       assert.equal(hold.outcome, 'reserved')
+      assert.deepEqual([hold.units.map(([sku]) => sku), hold.state], [['phone'], 'held'])
       const again = await sale.reserve(`${name}-${buyer}`, 'click', { phone: 1 })
       assert.deepEqual([again.outcome, again.reservation], ['replayed', hold.reservation])
       const [verb, end] = buyer % 5 === 4 ? ['cancel', 'cancelled'] : ['confirm', 'confirmed']
       assert.equal(await sale[verb](hold.reservation), 'pending')
       told[end].push(hold.reservation)
+      if (end === 'confirmed') told.units.push(hold.units[0][1])
     }
     console.log('»', JSON.stringify(told))
   }

@@ -45,7 +45,7 @@ $parts = [
     },
     'buy' => function (string $id, string $name) use ($redis): void {
         $sale = new RedisSale($redis, $id);
-        $told = ['confirmed' => [], 'cancelled' => []];
+        $told = ['confirmed' => [], 'cancelled' => [], 'units' => []];
         for ($buyer = 0; ; $buyer++) {
             $hold = $sale->reserve("$name-$buyer", 'click', ['phone' => 1]);
             if ($hold['outcome'] === 'sold_out') {
@@ -55,11 +55,15 @@ $parts = [
                 continue;
             }
             must($hold['outcome'] === 'reserved', $hold['outcome']);
+            must(count($hold['units']) === 1 && $hold['units'][0][0] === 'phone' && $hold['state'] === 'held', 'one phone');
             $again = $sale->reserve("$name-$buyer", 'click', ['phone' => 1]);
             must($again['outcome'] === 'replayed' && $again['reservation'] === $hold['reservation'], 'the same again');
             [$verb, $end] = $buyer % 5 === 4 ? ['cancel', 'cancelled'] : ['confirm', 'confirmed'];
             must($sale->$verb($hold['reservation']) === 'pending', 'left to the ledger');
             $told[$end][] = $hold['reservation'];
+            if ($end === 'confirmed') {
+                $told['units'][] = $hold['units'][0][1];
+            }
         }
         echo '» ', json_encode($told), "\n";
     },

@@ -42,7 +42,7 @@ def relay(source, to, tasks):
 
 
 def buy(sale, name):
-    sale, told, buyer = gate.sale(sale), {"confirmed": [], "cancelled": []}, -1
+    sale, told, buyer = gate.sale(sale), {"confirmed": [], "cancelled": [], "units": []}, -1
     while True:
         buyer += 1
         hold = sale.reserve(f"{name}-{buyer}", "click", {"phone": 1})
@@ -52,11 +52,14 @@ def buy(sale, name):
             time.sleep(0.002)
             continue
         assert hold["outcome"] == "reserved", hold
+        assert [sku for sku, _ in hold["units"]] == ["phone"] and hold["state"] == "held", hold
         again = sale.reserve(f"{name}-{buyer}", "click", {"phone": 1})
         assert (again["outcome"], again["reservation"]) == ("replayed", hold["reservation"]), again
         verb, end = (sale.cancel, "cancelled") if buyer % 5 == 4 else (sale.confirm, "confirmed")
         assert verb(hold["reservation"]) == "pending", "left to the ledger"
         told[end].append(hold["reservation"])
+        if end == "confirmed":
+            told["units"].append(hold["units"][0][1])
     print("»", json.dumps(told))
 
 

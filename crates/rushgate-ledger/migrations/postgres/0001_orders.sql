@@ -26,10 +26,13 @@ CREATE TABLE sku (
     UNIQUE (id, sale, per_buyer)
 );
 
+-- Ranges of units, which do not overlap. By their ends: the first that ends at a unit or later either has it or lies
+-- above it.
 CREATE TABLE withdrawn (
-    sku  integer NOT NULL REFERENCES sku (id),
-    unit integer NOT NULL CHECK (unit >= 1),
-    PRIMARY KEY (sku, unit)
+    sku   integer NOT NULL REFERENCES sku (id),
+    first integer NOT NULL CHECK (first >= 1),
+    last  integer NOT NULL CHECK (last >= first),
+    CONSTRAINT withdrawn_twice PRIMARY KEY (sku, last)
 );
 
 -- The program takes numbers before it writes, so that orders and units travel together.
@@ -124,12 +127,21 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM must_see_commits();
     PERFORM FROM sku WHERE id = ANY (ARRAY(SELECT sku FROM added)) ORDER BY id FOR UPDATE;
-    IF EXISTS (SELECT FROM added WHERE unit > (SELECT total FROM sku WHERE id = added.sku)) THEN
-        PERFORM refuse('not_for_sale', 'the unit does not exist');
+    IF EXISTS (SELECT FROM added WHERE last > (SELECT total FROM sku WHERE id = added.sku)) THEN
+        PERFORM refuse('not_for_sale', 'a unit does not exist');
     END IF;
     IF EXISTS (SELECT FROM added
-               WHERE (SELECT live FROM order_unit WHERE sku = added.sku AND unit = added.unit AND live)) THEN
-        PERFORM refuse('owned', 'the unit belongs to an order');
+               WHERE (SELECT live FROM order_unit
+                      WHERE sku = added.sku AND unit BETWEEN added.first AND added.last AND live LIMIT 1)) THEN
+        PERFORM refuse('owned', 'a unit belongs to an order');
+    END IF;
+    -- Another that ends within the new one, or the next one after its end.
+    IF EXISTS (SELECT FROM added
+               WHERE (SELECT true FROM withdrawn
+                      WHERE sku = added.sku AND last >= added.first AND last < added.last LIMIT 1)
+                     OR (SELECT first FROM withdrawn
+                         WHERE sku = added.sku AND last > added.last ORDER BY last LIMIT 1) <= added.last) THEN
+        PERFORM refuse('withdrawn_twice', 'a unit was withdrawn before');
     END IF;
     RETURN NULL;
 END $$;
@@ -199,7 +211,8 @@ BEGIN
         PERFORM refuse('not_for_sale', 'the unit does not exist');
     END IF;
     IF EXISTS (SELECT FROM added
-               WHERE live AND (SELECT true FROM withdrawn WHERE sku = added.sku AND unit = added.unit)) THEN
+               WHERE live AND (SELECT first FROM withdrawn
+                               WHERE sku = added.sku AND last >= added.unit ORDER BY last LIMIT 1) <= added.unit) THEN
         PERFORM refuse('withdrawn', 'the unit was withdrawn');
     END IF;
     PERFORM FROM orders

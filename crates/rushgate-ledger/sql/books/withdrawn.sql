@@ -1,2 +1,2 @@
--- ?1 SKU → number
-SELECT unit FROM withdrawn WHERE sku = ?1 ORDER BY unit
+-- ?1 SKU → first, last
+SELECT first, last FROM withdrawn WHERE sku = ?1 ORDER BY last

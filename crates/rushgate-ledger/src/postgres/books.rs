@@ -9,7 +9,7 @@ use rushgate_core::{
 use tokio::time::timeout;
 
 use super::fault::Fault;
-use super::record::{name, number};
+use super::record::{name, number, range};
 use super::session::{Session, Sql};
 use super::sql;
 use super::write::Desk;
@@ -134,7 +134,7 @@ async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, V
     session
         .each(sql::BOOKS_WITHDRAWN, &[&sale], |row| {
             if let Some(place) = places.get(&row.get(0)) {
-                skus[*place].withdrawn.push(number(row.get(1))?);
+                skus[*place].withdrawn.push(range(row.get(1), row.get(2))?);
             }
             Ok(())
         })

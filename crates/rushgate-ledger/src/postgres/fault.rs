@@ -72,8 +72,9 @@ impl Fault {
     pub(super) fn is_worth_another_go(&self) -> bool {
         let Some(error) = self.db() else { return matches!(self, Self::Raced) };
         // What another program wrote between our look and our step: a refusal of an order that it recorded, a unit
-        // withdrawn that it sold, an order that it recorded by other means.
-        let overtaken = matches!(error.constraint(), Some("recorded" | "owned" | "order_recorded"));
+        // withdrawn that it sold or withdrew, an order that it recorded by other means.
+        let overtaken = ["recorded", "owned", "withdrawn_twice", "order_recorded"];
+        let overtaken = error.constraint().is_some_and(|constraint| overtaken.contains(&constraint));
         overtaken
             || [
                 SqlState::T_R_DEADLOCK_DETECTED,

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join_all, join3};
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
 };
 use tokio_postgres::{Row, Statement};
 
@@ -224,16 +224,27 @@ impl<'c> Recorder<'c> {
         let row = self.session.first(sql::SKU_STOCK, &params).await?.ok_or(Fault::Raced)?;
         let id: i32 = row.get(1);
         self.found.entry(sale).or_default().insert(sku.clone(), KnownSku { id, per_buyer: row.get(2) });
-        let mut owned = Vec::new();
-        if !withdrawn.is_empty() {
-            let wanted: Vec<_> = withdrawn.iter().map(|unit| int(*unit)).collect();
-            let rows = self.session.rows(sql::SKU_OWNED, &[&id, &wanted]).await?;
-            let taken: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
-            let free: Vec<_> = wanted.into_iter().filter(|unit| !taken.contains(unit)).collect();
-            self.session.run(sql::SKU_WITHDRAW, &[&id, &free]).await?;
-            owned = taken.into_iter().map(number).collect::<Sql<_>>()?;
-        }
+        let owned = if withdrawn.is_empty() { Vec::new() } else { self.withdraw(id, withdrawn).await? };
         Ok(Written::Stocked { owned })
+    }
+
+    /// Withdraws what no order owns and what was not withdrawn before; gives what an order owns.
+    async fn withdraw(&self, sku: i32, ranges: &[UnitRange]) -> Sql<Vec<UnitNumber>> {
+        let (firsts, lasts) = ends(ranges);
+        let (mut owned, mut taken) = (Vec::new(), vec![Vec::new(); ranges.len()]);
+        for row in self.session.rows(sql::SKU_TAKEN_WITHIN, &[&sku, &firsts, &lasts]).await? {
+            let (place, range): (i64, _) = (row.get(0), range(row.get(1), row.get(2))?);
+            taken.get_mut(place as usize - 1).ok_or(Fault::Raced)?.push(range);
+            if row.get(3) {
+                owned.push(range.first());
+            }
+        }
+        let free: Vec<_> = ranges.iter().zip(taken).flat_map(|(range, taken)| range.without(taken)).collect();
+        if !free.is_empty() {
+            let (firsts, lasts) = ends(&free);
+            self.session.run(sql::SKU_WITHDRAW, &[&sku, &firsts, &lasts]).await?;
+        }
+        Ok(owned)
     }
 
     // ── a batch, whole ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -738,6 +749,15 @@ pub(super) fn name<T: FromStr<Err = Error>>(text: &str) -> Sql<T> {
 /// Units, totals and limits are below 2^31: the core and the schema see to it.
 fn int(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn ends(ranges: &[UnitRange]) -> (Vec<i32>, Vec<i32>) {
+    ranges.iter().map(|range| (int(range.first()), int(range.last()))).unzip()
+}
+
+pub(super) fn range(first: i32, last: i32) -> Sql<UnitRange> {
+    let backwards = || Fault::Undecodable(format!("the range from {first} to {last}"));
+    UnitRange::new(number(first)?, number(last)?).ok_or_else(backwards)
 }
 
 pub(super) fn number(stored: i32) -> Sql<u32> {

@@ -17,7 +17,7 @@ files! {
     SKU_FIND = "sku/find.sql";
     SKU_STOCK = "sku/stock.sql";
     SKU_TOTAL = "sku/total.sql";
-    SKU_OWNED = "sku/owned.sql";
+    SKU_TAKEN_WITHIN = "sku/taken_within.sql";
     SKU_WITHDRAW = "sku/withdraw.sql";
     SKU_FOR_SALE = "sku/for_sale.sql";
     SKU_FREE_DOWN_FROM = "sku/free_down_from.sql";

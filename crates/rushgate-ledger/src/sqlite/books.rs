@@ -8,7 +8,7 @@ use rushgate_core::{
 use rusqlite::params;
 
 use super::fault;
-use super::record::{name, state_from};
+use super::record::{name, read_range, state_from};
 use super::session::Session;
 use super::sql;
 use crate::KnownSale;
@@ -69,7 +69,7 @@ fn read_skus(session: Session<'_>, sale: i64) -> rusqlite::Result<(Vec<i64>, Vec
     })?;
     for (id, sku) in ids.iter().zip(&mut skus) {
         session.each(sql::BOOKS_WITHDRAWN, params![id], |row| {
-            sku.withdrawn.push(row.get(0)?);
+            sku.withdrawn.push(read_range(row)?);
             Ok(true)
         })?;
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
 };
 use rusqlite::params;
 use rusqlite::types::Type;
@@ -166,16 +166,21 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    fn withdraw(&mut self, sku: i64, units: &[UnitNumber]) -> Sql<Written> {
+    /// Withdraws what no order owns and what was not withdrawn before.
+    fn withdraw(&mut self, sku: i64, ranges: &[UnitRange]) -> Sql<Written> {
         let mut owned = Vec::new();
-        if !units.is_empty() {
-            // A list of numbers prints as a JSON array.
-            let units = format!("{units:?}");
-            self.session.each(sql::SKU_OWNED, params![sku, units], |row| {
-                owned.push(row.get(0)?);
+        for range in ranges {
+            let mut taken = Vec::new();
+            self.session.each(sql::SKU_TAKEN_WITHIN, params![sku, range.first(), range.last()], |row| {
+                taken.push(read_range(row)?);
+                if row.get(2)? {
+                    owned.push(row.get(0)?);
+                }
                 Ok(true)
             })?;
-            self.session.run(sql::SKU_WITHDRAW, params![sku, units])?;
+            for free in range.without(taken) {
+                self.session.run(sql::SKU_WITHDRAW, params![sku, free.first(), free.last()])?;
+            }
         }
         Ok(Written::Stocked { owned })
     }
@@ -306,9 +311,12 @@ impl<'c> Recorder<'c> {
         };
         let mut free = from;
         self.session.each(sql::SKU_TAKEN_DOWN_FROM, params![sku, from], |row| {
-            let taken = row.get::<_, UnitNumber>(0)? == free;
-            free -= UnitNumber::from(taken);
-            Ok(taken)
+            let taken = read_range(row)?;
+            let reached = taken.last() == free;
+            if reached {
+                free = taken.first() - 1;
+            }
+            Ok(reached)
         })?;
         self.search_from.insert(sku, free);
         Ok((free > 0).then_some(free))
@@ -411,6 +419,11 @@ fn recorded(order: &Order<'_>, state: OrderIntent, units: Vec<(Sku, UnitNumber)>
 
 pub(super) fn state_from(column: usize, text: &str) -> Sql<OrderIntent> {
     words::state_from(text).map_err(|why| undecodable(column, why))
+}
+
+/// A range from its first two columns.
+pub(super) fn read_range(row: &rusqlite::Row<'_>) -> Sql<UnitRange> {
+    UnitRange::try_from([row.get(0)?, row.get(1)?]).map_err(|error| undecodable(0, error))
 }
 
 /// A stored name as the core's type.

@@ -15,7 +15,7 @@ files! {
     SKU_FIND = "sku/find.sql";
     SKU_STOCK = "sku/stock.sql";
     SKU_TOTAL = "sku/total.sql";
-    SKU_OWNED = "sku/owned.sql";
+    SKU_TAKEN_WITHIN = "sku/taken_within.sql";
     SKU_WITHDRAW = "sku/withdraw.sql";
     SKU_TAKEN_DOWN_FROM = "sku/taken_down_from.sql";
     ORDER_FIND = "order/find.sql";

@@ -4,7 +4,7 @@
 pub mod bench;
 
 use rushgate_core::{
-    BuyerId, LedgerBooks, LedgerOrder, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec,
+    BuyerId, LedgerBooks, LedgerOrder, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec, UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Written};
 
@@ -47,7 +47,20 @@ pub fn cart(n: u32, buyer: &str, units: &[(&str, u32)], intent: OrderIntent) -> 
 }
 
 pub fn stock(total: u32, withdrawn: &[u32], per_buyer: u32) -> OrderTask {
-    OrderTask::Stock { sale: sale(), sku: sku("phone"), total, withdrawn: withdrawn.to_vec(), per_buyer }
+    stock_ranges(total, UnitRange::gather(withdrawn.iter().copied()), per_buyer)
+}
+
+pub fn stock_ranges(total: u32, withdrawn: Vec<UnitRange>, per_buyer: u32) -> OrderTask {
+    OrderTask::Stock { sale: sale(), sku: sku("phone"), seq: 1, total, withdrawn, per_buyer }
+}
+
+pub fn range(first: u32, last: u32) -> UnitRange {
+    UnitRange::new(first, last).unwrap()
+}
+
+/// The phones that the ledger has withdrawn.
+pub fn withdrawn(books: &LedgerBooks) -> &[UnitRange] {
+    &books.skus[0].withdrawn
 }
 
 pub async fn write_one(ledger: &dyn Ledger, entry: OrderTask) -> Written {
@@ -72,7 +85,8 @@ pub fn assert_sound(books: &LedgerBooks) {
         for (sku, unit) in &order.units {
             let of = books.skus.iter().find(|of| of.sku == *sku).unwrap();
             assert!(units.insert((sku, unit)), "{sku} no. {unit} is in two orders");
-            assert!(*unit <= of.total && !of.withdrawn.contains(unit), "{sku} no. {unit} is not for sale");
+            let withdrawn = of.withdrawn.iter().any(|range| range.contains(*unit));
+            assert!(*unit <= of.total && !withdrawn, "{sku} no. {unit} is not for sale");
             let has = has.entry((&order.buyer, sku)).or_default();
             *has += 1;
             assert!(*has <= of.per_buyer, "{} has too many", order.buyer);

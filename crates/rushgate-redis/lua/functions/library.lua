@@ -83,7 +83,9 @@ function is.word(value, ...)
 end
 
 function is.due(value)
-  return value == '' or is.whole(string.match(value, '^%+?(%d+)$') or '', 0, 9007199254740991)
+  local delay = string.match(value, '^%+(.*)$')
+  if delay then return is.whole(delay, 0, 34560000000000) end
+  return value == '' or is.whole(value, 0, 9007199254740991)
 end
 
 -- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a

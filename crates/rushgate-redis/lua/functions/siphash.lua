@@ -1,58 +1,54 @@
--- SipHash-2-4 with 128 bits of output (Aumasson and Bernstein), in halves of 32 bits: Lua counts in doubles.
+-- SipHash-2-4 with 128 bits of output (Aumasson and Bernstein), in halves of 32 bits: Lua counts in doubles. A word is
+-- a high and a low half, each from 0 to 2^32 - 1, in variables of its own, because tables cost several times as much.
 local WORD = 4294967296
 
-local function plus(a, b)
-  local low = a[2] + b[2]
-  return { (a[1] + b[1] + math.floor(low / WORD)) % WORD, low % WORD }
+local function plus(ah, al, bh, bl)
+  local high, low = ah + bh, al + bl
+  if low >= WORD then high, low = high + 1, low - WORD end
+  return high >= WORD and high - WORD or high, low
 end
 
-local function xor(a, b)
-  return { bit.bxor(a[1], b[1]) % WORD, bit.bxor(a[2], b[2]) % WORD }
+-- a rotated to the left, and xor b; `up` is 2 to the number of places, `down` to what is left of 32.
+local function mixed(ah, al, up, down, bh, bl)
+  local high = ah * up % WORD + (al - al % down) / down
+  local low = al * up % WORD + (ah - ah % down) / down
+  return bit.bxor(high, bh) % WORD, bit.bxor(low, bl) % WORD
 end
 
-local function turned(a, by)
-  local high, low = a[1], a[2]
-  if by >= 32 then high, low, by = low, high, by - 32 end
-  local up, down = 2 ^ by, 2 ^ (32 - by)
-  return { high * up % WORD + math.floor(low / down), low * up % WORD + math.floor(high / down) }
-end
-
-local function rounds(v, n)
+-- Rotation by 32 places is a change of places.
+local function rounds(n, ah, al, bh, bl, ch, cl, dh, dl)
   for _ = 1, n do
-    v[1] = plus(v[1], v[2])
-    v[2] = xor(turned(v[2], 13), v[1])
-    v[1] = turned(v[1], 32)
-    v[3] = plus(v[3], v[4])
-    v[4] = xor(turned(v[4], 16), v[3])
-    v[1] = plus(v[1], v[4])
-    v[4] = xor(turned(v[4], 21), v[1])
-    v[3] = plus(v[3], v[2])
-    v[2] = xor(turned(v[2], 17), v[3])
-    v[3] = turned(v[3], 32)
+    ah, al = plus(ah, al, bh, bl)
+    bh, bl = mixed(bh, bl, 8192, 524288, ah, al)
+    ch, cl = plus(ch, cl, dh, dl)
+    dh, dl = mixed(dh, dl, 65536, 65536, ch, cl)
+    ah, al = plus(al, ah, dh, dl)
+    dh, dl = mixed(dh, dl, 2097152, 2048, ah, al)
+    ch, cl = plus(ch, cl, bh, bl)
+    bh, bl = mixed(bh, bl, 131072, 32768, ch, cl)
+    ch, cl = cl, ch
   end
+  return ah, al, bh, bl, ch, cl, dh, dl
 end
 
 local function siphash(secret, text)
-  local k0, k1 = {}, {}
-  k0[2], k0[1], k1[2], k1[1] = struct.unpack('<I4I4I4I4', secret)
-  local v = {
-    xor(k0, { 0x736f6d65, 0x70736575 }), xor(xor(k1, { 0x646f7261, 0x6e646f6d }), { 0, 0xee }),
-    xor(k0, { 0x6c796765, 0x6e657261 }), xor(k1, { 0x74656462, 0x79746573 }),
-  }
+  local bxor = bit.bxor
+  local kl, kh, ll, lh = struct.unpack('<I4I4I4I4', secret)
+  local ah, al = bxor(kh, 0x736f6d65) % WORD, bxor(kl, 0x70736575) % WORD
+  local bh, bl = bxor(lh, 0x646f7261) % WORD, bxor(ll, 0x6e646f6d, 0xee) % WORD
+  local ch, cl = bxor(kh, 0x6c796765) % WORD, bxor(kl, 0x6e657261) % WORD
+  local dh, dl = bxor(lh, 0x74656462) % WORD, bxor(ll, 0x79746573) % WORD
   local padded = text .. string.rep('\0', 7 - #text % 8) .. string.char(#text % 256)
   for at = 1, #padded, 8 do
     local low, high = struct.unpack('<I4I4', padded, at)
-    local word = { high, low }
-    v[4] = xor(v[4], word)
-    rounds(v, 2)
-    v[1] = xor(v[1], word)
+    dh, dl = bxor(dh, high) % WORD, bxor(dl, low) % WORD
+    ah, al, bh, bl, ch, cl, dh, dl = rounds(2, ah, al, bh, bl, ch, cl, dh, dl)
+    ah, al = bxor(ah, high) % WORD, bxor(al, low) % WORD
   end
-  local function half(of, mark)
-    v[of] = xor(v[of], { 0, mark })
-    rounds(v, 4)
-    local word = xor(xor(v[1], v[2]), xor(v[3], v[4]))
-    return struct.pack('>I4I4', word[1], word[2])
-  end
-  local first = half(3, 0xee)
-  return half(2, 0xdd) .. first
+  cl = bxor(cl, 0xee) % WORD
+  ah, al, bh, bl, ch, cl, dh, dl = rounds(4, ah, al, bh, bl, ch, cl, dh, dl)
+  local first = struct.pack('>I4I4', bxor(ah, bh, ch, dh) % WORD, bxor(al, bl, cl, dl) % WORD)
+  bl = bxor(bl, 0xdd) % WORD
+  ah, al, bh, bl, ch, cl, dh, dl = rounds(4, ah, al, bh, bl, ch, cl, dh, dl)
+  return struct.pack('>I4I4', bxor(ah, bh, ch, dh) % WORD, bxor(al, bl, cl, dl) % WORD) .. first
 end

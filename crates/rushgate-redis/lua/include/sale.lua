@@ -4,14 +4,16 @@
 --                    p since when it is stopped until it is rebuilt, '' if it is not, r why (the position in
 --                    `PauseReason::ALL`), B who began to rebuild it last, P when the generation before was stopped, W
 --                    when this one took its place, G until when only receipts are honoured;
---                    S<n> the n-th SKU: total(4) next(4) returned(4) held(4) confirmed(4) withdrawn(4) per buyer(2)
---                    its name as JSON. Numbers 1..next were handed out at least once
+--                    S<n> the n-th SKU: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
+--                    per buyer(2) its name as JSON. Numbers 1..next were handed out or passed over at least once; all
+--                    above are fresh, but for those withdrawn, which `ahead` counts
 --   returned   ZSET  sku * 2^24 + unit, as member and score: free again
---   withdrawn  ZSET  the same: taken out of the sale
+--   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: taken out of the sale. Ranges do not overlap, and
+--                    none lies on both sides of `next`
 --   owners     HASH  sku(2) unit(4) -> reservation, of units that are held or sold
 --   buyers     HASH  buyer NUL sku -> units held or sold
 --   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
---                    number of units(2) buyer lines units, each sku(2) unit(4)
+--                    buyer lines units, each sku(2) first(4) last(4)
 --   deadlines  ZSET  event(6) reservation -> deadline, of holds that are not decided
 --   events     LIST  the n-th: at(7) kind(1) 1 and the reservation or 0, units as above
 -- The lines of a hold that came back after a loss are ''. What a rebuild has loaded so far is a sale of its own under
@@ -22,9 +24,10 @@ local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT 
 local LOST_WRITES, REBUILDING = 0, 2
 -- How long a buyer who is kept out by a pause should wait, µs.
 local ASK_AGAIN_AFTER = 2000000
-local SKU, SKU_BYTES = '>I4I4I4I4I4I4I2', 26
-local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1I2', 23
+local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
+local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local UNIT = '>I2I4'
+local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
 -- Members that one command is given at most.
 local CHUNK = 1000
@@ -48,7 +51,7 @@ end
 
 local function read_sku(s, no, packed)
   local k = { no = no }
-  k.total, k.next, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
+  k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
   k.json = string.sub(packed, SKU_BYTES + 1)
   s.skus[no] = k
   return k
@@ -59,11 +62,22 @@ local function sku(s, no)
 end
 
 local function pack_sku(k)
-  return struct.pack(SKU, k.total, k.next, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer) .. k.json
+  return struct.pack(SKU, k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer)
+    .. k.json
+end
+
+-- How many numbers were never handed out and are free.
+local function fresh_of(k)
+  return k.total - k.next - k.ahead
 end
 
 local function free_of(k)
-  return k.total - k.next + k.returned
+  return fresh_of(k) + k.returned
+end
+
+-- The scores of a SKU's numbers from one to another.
+local function scores(k, first, last)
+  return int(k.no * SHELF + first), int(k.no * SHELF + last)
 end
 
 -- A first write that a server out of memory refuses.
@@ -115,37 +129,113 @@ local function in_chunks(command, key, members)
   end
 end
 
-local function shelve(key, no, first, last)
+-- The numbers from `first` to `last` are free again.
+local function shelve(s, k, first, last)
   for from = first, last, CHUNK / 2 do
     local members = {}
     for unit = from, math.min(from + CHUNK / 2 - 1, last) do
-      local code = int(no * SHELF + unit)
+      local code = int(k.no * SHELF + unit)
       table.insert(members, code)
       table.insert(members, code)
     end
-    redis.call('ZADD', key, unpack(members))
+    redis.call('ZADD', s.returned, unpack(members))
+  end
+  k.returned = k.returned + last - first + 1
+end
+
+-- Numbers are kept as ranges: {first, last, first, last, ...}. Adds one at the end.
+local function add_range(ranges, first, last)
+  if ranges[#ranges] == first - 1 then
+    ranges[#ranges] = last
+  else
+    table.insert(ranges, first)
+    table.insert(ranges, last)
   end
 end
 
--- Takes the lowest free numbers of a SKU: those given back, then those never handed out. The caller has seen that
--- there are enough.
-local function take_lowest(s, k, n)
-  local units, again = {}, math.min(k.returned, n)
-  k.changed = true
-  if again > 0 then
-    local low, high = int(k.no * SHELF), int(k.no * SHELF + SHELF - 1)
-    local codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, int(again))
-    in_chunks('ZREM', s.returned, codes)
-    for _, code in ipairs(codes) do
-      table.insert(units, tonumber(code) - k.no * SHELF)
+local function pack_ranges(no, ranges)
+  local packed = {}
+  for at = 1, #ranges, 2 do
+    table.insert(packed, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
+  end
+  return table.concat(packed)
+end
+
+local function json_of_ranges(ranges)
+  local json = {}
+  for at = 1, #ranges, 2 do
+    table.insert(json, '[' .. ranges[at] .. ',' .. ranges[at + 1] .. ']')
+  end
+  return '[' .. table.concat(json, ',') .. ']'
+end
+
+local function withdraw(s, no, ranges)
+  local members = {}
+  for at = 1, #ranges, 2 do
+    table.insert(members, int(no * SHELF + ranges[at + 1]))
+    table.insert(members, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
+  end
+  in_chunks('ZADD', s.withdrawn, members)
+end
+
+-- The fresh numbers from `from` on, up to the next that is withdrawn; nil if there are none.
+local function fresh_from(s, k, from)
+  local first, last = math.max(k.next + 1, from), k.total
+  while k.ahead > 0 do
+    local low, high = scores(k, first, SHELF - 1)
+    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', 0, 1)[1]
+    if not range then break end
+    local _, from_here, to_here = struct.unpack(RANGE, range)
+    if first < from_here then
+      last = from_here - 1
+      break
     end
-    k.returned = k.returned - again
+    first = to_here + 1
   end
-  for unit = k.next + 1, k.next + n - again do
-    table.insert(units, unit)
+  if first <= last then return first, last end
+end
+
+-- Fresh numbers are handed out, or passed over. Those below them that were not are withdrawn.
+local function pass(k, first, last)
+  k.ahead, k.next, k.changed = k.ahead - (first - k.next - 1), last, true
+end
+
+-- Takes numbers that were given back, the lowest or the highest.
+local function take_returned(s, k, n, lowest)
+  local ranges = {}
+  if n == 0 then return ranges end
+  local low, high = scores(k, 0, SHELF - 1)
+  local codes
+  if lowest then
+    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, int(n))
+    redis.call('ZREMRANGEBYSCORE', s.returned, low, codes[#codes])
+    for _, code in ipairs(codes) do
+      add_range(ranges, code - k.no * SHELF, code - k.no * SHELF)
+    end
+  else
+    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, int(n))
+    redis.call('ZREMRANGEBYSCORE', s.returned, codes[#codes], high)
+    for at = #codes, 1, -1 do
+      add_range(ranges, codes[at] - k.no * SHELF, codes[at] - k.no * SHELF)
+    end
   end
-  k.next = k.next + n - again
-  return units
+  k.returned, k.changed = k.returned - n, true
+  return ranges
+end
+
+-- Takes the lowest free numbers of a SKU: those given back, then fresh ones. The caller has seen that there are enough.
+local function take_lowest(s, k, n)
+  local again = math.min(k.returned, n)
+  local ranges = take_returned(s, k, again, true)
+  n = n - again
+  while n > 0 do
+    local first, last = fresh_from(s, k, 1)
+    last = math.min(last, first + n - 1)
+    pass(k, first, last)
+    add_range(ranges, first, last)
+    n = n - (last - first + 1)
+  end
+  return ranges
 end
 
 local function json_of(text)
@@ -154,8 +244,8 @@ end
 
 local function read_hold(id, packed)
   local h = { id = id }
-  local lines, buyer, count
-  h.state, h.deadline, h.seq, h.generation, lines, buyer, count = struct.unpack(HOLD, packed)
+  local lines, buyer
+  h.state, h.deadline, h.seq, h.generation, lines, buyer = struct.unpack(HOLD, packed)
   h.buyer = string.sub(packed, HOLD_BYTES + 1, HOLD_BYTES + buyer)
   h.lines = string.sub(packed, HOLD_BYTES + buyer + 1, HOLD_BYTES + buyer + lines)
   h.units = string.sub(packed, HOLD_BYTES + buyer + lines + 1)
@@ -168,7 +258,7 @@ local function load_hold(s, id)
 end
 
 local function pack_hold(h)
-  return struct.pack(HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer, #h.units / 6)
+  return struct.pack(HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer)
     .. h.buyer .. h.lines .. h.units
 end
 
@@ -180,35 +270,52 @@ local function deadline_of(h)
   return struct.pack('>I6', h.seq) .. h.id
 end
 
-local function each_unit(h, visit)
-  for at = 1, #h.units, 6 do
-    local no, unit = struct.unpack(UNIT, h.units, at)
-    visit(no, unit)
+local function each_range(h, visit)
+  for at = 1, #h.units, RANGE_BYTES do
+    visit(struct.unpack(RANGE, h.units, at))
   end
+end
+
+-- Each SKU with its ranges, in the order of the lines.
+local function json_of_units(s, h)
+  local lines, of = {}, nil
+  each_range(h, function(no, first, last)
+    if no ~= of then
+      of = no
+      table.insert(lines, { no = no })
+    end
+    table.insert(lines[#lines], first)
+    table.insert(lines[#lines], last)
+  end)
+  for at, line in ipairs(lines) do
+    lines[at] = '[' .. sku(s, line.no).json .. ',' .. json_of_ranges(line) .. ']'
+  end
+  return '[' .. table.concat(lines, ',') .. ']'
+end
+
+local function put_order(q, id, json)
+  put(q, { id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json }, false)
 end
 
 -- Puts the order into the orders' queue, in the step of the change itself.
 local function order(s, q, h, intent)
   if not s.ledger then return end
-  local units = {}
-  each_unit(h, function(no, unit)
-    table.insert(units, '[' .. sku(s, no).json .. ',' .. unit .. ']')
-  end)
   local id = string.format(string.rep('%02x', 16), string.byte(h.id, 1, 16))
-  local json = '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":' .. int(h.seq)
-    .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":[' .. table.concat(units, ',')
-    .. '],"intent":"' .. intent .. '"}'
-  put(q, { id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json }, false)
+  put_order(q, id, '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":'
+    .. int(h.seq) .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":' .. json_of_units(s, h)
+    .. ',"intent":"' .. intent .. '"}')
 end
 
 -- Enters a reservation that has these units, as packed.
 local function enter_hold(s, h)
   local owners, counts = {}, {}
   h.state, h.seq, h.generation = HELD, s.seq + 1, s.generation
-  each_unit(h, function(no, unit)
-    table.insert(owners, struct.pack(UNIT, no, unit))
-    table.insert(owners, h.id)
-    counts[no] = (counts[no] or 0) + 1
+  each_range(h, function(no, first, last)
+    for unit = first, last do
+      table.insert(owners, struct.pack(UNIT, no, unit))
+      table.insert(owners, h.id)
+    end
+    counts[no] = (counts[no] or 0) + last - first + 1
   end)
   for no, n in pairs(counts) do
     local k = sku(s, no)
@@ -226,24 +333,26 @@ local function end_hold(s, h, kind)
   h.state = kind == QUARANTINED and REJECTED or kind
   store_hold(s, h)
   redis.call('ZREM', s.deadlines, deadline_of(h))
-  each_unit(h, function(no, unit)
-    local k = sku(s, no)
-    k.changed, k.held = true, k.held - 1
+  each_range(h, function(no, first, last)
+    local k, n = sku(s, no), last - first + 1
+    k.changed, k.held = true, k.held - n
     if kind == CONFIRMED then
-      k.confirmed = k.confirmed + 1
+      k.confirmed = k.confirmed + n
       return
     end
-    local code = int(no * SHELF + unit)
-    redis.call('HDEL', s.owners, struct.pack(UNIT, no, unit))
+    local owned = {}
+    for unit = first, last do
+      table.insert(owned, struct.pack(UNIT, no, unit))
+    end
+    in_chunks('HDEL', s.owners, owned)
     if kind == QUARANTINED then
-      k.withdrawn = k.withdrawn + 1
-      redis.call('ZADD', s.withdrawn, code, code)
+      k.withdrawn = k.withdrawn + n
+      withdraw(s, no, { first, last })
     else
-      k.returned = k.returned + 1
-      redis.call('ZADD', s.returned, code, code)
+      shelve(s, k, first, last)
     end
     local field = h.buyer .. '\0' .. no
-    if redis.call('HINCRBY', s.buyers, field, -1) <= 0 then
+    if redis.call('HINCRBY', s.buyers, field, -n) <= 0 then
       redis.call('HDEL', s.buyers, field)
     end
   end)

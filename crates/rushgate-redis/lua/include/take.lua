@@ -10,17 +10,16 @@ local function read_wanted(s, wanted)
 end
 
 local function lowest_free(s, k, from)
-  local fresh = math.max(k.next + 1, from)
-  fresh = fresh <= k.total and fresh or nil
+  local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
-  local low, high = int(k.no * SHELF + from), int(k.no * SHELF + SHELF - 1)
+  local low, high = scores(k, from, SHELF - 1)
   local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
   again = again and tonumber(again) - k.no * SHELF
   return again and fresh and math.min(again, fresh) or again or fresh
 end
 
 local function is_free(s, k, unit)
-  if unit > k.next then return unit <= k.total end
+  if unit > k.next then return fresh_from(s, k, unit) == unit end
   return redis.call('ZSCORE', s.returned, int(k.no * SHELF + unit))
 end
 
@@ -66,28 +65,31 @@ local function short_of(s, wanted, same)
   return { 5, short, free_of(k), next_give_back(s) }
 end
 
+-- Takes one free number. Fresh ones below it stay free, as if they had been given back.
 local function take_number(s, k, number)
   k.changed = true
-  if number > k.next then
-    -- Numbers below it that were never handed out stay free, as if they had been given back.
-    shelve(s.returned, k.no, k.next + 1, number - 1)
-    k.returned = k.returned + number - k.next - 1
-    k.next = number
-  else
+  if number <= k.next then
     redis.call('ZREM', s.returned, int(k.no * SHELF + number))
     k.returned = k.returned - 1
+    return
   end
+  local first, last = fresh_from(s, k, 1)
+  while first < number do
+    last = math.min(last, number - 1)
+    shelve(s, k, first, last)
+    pass(k, first, last)
+    first, last = fresh_from(s, k, 1)
+  end
+  pass(k, number, number)
 end
 
 -- Takes units for every line, as packed. The caller has seen that there are enough.
 local function take(s, wanted, same)
   local units, number = {}, same and common(s, wanted)
   for _, line in ipairs(wanted) do
-    local k, taken = s.skus[line.no], { number }
+    local k, taken = s.skus[line.no], { number, number }
     if number then take_number(s, k, number) else taken = take_lowest(s, k, line.n) end
-    for _, unit in ipairs(taken) do
-      table.insert(units, struct.pack(UNIT, k.no, unit))
-    end
+    table.insert(units, pack_ranges(k.no, taken))
   end
   return table.concat(units)
 end

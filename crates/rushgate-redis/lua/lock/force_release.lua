@@ -16,7 +16,7 @@ if is_held(lock) then
   local inbox = string.format(string.rep('%02x', 8), string.byte(lock.info, 8, 15))
   free(lock)
   take_from_line(lock, lost[1])
-  redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1])
+  redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.state)
 end
 hand_over(lock, tonumber(ARGV[1]))
 return lost

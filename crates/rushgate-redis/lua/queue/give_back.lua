@@ -7,7 +7,7 @@
 --                id: name
 --                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
 --
--- {outcome, ...}  0 stale, 1 waiting
+-- {outcome, ...}  0 stale, 1 waiting, 2 cancelled
 --
 -- flags: allow-oom
 -- include: now
@@ -26,6 +26,7 @@ for at = 2, #ARGV, 2 do
       outcome = 1
     elseif has(t, CANCELLED) then
       remove(q, t)
+      outcome = 2
     else
       t.attempts = t.attempts - 1
       back(q, t, now, true)

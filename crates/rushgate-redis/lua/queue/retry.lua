@@ -10,7 +10,7 @@
 --                give up: 0 or 1; 1 to make it a dead letter
 --                error: text of at most 2,000 bytes
 --
--- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued
+-- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued, 4 cancelled
 --
 -- flags: allow-oom
 -- include: now
@@ -29,7 +29,7 @@ for at = 2, #ARGV, 5 do
       outcome = 3
     elseif has(t, CANCELLED) then
       remove(q, t)
-      outcome = 2
+      outcome = 4
     elseif ARGV[at + 3] == '1' or t.attempts >= t.max then
       die(q, t, now, ARGV[at + 4])
       outcome = 2

@@ -27,10 +27,10 @@ redis.call('HSET', KEYS[9], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', ke
 local loaded = sale_keys(9, ARGV[1])
 for no = 0, tonumber(ARGV[3]) - 1 do
   local k = sku(s, no)
-  -- How many units there are is told at the switch.
+  -- How many units there are is told at the switch; until then `ahead` counts those that were loaded.
   loaded.skus[no] = {
-    no = no, total = 0, next = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0, per_buyer = k.per_buyer,
-    json = k.json, changed = true,
+    no = no, total = 0, next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0,
+    per_buyer = k.per_buyer, json = k.json, changed = true,
   }
 end
 append(loaded, REBUILT, nil, '')

@@ -20,7 +20,7 @@
 if not sale_keys(1, ARGV[1]) then
   local row = KEYS[1]
   for at = 7, #ARGV, 3 do
-    local k = { total = tonumber(ARGV[at]), next = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0 }
+    local k = { total = tonumber(ARGV[at]), next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0 }
     k.per_buyer, k.json = tonumber(ARGV[at + 1]), ARGV[at + 2]
     redis.call('HSET', row, 'S' .. (at - 7) / 3, pack_sku(k))
   end

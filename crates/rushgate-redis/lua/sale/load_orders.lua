@@ -9,7 +9,7 @@
 --               reservation: 16 bytes
 --               buyer: name
 --               state: held, confirmed, cancelled or expired
---               units: 0 to 192,000 bytes; sku(2) unit(4) for each that is the order's now
+--               units: 0 to 320,000 bytes; sku(2) first(4) last(4) for each range that is the order's now
 --
 -- 1  loaded
 -- 0  somebody else has begun to rebuild the sale since
@@ -27,9 +27,9 @@ local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED 
 for at = 4, #ARGV, 4 do
   local h = { id = ARGV[at], buyer = ARGV[at + 1], units = ARGV[at + 3], lines = '', deadline = now + loaded.hold }
   if redis.call('HEXISTS', loaded.holds, h.id) == 0 then
-    each_unit(h, function(no)
+    each_range(h, function(no, first, last)
       local k = sku(loaded, no)
-      k.next = k.next + 1
+      k.ahead = k.ahead + last - first + 1
     end)
     enter_hold(loaded, h)
     local last = LAST[ARGV[at + 2]]

@@ -9,7 +9,7 @@
 -- ARGV[4]     generation: 1 to 4,294,967,295; in which it was made
 -- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; moment in µs
 -- ARGV[6]     same: 0 or 1; 1 if one other number must do for every line
--- ARGV[7]     units: 6 to 192,000 bytes; sku(2) unit(4) for each, line by line
+-- ARGV[7]     units: 10 to 320,000 bytes; sku(2) first(4) last(4) for each range, line by line
 --
 -- {1, hold}                     the buyer's again
 -- {2, hold}                     not lost: as it stands
@@ -41,20 +41,22 @@ if s.stopped and generation < s.generation and deadline > s.stopped then
 end
 if deadline <= now then return { 11 } end
 local h, wanted = { id = ARGV[2], buyer = ARGV[3], units = ARGV[7], lines = '', deadline = deadline }, {}
-each_unit(h, function(no)
+each_range(h, function(no, first, last)
   local line = wanted[#wanted]
   if not line or line.no ~= no then
     line = { no = no, n = 0 }
     table.insert(wanted, line)
   end
-  line.n = line.n + 1
+  line.n = line.n + last - first + 1
 end)
 read_wanted(s, wanted)
 local same, refusal = ARGV[6] == '1', over_limit(s, wanted, h.buyer)
 if refusal then return refusal end
 local all_free = true
-each_unit(h, function(no, unit)
-  all_free = all_free and is_free(s, s.skus[no], unit)
+each_range(h, function(no, first, last)
+  for unit = first, last do
+    all_free = all_free and is_free(s, s.skus[no], unit)
+  end
 end)
 refusal = not all_free and short_of(s, wanted, same)
 if refusal then return refusal end
@@ -62,8 +64,10 @@ refuse_when_full(s)
 local q = s.ledger and queue_keys(9)
 if q and reap(q) then return AGAIN end
 if all_free then
-  each_unit(h, function(no, unit)
-    take_number(s, s.skus[no], unit)
+  each_range(h, function(no, first, last)
+    for unit = first, last do
+      take_number(s, s.skus[no], unit)
+    end
   end)
 else
   h.units = take(s, wanted, same)

@@ -1,4 +1,4 @@
--- Adds units, numbered on from the last, or withdraws free ones for good.
+-- Adds units, numbered on from the last, or withdraws the highest free ones for good.
 --
 -- KEYS[1-8]    the sale (include/sale.lua)
 -- KEYS[9-10]   the client's latest answers (include/once.lua)
@@ -9,13 +9,13 @@
 -- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
 -- ARGV[6]      most: 1 to 10,000,000; that a SKU may have
--- ARGV[7]      told: 1 to 100,000; the most that may be withdrawn in all if the ledger must be told them one by one
--- ARGV[8]      order: name; the id of the order's task
+-- ARGV[7]      at once: 1 to 10,000,000; the most that may be withdrawn at once of those given back
+-- ARGV[8]      order: name; what the id of the order's task begins with, the event's number follows
 --
 -- {1, sku}    changed: the SKU as packed
 -- {2, free}   fewer are free
 -- {3, total}  more than a SKU may have
--- {4, n}      more withdrawn than the ledger can be told
+-- {4, fresh}  too many of them were given back: all but so many
 -- {5}         the sale is stopped
 -- include: now
 -- include: queue
@@ -30,39 +30,73 @@ if answer then return answer end
 if s.paused then return { 5 } end
 local k, add, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
 if k.total + add > tonumber(ARGV[6]) then return { 3, k.total + add } end
-if s.ledger and n > 0 and k.withdrawn + n > tonumber(ARGV[7]) then return { 4, k.withdrawn + n } end
+if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end
 refuse_when_full(s)
 if free_of(k) < n then return remember(once, { 2, free_of(k) }) end
 local q = s.ledger and queue_keys(11)
 if q and reap(q) then return AGAIN end
-k.changed = true
-if add > 0 then
-  local first, last = k.total + 1, k.total + add
-  k.total = last
-  append(s, STOCK_ADDED, nil, struct.pack(UNIT, k.no, first) .. struct.pack(UNIT, k.no, last))
-else
-  local units, codes = {}, {}
-  for _, unit in ipairs(take_lowest(s, k, n)) do
-    local code = int(k.no * SHELF + unit)
-    table.insert(codes, code)
-    table.insert(codes, code)
-    table.insert(units, struct.pack(UNIT, k.no, unit))
+
+-- The highest fresh numbers, the highest first.
+local function highest_fresh(left)
+  local ranges, top = {}, k.total
+  while left > 0 and top > k.next do
+    local high, low = int(k.no * SHELF + top), int(k.no * SHELF + k.next + 1)
+    local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', 0, 1)[1]
+    local first, last = k.next + 1, k.next
+    if range then
+      local _
+      _, first, last = struct.unpack(RANGE, range)
+    end
+    if last < top then
+      local from = math.max(last + 1, top - left + 1)
+      table.insert(ranges, { from, top })
+      left = left - (top - from + 1)
+    end
+    top = first - 1
   end
-  in_chunks('ZADD', s.withdrawn, codes)
+  return ranges
+end
+
+-- Withdraws the highest free numbers: fresh ones, then those given back. Gives them, and what the ledger is told.
+local function withdraw_highest()
+  local fresh = math.min(fresh_of(k), n)
+  local above = highest_fresh(fresh)
+  local taken, told = take_returned(s, k, n - fresh, false), {}
+  withdraw(s, k.no, taken)
+  for at = 1, #taken, 2 do
+    add_range(told, taken[at], taken[at + 1])
+  end
+  for at = #above, 1, -1 do
+    add_range(taken, above[at][1], above[at][2])
+  end
+  if fresh > 0 then
+    -- All numbers above the lowest of them are out now: one range is left of them.
+    local lowest = above[#above][1]
+    redis.call('ZREMRANGEBYSCORE', s.withdrawn, scores(k, lowest, SHELF - 1))
+    withdraw(s, k.no, { lowest, k.total })
+    add_range(told, lowest, k.total)
+    k.ahead = k.ahead + fresh
+  end
   k.withdrawn = k.withdrawn + n
-  append(s, STOCK_WITHDRAWN, nil, table.concat(units))
+  return taken, told
+end
+
+k.changed = true
+local told = {}
+if add > 0 then
+  local first = k.total + 1
+  k.total = k.total + add
+  append(s, STOCK_ADDED, nil, pack_ranges(k.no, { first, k.total }))
+else
+  local taken
+  taken, told = withdraw_highest()
+  append(s, STOCK_WITHDRAWN, nil, pack_ranges(k.no, taken))
 end
 close_sale(s)
 if q then
-  local withdrawn = {}
-  for _, code in ipairs(redis.call('ZRANGEBYSCORE', s.withdrawn, int(k.no * SHELF), int(k.no * SHELF + SHELF - 1))) do
-    table.insert(withdrawn, int(tonumber(code) - k.no * SHELF))
-  end
-  local json = '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"total":' .. int(k.total)
-    .. ',"withdrawn":[' .. table.concat(withdrawn, ',') .. '],"per_buyer":' .. k.per_buyer .. '}'
-  put(q, {
-    id = ARGV[8], due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json,
-  }, false)
+  put_order(q, ARGV[8] .. int(s.seq), '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
+    .. int(s.seq) .. ',"total":' .. int(k.total) .. ',"withdrawn":' .. json_of_ranges(told) .. ',"per_buyer":'
+    .. k.per_buyer .. '}')
   finish(q)
 end
 return remember(once, { 1, pack_sku(k) })

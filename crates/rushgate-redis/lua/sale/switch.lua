@@ -9,7 +9,8 @@
 -- ARGV[5..]   for each SKU, 1 to 1,000 of them:
 --               began with: 1 to 10,000,000
 --               total: 1 to 10,000,000
---               handed out: 0 to 10,000,000; the highest number that somebody has or that was withdrawn
+--               handed out: 0 to 10,000,000; the highest number that somebody has
+--               ahead: 0 to 10,000,000; how many above it were withdrawn
 --
 -- 1  it goes on, now or since before
 -- 0  somebody else has begun to rebuild the sale since
@@ -26,14 +27,14 @@ if not s.paused then return s.generation == generation and 1 or 0 end
 local loaded = sale_keys(9, ARGV[1])
 if not loaded then return 0 end
 if generation <= s.generation then return 2 end
-for at = 5, #ARGV, 3 do
-  if sku(loaded, (at - 5) / 3).next ~= tonumber(ARGV[at + 2]) then return 2 end
+for at = 5, #ARGV, 4 do
+  if sku(loaded, (at - 5) / 4).ahead ~= ARGV[at + 2] + ARGV[at + 3] then return 2 end
 end
-for at = 5, #ARGV, 3 do
-  local k, began, total = sku(loaded, (at - 5) / 3), tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  k.changed, k.total = true, total
+for at = 5, #ARGV, 4 do
+  local k, began, total = sku(loaded, (at - 5) / 4), tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  k.changed, k.total, k.next, k.ahead = true, total, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   if total > began then
-    append(loaded, STOCK_ADDED, nil, struct.pack(UNIT, k.no, began + 1) .. struct.pack(UNIT, k.no, total))
+    append(loaded, STOCK_ADDED, nil, pack_ranges(k.no, { began + 1, total }))
   end
 end
 loaded.status = s.status

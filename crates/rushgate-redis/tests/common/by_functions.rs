@@ -8,27 +8,46 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
+use rushgate_core::Timestamp;
 use rushgate_redis::functions::{self, Functions};
 use rushgate_testkit::ManualClock;
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
-use super::RedisHarness;
+use super::{RedisHarness, Servers};
 
 pub async fn redis() -> Arc<RedisHarness> {
-    harness(Kind::Redis).await
+    relayed(Kind::Redis).await.0
 }
 
 pub async fn valkey() -> Arc<RedisHarness> {
-    harness(Kind::Valkey).await
+    relayed(Kind::Valkey).await.0
 }
 
-async fn harness(kind: Kind) -> Arc<RedisHarness> {
+/// A server, and the relay before it.
+struct Relayed {
+    server: RedisServer,
+    url: String,
+}
+
+impl Servers for Relayed {
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    fn set_clock(&self, now: Timestamp) {
+        self.server.set_clock(now);
+    }
+}
+
+/// The harness, and the port of the server behind the relay.
+pub async fn relayed(kind: Kind) -> (Arc<RedisHarness>, u16) {
     let clock = ManualClock::default();
     let server = RedisSetup::new(kind).on(clock.clone()).start();
     let library = Functions::connect(&server.url()).await.expect("the server answers");
     library.install(false).await.expect("the library is taken");
-    let url = format!("redis://127.0.0.1:{}", relay(server.port()));
-    RedisHarness::at(&url, server, clock).await
+    let port = server.port();
+    let url = format!("redis://127.0.0.1:{}", relay(port));
+    (super::harness(clock, Relayed { server, url }).await, port)
 }
 
 /// Starts a relay to that port, and gives its own. It ends with the test's process.

@@ -3,54 +3,145 @@
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 pub mod by_functions;
+pub mod crew;
 
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Store, Timestamp};
+use rushgate_core::{
+    Acquire, ClientId, ContentType, Lease, LockName, NewTask, Op, Owner, Payload, QueueName, QueueStore,
+    Store, TaskId, Timestamp, Token,
+};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::contract::{Boxed, Harness};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::history::SEED_VARIABLE;
+use rushgate_testkit::servers::{
+    ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup, SentinelGroup, SentinelSetup,
+};
 
-/// An empty server whose clock the test moves; `peer` is another process's view of it.
+/// An empty store whose clock the test moves; `peer` is another process's view of it.
 pub struct RedisHarness {
     store: Arc<RedisStore>,
     peer: Arc<RedisStore>,
     clock: ManualClock,
-    server: RedisServer,
+    servers: Box<dyn Servers>,
 }
 
-async fn harness(kind: Kind) -> Arc<RedisHarness> {
-    let clock = ManualClock::default();
-    let server = RedisSetup::new(kind).on(clock.clone()).start();
-    let url = server.url();
-    RedisHarness::at(&url, server, clock).await
+/// Whatever keeps the data.
+trait Servers: Send + Sync {
+    fn url(&self) -> String;
+    fn set_clock(&self, now: Timestamp);
 }
 
-impl RedisHarness {
-    /// Two stores that reach the server at that URL.
-    pub async fn at(url: &str, server: RedisServer, clock: ManualClock) -> Arc<Self> {
-        let (store, peer) = (open_at(url).await, open_at(url).await);
-        Arc::new(Self { store, peer, clock, server })
+macro_rules! servers {
+    ($($servers:ty)*) => { $(
+        impl Servers for $servers {
+            fn url(&self) -> String {
+                self.url()
+            }
+
+            fn set_clock(&self, now: Timestamp) {
+                self.set_clock(now);
+            }
+        }
+    )* };
+}
+
+servers! { RedisServer SentinelGroup ClusterGroup }
+
+async fn harness(clock: ManualClock, servers: impl Servers + 'static) -> Arc<RedisHarness> {
+    let (store, peer) = (open_at(&servers.url()).await, open_at(&servers.url()).await);
+    Arc::new(RedisHarness { store, peer, clock, servers: Box::new(servers) })
+}
+
+/// Makes of each test one on Redis and one on Valkey.
+#[macro_export]
+macro_rules! on_each_kind {
+    ($($name:ident)*) => {
+        mod on_redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name(super::Kind::Redis)).await }
+        )* }
+        mod on_valkey { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { $crate::common::in_time(super::$name(super::Kind::Valkey)).await }
+        )* }
+    };
+}
+
+/// Asks until it is so.
+pub async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Longer than anything takes that is going to happen.
+pub const PATIENCE: Duration = Duration::from_secs(150);
+
+pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+}
+
+/// The seed of this run: that of `RUSHGATE_SEED`, or one from the time of day. It is in the test's output.
+pub fn seed() -> u64 {
+    let named = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
+    let seed = named.unwrap_or_else(rand::random);
+    note(&format!("replay with {SEED_VARIABLE}={seed}"));
+    seed
+}
+
+/// Says something that is shown if the test fails, or if its output is asked for.
+#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
+pub fn note(text: &str) {
+    println!("{text}");
+}
+
+pub async fn open_at(url: &str) -> Arc<RedisStore> {
+    Arc::new(RedisStore::open(url).await.expect("the store opens"))
 }
 
 pub async fn open(server: &RedisServer) -> Arc<RedisStore> {
     open_at(&server.url()).await
 }
 
-async fn open_at(url: &str) -> Arc<RedisStore> {
-    Arc::new(RedisStore::open(url).await.expect("the store opens"))
+async fn alone(kind: Kind) -> Arc<RedisHarness> {
+    let clock = ManualClock::default();
+    let server = RedisSetup::new(kind).on(clock.clone()).start();
+    harness(clock, server).await
 }
 
-pub async fn redis() -> Arc<RedisHarness> {
-    harness(Kind::Redis).await
+/// A server that is found by asking a sentinel. Who replaces it is the matter of other tests.
+async fn behind_a_sentinel(kind: Kind) -> Arc<RedisHarness> {
+    let clock = ManualClock::default();
+    let group = SentinelSetup::new(kind).of(0, 1).on(clock.clone()).start();
+    harness(clock, group).await
 }
 
-pub async fn valkey() -> Arc<RedisHarness> {
-    harness(Kind::Valkey).await
+/// Three primaries, so that no two names need to be on one.
+async fn spread(kind: Kind) -> Arc<RedisHarness> {
+    let clock = ManualClock::default();
+    let group = ClusterSetup::new(kind).of(3, 0).on(clock.clone()).start();
+    harness(clock, group).await
+}
+
+macro_rules! factories {
+    ($($name:ident: $factory:ident $kind:ident)*) => { $(
+        pub async fn $name() -> Arc<RedisHarness> {
+            $factory(Kind::$kind).await
+        }
+    )* };
+}
+
+factories! {
+    redis: alone Redis
+    valkey: alone Valkey
+    redis_sentinel: behind_a_sentinel Redis
+    valkey_sentinel: behind_a_sentinel Valkey
+    redis_cluster: spread Redis
+    valkey_cluster: spread Valkey
 }
 
 impl Harness for RedisHarness {
@@ -64,11 +155,52 @@ impl Harness for RedisHarness {
 
     fn advance(&self, by: Duration) -> Boxed<'_, ()> {
         self.clock.advance(by);
-        self.server.set_clock(self.clock.now());
+        self.servers.set_clock(self.clock.now());
         Box::pin(ready(()))
     }
 
     fn now(&self) -> Option<Timestamp> {
         Some(self.clock.now())
+    }
+}
+
+pub fn queue() -> QueueName {
+    QueueName::new("mail").unwrap()
+}
+
+/// Puts one task in; the same number is the same call.
+pub async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<()> {
+    let payload = Payload::new(ContentType::bytes(), vec![7]).unwrap();
+    let task = NewTask::new(TaskId::new(number.to_string()).unwrap(), payload);
+    store.enqueue(Op::new(ClientId::from_u64(1), number), &queue(), vec![task]).await.map(drop)
+}
+
+pub fn token(number: u64) -> Token {
+    Token::new(ClientId::from_u64(1), number)
+}
+
+pub fn ask(number: u64) -> Acquire {
+    let lease = Lease::new(Duration::from_secs(60)).unwrap();
+    Acquire {
+        name: LockName::new("door").unwrap(),
+        token: token(number),
+        lease,
+        wait: Duration::from_secs(60),
+        barging: false,
+        owner: Owner::default(),
+    }
+}
+
+/// Asks until the store answers again.
+pub async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
+where
+    F: Future<Output = rushgate_core::Result<T>>,
+{
+    loop {
+        match call().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

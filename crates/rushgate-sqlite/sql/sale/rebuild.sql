@@ -9,7 +9,7 @@ UPDATE sale SET part = ?2 WHERE no = ?1;
 INSERT INTO free_unit (sale, sku, unit) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: load_withdrawn
-INSERT INTO withdrawn_unit (sale, sku, unit) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+INSERT INTO withdrawn_range (sale, sku, first, last) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
 
 -- name: drop_sale
 DELETE FROM sale WHERE no = ?1;
@@ -21,7 +21,7 @@ DELETE FROM sku WHERE sale = ?1;
 DELETE FROM free_unit WHERE sale = ?1;
 
 -- name: drop_withdrawn
-DELETE FROM withdrawn_unit WHERE sale = ?1;
+DELETE FROM withdrawn_range WHERE sale = ?1;
 
 -- name: drop_owned
 DELETE FROM owned_unit WHERE sale = ?1;

@@ -5,7 +5,8 @@ SELECT no, status, generation, seq, hold_us, opens_us, closes_us, orders, secret
 FROM sale WHERE id = ?1 AND part = ?2;
 
 -- name: skus
-SELECT no, sku, initial, per_buyer, total, next, returned, held, confirmed, withdrawn FROM sku WHERE sale = ?1 ORDER BY no;
+SELECT no, sku, initial, per_buyer, total, next, ahead, returned, held, confirmed, withdrawn FROM sku
+WHERE sale = ?1 ORDER BY no;
 
 -- name: store_sale
 UPDATE sale
@@ -14,7 +15,7 @@ SET status = ?2, seq = ?3, generation = ?4, paused_us = ?5, reason = ?6, rebuilt
 WHERE no = ?1;
 
 -- name: store_sku
-UPDATE sku SET total = ?3, next = ?4, returned = ?5, held = ?6, confirmed = ?7, withdrawn = ?8
+UPDATE sku SET total = ?3, next = ?4, ahead = ?5, returned = ?6, held = ?7, confirmed = ?8, withdrawn = ?9
 WHERE sale = ?1 AND no = ?2;
 
 -- name: next_give_back

@@ -4,7 +4,7 @@
 
 use rushgate_core::{
     Error, EventKind, LedgerOrder, Load, Op, OrderIntent, Pause, PauseReason, Rebuilt, Receipt, Reserve,
-    Reserved, Restored, SaleId, SaleSpec, Sku, SkuSpec, Switch, Timestamp, UnitChoice, UnitNumber,
+    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
 use super::{LIVE, STAGED, Sale, SaleRow, Units, insert, load, on_sale};
@@ -23,7 +23,7 @@ impl Sale<'_, '_> {
     fn pause(&mut self, reason: PauseReason) -> Result<()> {
         if self.row.paused.is_none() {
             self.row.paused = Some(Pause { reason, since: self.step.now });
-            self.append(EventKind::Paused, None, &[])?;
+            self.append(EventKind::Paused, None, &Units::default())?;
         }
         Ok(())
     }
@@ -38,10 +38,9 @@ impl Sale<'_, '_> {
     }
 
     fn load_order(&mut self, order: &LedgerOrder) -> Result<()> {
-        let units =
-            order.units.iter().map(|(sku, unit)| Ok((self.at(sku)?, *unit))).collect::<Result<Units>>()?;
-        for (sku, _) in &units {
-            self.hand_out(*sku, 1);
+        let units = self.units_of(&order.units)?;
+        for (sku, n) in units.per_sku() {
+            self.place(sku, n);
         }
         let deadline = self.step.now + self.row.spec.hold.get();
         let mut row = self.record(order.id, &order.buyer, String::new(), units, deadline)?;
@@ -53,41 +52,45 @@ impl Sale<'_, '_> {
         }
     }
 
-    /// So many more numbers have a place. That they are the lowest ones is seen when all are there.
-    fn hand_out(&mut self, at: usize, n: u32) {
+    fn units_of(&self, named: &[(Sku, UnitNumber)]) -> Result<Units> {
+        let mut units = Units::default();
+        for (sku, unit) in named {
+            units.push(self.at(sku)?, UnitRange::one(*unit));
+        }
+        Ok(units)
+    }
+
+    /// So many more numbers have a place. Which of them are handed out is told when all are there.
+    fn place(&mut self, at: usize, n: u32) {
         let sku = &mut self.row.skus[at];
-        sku.next += n;
+        sku.ahead += n;
         sku.changed = true;
     }
 
     fn load_free(&mut self, sku: &Sku, units: &[UnitNumber]) -> Result<()> {
-        let at = self.at(sku)?;
-        let new = self.load_units(sql!("sale/rebuild", "load_free"), at, units)?.len() as u32;
-        self.hand_out(at, new);
+        let (at, mut new) = (self.at(sku)?, 0);
+        for unit in units {
+            new += self.step.exec(sql!("sale/rebuild", "load_free"), (self.row.no, at, *unit))? as u32;
+        }
+        self.place(at, new);
         self.row.skus[at].returned += new;
         Ok(())
     }
 
-    fn load_withdrawn(&mut self, sku: &Sku, units: &[UnitNumber]) -> Result<()> {
-        let at = self.at(sku)?;
-        let new = self.load_units(sql!("sale/rebuild", "load_withdrawn"), at, units)?;
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.hand_out(at, new.len() as u32);
-        self.row.skus[at].withdrawn += new.len() as u32;
-        self.append(EventKind::StockWithdrawn, None, &new).map(drop)
-    }
-
-    /// Those that were not there before.
-    fn load_units(&mut self, place: &'static str, at: usize, units: &[UnitNumber]) -> Result<Units> {
-        let mut new = Units::new();
-        for unit in units {
-            if self.step.exec(place, (self.row.no, at, *unit))? > 0 {
-                new.push((at, *unit));
+    fn load_withdrawn(&mut self, sku: &Sku, ranges: &[UnitRange]) -> Result<()> {
+        let (at, mut new) = (self.at(sku)?, Units::default());
+        for range in ranges {
+            let params = (self.row.no, at, range.first(), range.last());
+            if self.step.exec(sql!("sale/rebuild", "load_withdrawn"), params)? > 0 {
+                self.place(at, range.count());
+                self.row.skus[at].withdrawn += range.count();
+                new.push(at, *range);
             }
         }
-        Ok(new)
+        if new.0.is_empty() {
+            return Ok(());
+        }
+        self.append(EventKind::StockWithdrawn, None, &new).map(drop)
     }
 
     /// Until when a receipt is honoured. A hold that ran when the sale was stopped gets a whole hold time from the
@@ -107,8 +110,7 @@ impl Sale<'_, '_> {
         if let Some(row) = self.find(receipt.id)? {
             return Ok(Restored::Known(self.hold(&row)));
         }
-        let same =
-            receipt.units.iter().map(|(sku, unit)| Ok((self.at(sku)?, *unit))).collect::<Result<Units>>()?;
+        let same = self.units_of(&receipt.units)?;
         if self.row.spec.orders.is_some() && receipt.generation >= self.row.generation {
             self.pause(PauseReason::LostWrites)?;
         }
@@ -144,8 +146,8 @@ impl Sale<'_, '_> {
             return Ok(Err(Restored::LimitReached { sku, limit, has }));
         }
         if self.are_free(&same)? {
-            for (sku, unit) in &same {
-                self.take_number(*sku, *unit)?;
+            for (sku, unit) in same.each() {
+                self.take_number(sku, unit)?;
             }
             return Ok(Ok(same));
         }
@@ -158,13 +160,16 @@ impl Sale<'_, '_> {
         }
     }
 
-    fn are_free(&mut self, units: &[(usize, UnitNumber)]) -> Result<bool> {
-        for (sku, unit) in units {
-            let row = &self.row.skus[*sku];
-            let fresh = row.next < *unit && *unit <= row.total;
-            let given_back: Option<i64> =
-                self.step.value(sql!("sale/rebuild", "is_free"), (self.row.no, *sku, *unit))?;
-            if !fresh && given_back.is_none() {
+    fn are_free(&mut self, units: &Units) -> Result<bool> {
+        for (sku, unit) in units.each() {
+            let free = if unit > self.row.skus[sku].next {
+                self.fresh_from(sku, unit)?.is_some_and(|range| range.first() == unit)
+            } else {
+                let row: Option<i64> =
+                    self.step.value(sql!("sale/rebuild", "is_free"), (self.row.no, sku, unit))?;
+                row.is_some()
+            };
+            if !free {
                 return Ok(false);
             }
         }
@@ -225,7 +230,7 @@ fn stage(step: &mut Step<'_>, spec: &SaleSpec) -> Result<()> {
     for at in 0..spec.skus.len() {
         step.exec(sql!("sale/rebuild", "total"), (no, at, SaleSpec::UNITS_MAX))?;
     }
-    on_staged(step, &spec.id, |sale| sale.append(EventKind::Rebuilt, None, &[]).map(drop))
+    on_staged(step, &spec.id, |sale| sale.append(EventKind::Rebuilt, None, &Units::default()).map(drop))
 }
 
 fn on_staged<T>(
@@ -298,7 +303,7 @@ pub(crate) fn switch(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) 
 
 fn adds_up(staged: &SaleRow, switch: &Switch) -> bool {
     staged.skus.len() == switch.stock.len()
-        && staged.skus.iter().zip(&switch.stock).all(|(sku, told)| sku.next == told.handed_out)
+        && staged.skus.iter().zip(&switch.stock).all(|(sku, told)| sku.ahead == told.handed_out + told.ahead)
 }
 
 fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<()> {
@@ -307,11 +312,12 @@ fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> 
     old.write_back(step)?;
     on_staged(step, id, |sale| {
         for (at, told) in switch.stock.iter().enumerate() {
-            sale.row.skus[at].total = told.total;
-            sale.row.skus[at].changed = true;
-            let SkuSpec { units, .. } = sale.row.spec.skus[at];
-            if told.total > units {
-                sale.append(EventKind::StockAdded, None, &[(at, units + 1), (at, told.total)])?;
+            let sku = &mut sale.row.skus[at];
+            (sku.total, sku.next, sku.ahead) = (told.total, told.handed_out, told.ahead);
+            sku.changed = true;
+            let began = sale.row.spec.skus[at].units;
+            if let Some(added) = UnitRange::new(began + 1, told.total) {
+                sale.append(EventKind::StockAdded, None, &Units::of(at, [added]))?;
             }
         }
         let now = sale.step.now;

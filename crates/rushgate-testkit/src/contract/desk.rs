@@ -7,7 +7,7 @@ use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, ContentType, Due, Enqueued, Grant, Hold, HoldTime,
     IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
     ReservationId, Reserve, Reserved, Result, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, SkuState,
-    Store, Task, TaskId, Timestamp, Token, UnitChoice, audit,
+    Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, audit,
 };
 
 use super::Harness;
@@ -116,6 +116,10 @@ pub(super) fn reserved(answer: Reserved) -> Hold {
         Reserved::Reserved(hold) => hold,
         other => panic!("expected a reservation, not {other:?}"),
     }
+}
+
+pub(super) fn range(first: u32, last: u32) -> UnitRange {
+    UnitRange::new(first, last).expect("a test's range goes forward")
 }
 
 pub(super) fn numbers(hold: &Hold) -> Vec<u32> {

@@ -252,6 +252,7 @@ macro_rules! contract_suite {
                 cancelling_removes_a_waiting_task
                 cancelling_a_task_at_work_tells_its_worker
                 a_cancelled_task_does_not_run_again
+                a_cancelled_task_that_fails_is_gone_and_no_dead_letter
                 what_is_put_in_after_a_cancel_runs_after_the_cancelled_run
                 tasks_are_listed_by_id_state_and_page
                 stats_count_by_state_and_know_the_oldest
@@ -279,6 +280,7 @@ macro_rules! contract_suite {
                 a_paused_sale_that_is_over_says_so
                 a_sale_without_a_ledger_cannot_be_rebuilt
                 a_rebuild_takes_the_place_of_the_sale
+                what_was_withdrawn_stays_so_in_a_rebuild
                 a_part_that_is_loaded_twice_counts_once
                 what_does_not_add_up_is_not_switched_to
                 whoever_begins_last_rebuilds
@@ -319,6 +321,7 @@ macro_rules! contract_suite {
                 a_hold_past_its_deadline_is_ended_by_whoever_comes
                 expire_ends_overdue_holds_by_deadline
                 a_reservation_and_its_order_come_together
+                the_largest_cart_has_its_order
                 a_refused_reservation_makes_no_order
                 with_a_ledger_decisions_wait_for_it
                 the_ledger_settles_each_decision_once
@@ -330,7 +333,12 @@ macro_rules! contract_suite {
                 the_bound_of_the_orders_queue_loses_no_order
                 a_listener_of_the_orders_queue_hears_of_a_reservation
                 added_units_are_numbered_on
-                withdrawn_units_are_free_ones_lowest_first
+                withdrawn_units_are_the_highest_free_ones
+                what_is_withdrawn_between_held_units_is_named_piece_by_piece
+                units_added_above_withdrawn_ones_are_sold_after_those_below
+                one_seat_is_found_above_withdrawn_ones
+                a_million_units_are_withdrawn_in_one_step
+                only_so_many_given_back_units_are_withdrawn_at_once
                 a_stock_change_sent_twice_is_carried_out_once
                 more_stock_than_can_be_numbered_is_refused
                 events_are_numbered_without_gaps_and_paged

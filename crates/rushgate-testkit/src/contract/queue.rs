@@ -605,13 +605,26 @@ pub(super) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
         let claimed = desk.claim_one().await;
         assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
         match how {
-            "retry" => assert_eq!(retry(&desk, failed(&claimed, s(1))).await, Retried::Dead),
-            "give back" => assert_eq!(give_back(&desk, &claimed).await, GivenBack::Stale),
+            "retry" => assert_eq!(retry(&desk, failed(&claimed, s(1))).await, Retried::Cancelled),
+            "give back" => assert_eq!(give_back(&desk, &claimed).await, GivenBack::Cancelled),
             _ => desk.advance(s(11)).await,
         }
         assert!(desk.is_gone("a").await, "{how}");
     }
     assert!(dead(&desk).await.is_empty());
+}
+
+pub(super) async fn a_cancelled_task_that_fails_is_gone_and_no_dead_letter(desk: Desk) {
+    for (max, give_up) in [(5, false), (5, true), (1, false)] {
+        desk.put(attempts(task("a"), max)).await;
+        let claimed = desk.claim_one().await;
+        assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
+        let how = Retry { give_up, ..failed(&claimed, Duration::ZERO) };
+        assert_eq!(retry(&desk, how.clone()).await, Retried::Cancelled, "{how:?}");
+        assert_eq!(retry(&desk, how).await, Retried::Stale);
+        assert!(desk.is_gone("a").await);
+    }
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 0), "nothing is left, and nothing is dead");
 }
 
 // ── listings, dead letters ───────────────────────────────────────────────────────────────────────────────────────

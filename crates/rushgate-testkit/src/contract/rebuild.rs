@@ -3,7 +3,7 @@
 use rushgate_core::{
     BuyerId, Decision, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent, PauseReason,
     Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange, StockChanged,
-    Stocktake, Switch, Timestamp, UnitNumber, Verdict,
+    Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verdict,
 };
 
 use super::desk::*;
@@ -72,8 +72,9 @@ async fn switch_with(
     stock: &[(u32, u32)],
     grace: std::time::Duration,
 ) -> Rebuilt {
-    let stock = stock.iter().map(|(total, handed_out)| Stocktake { total: *total, handed_out: *handed_out });
-    let switch = Switch { generation, grace, stock: stock.collect() };
+    let take =
+        |(total, handed_out): &(u32, u32)| Stocktake { total: *total, handed_out: *handed_out, ahead: 0 };
+    let switch = Switch { generation, grace, stock: stock.iter().map(take).collect() };
     desk.store.switch(by, &id(), switch).await.unwrap()
 }
 
@@ -162,7 +163,7 @@ pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
     assert_eq!(load(&desk, by, Load::Orders(known[2..].to_vec())).await, Rebuilt::Done);
     assert_eq!(load(&desk, by, Load::Free(sku("a"), vec![1, 4])).await, Rebuilt::Done);
     assert_eq!(load(&desk, by, Load::Free(sku("b"), vec![1])).await, Rebuilt::Done);
-    assert_eq!(load(&desk, by, Load::Withdrawn(sku("a"), vec![3])).await, Rebuilt::Done);
+    assert_eq!(load(&desk, by, Load::Withdrawn(sku("a"), vec![UnitRange::one(3)])).await, Rebuilt::Done);
     assert!(paused(&desk.buy("eve", one()).await, desk.now().await), "not before the switch");
     assert_eq!(desk.places("a").await, (2, 2, 0, 0), "what is there stays as it is");
     assert_eq!(switch(&desk, by, 3, &[(6, 5), (2, 2)]).await, Rebuilt::Done);
@@ -191,13 +192,32 @@ pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
     desk.audited().await;
 }
 
+pub(super) async fn what_was_withdrawn_stays_so_in_a_rebuild(desk: Desk) {
+    desk.sell_with_orders(&[("a", 4, 9)]).await;
+    let by = begin(&desk).await;
+    let range = |first, last| UnitRange::new(first, last).unwrap();
+    load(&desk, by, Load::Orders(vec![order(1, "bob", OrderIntent::Confirm, &[("a", 3)])])).await;
+    for _ in 0..2 {
+        load(&desk, by, Load::Withdrawn(sku("a"), vec![range(1, 2), range(5, 6), range(9, 10)])).await;
+    }
+    let stock = vec![Stocktake { total: 10, handed_out: 3, ahead: 4 }];
+    let switch = Switch { generation: 3, grace: s(0), stock };
+    assert_eq!(desk.store.switch(by, &id(), switch).await.unwrap(), Rebuilt::Done);
+    assert_eq!(desk.places("a").await, (3, 0, 1, 6));
+    desk.audited().await;
+    let hold = reserved(desk.buy("ann", vec![line("a", 3)]).await);
+    assert_eq!(numbers(&hold), [4, 7, 8]);
+    assert!(matches!(desk.buy("cid", one()).await, Reserved::AllHeld { .. }));
+    desk.audited().await;
+}
+
 pub(super) async fn a_part_that_is_loaded_twice_counts_once(desk: Desk) {
     desk.sell_with_orders(&[("a", 4, 1)]).await;
     let by = begin(&desk).await;
     for _ in 0..2 {
         load(&desk, by, Load::Orders(vec![order(1, "bob", OrderIntent::Confirm, &[("a", 3)])])).await;
         load(&desk, by, Load::Free(sku("a"), vec![1])).await;
-        load(&desk, by, Load::Withdrawn(sku("a"), vec![2])).await;
+        load(&desk, by, Load::Withdrawn(sku("a"), vec![UnitRange::one(2)])).await;
         desk.store.begin_rebuild(by, &id()).await.unwrap();
     }
     assert_eq!(switch(&desk, by, 3, &[(4, 3)]).await, Rebuilt::Done);

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, OrderIntent, OrderTask, Page, QueueLimits,
-    Reserve, Reserved, SaleId, SaleSpec, SaleStatus, Settled, StockChange, StockChanged, UnitChoice, Verdict,
+    Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
+    OrderIntent, OrderTask, Page, QueueLimits, Reserve, Reserved, SaleId, SaleSpec, SaleStatus, Settled,
+    SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
 };
 
 use super::desk::*;
@@ -32,6 +33,27 @@ async fn settle(desk: &Desk, hold: &Hold, verdict: Verdict) -> Settled {
 
 async fn stock(desk: &Desk, change: StockChange) -> StockChanged {
     desk.store.stock(desk.op(), &id(), &sku("a"), change).await.unwrap()
+}
+
+#[track_caller]
+fn changed(answer: StockChanged) -> SkuState {
+    match answer {
+        StockChanged::Changed(now) => now,
+        other => panic!("expected a change, not {other:?}"),
+    }
+}
+
+/// The total and the withdrawn units that the ledger is told of by the change of stock whose event has that number.
+async fn stock_order(desk: &Desk, event: u64) -> (u32, Vec<UnitRange>) {
+    let info = desk.info(&format!("stock:s:{event}")).await;
+    match serde_json::from_slice(info.task.payload.bytes()).expect("an order is JSON") {
+        OrderTask::Stock { sale, sku: of, seq, total, withdrawn, per_buyer } => {
+            let per_buyer_now = desk.sku("a").await.per_buyer;
+            assert_eq!((sale, of, seq, per_buyer), (id(), sku("a"), event, per_buyer_now));
+            (total, withdrawn)
+        }
+        other => panic!("expected a change of stock, not {other:?}"),
+    }
 }
 
 async fn state(desk: &Desk, hold: &Hold) -> HoldState {
@@ -412,6 +434,21 @@ pub(super) async fn a_reservation_and_its_order_come_together(desk: Desk) {
     assert_eq!(info.task.payload.content_type().as_str(), "application/json");
 }
 
+pub(super) async fn the_largest_cart_has_its_order(desk: Desk) {
+    let skus: Vec<_> = (0..MAX_LINES).map(|n| format!("{n:0>200}")).collect();
+    let stock: Vec<_> = skus.iter().map(|sku| (sku.as_str(), 1_000, 1_000)).collect();
+    desk.sell_with_orders(&stock).await;
+    let lines = skus.iter().map(|sku| line(sku, MAX_UNITS_PER_LINE)).collect();
+    let hold = reserved(desk.buy("ann", lines).await);
+    assert_eq!(hold.units.len(), MAX_UNITS as usize);
+    let [OrderTask::Reservation { units, .. }] = &orders(&desk).await[..] else { panic!("one was made") };
+    assert_eq!(*units, hold.units);
+    cancel(&desk, &hold).await;
+    assert_eq!(settle(&desk, &hold, Verdict::Cancelled).await, Settled::Settled);
+    assert_eq!(desk.places(&skus[0]).await, (1_000, 0, 0, 0));
+    desk.audited().await;
+}
+
 pub(super) async fn a_refused_reservation_makes_no_order(desk: Desk) {
     desk.sell_with_orders(&[("a", 1, 1)]).await;
     buy_one(&desk, "ann").await;
@@ -543,27 +580,138 @@ pub(super) async fn added_units_are_numbered_on(desk: Desk) {
     assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 5)]).await)), [1, 2, 3, 4, 5]);
     let events = desk.store.events(&id(), 0, 10).await.unwrap();
     assert_eq!(events[1].kind, EventKind::StockAdded);
-    assert_eq!(events[1].units, [(sku("a"), 3), (sku("a"), 5)]);
+    assert_eq!(events[1].units, [(sku("a"), range(3, 5))]);
     assert_eq!(desk.store.sale(&id()).await.unwrap().spec.skus[0].units, 2, "the spec stays");
-    let stock = desk.info("stock:a").await;
-    let order: OrderTask = serde_json::from_slice(stock.task.payload.bytes()).unwrap();
-    let (sale, sku) = (id(), sku("a"));
-    assert_eq!(order, OrderTask::Stock { sale, sku, total: 5, withdrawn: Vec::new(), per_buyer: 5 });
+    assert_eq!(stock_order(&desk, 2).await, (5, vec![]));
     desk.audited().await;
 }
 
-pub(super) async fn withdrawn_units_are_free_ones_lowest_first(desk: Desk) {
-    desk.sell(&[("a", 5, 5)]).await;
-    let (first, _) = (buy_one(&desk, "ann").await, buy_one(&desk, "bob").await);
-    cancel(&desk, &first).await;
-    assert_eq!(stock(&desk, StockChange::Withdraw(5)).await, StockChanged::NotEnough { free: 4 });
-    let StockChanged::Changed(now) = stock(&desk, StockChange::Withdraw(2)).await else {
-        panic!("four are free")
-    };
-    assert_eq!((now.total, now.free, now.held, now.withdrawn), (5, 2, 1, 2));
+pub(super) async fn withdrawn_units_are_the_highest_free_ones(desk: Desk) {
+    desk.sell_with_orders(&[("a", 6, 6)]).await;
+    let mut holds = Vec::new();
+    for buyer in ["ann", "bob", "cid"] {
+        holds.push(buy_one(&desk, buyer).await);
+    }
+    for hold in [&holds[0], &holds[2]] {
+        cancel(&desk, hold).await;
+        settle(&desk, hold, Verdict::Cancelled).await;
+    }
+    assert_eq!(stock(&desk, StockChange::Withdraw(6)).await, StockChanged::NotEnough { free: 5 });
+    let now = changed(stock(&desk, StockChange::Withdraw(4)).await);
+    assert_eq!((now.total, now.free, now.held, now.withdrawn), (6, 1, 1, 4));
     let events = desk.store.events(&id(), 0, 100).await.unwrap();
-    assert_eq!(events.last().unwrap().units, [(sku("a"), 1), (sku("a"), 3)]);
-    assert_eq!(numbers(&reserved(desk.buy("cid", vec![line("a", 2)]).await)), [4, 5]);
+    let withdrawal = events.last().unwrap();
+    assert_eq!(withdrawal.units, [(sku("a"), range(3, 6))]);
+    assert_eq!(stock_order(&desk, withdrawal.seq).await, (6, vec![range(3, 6)]));
+    assert_eq!(numbers(&buy_one(&desk, "dan").await), [1]);
+    desk.audited().await;
+}
+
+pub(super) async fn what_is_withdrawn_between_held_units_is_named_piece_by_piece(desk: Desk) {
+    desk.sell_with_orders(&[("a", 30, 1)]).await;
+    let mut holds = Vec::new();
+    for n in 1..=20 {
+        holds.push(buy_one(&desk, &format!("buyer-{n}")).await);
+    }
+    for hold in holds.iter().step_by(2) {
+        cancel(&desk, hold).await;
+        settle(&desk, hold, Verdict::Cancelled).await;
+    }
+    assert_eq!(desk.places("a").await, (20, 10, 0, 0));
+    let now = changed(stock(&desk, StockChange::Withdraw(15)).await);
+    assert_eq!((now.free, now.withdrawn), (5, 15));
+    let events = desk.store.events(&id(), 0, 1_000).await.unwrap();
+    let withdrawal = events.last().unwrap();
+    let mut pieces: Vec<_> = (11..=19).step_by(2).map(UnitRange::one).collect();
+    pieces.push(range(21, 30));
+    let named: Vec<_> = pieces.iter().map(|piece| (sku("a"), *piece)).collect();
+    assert_eq!(withdrawal.units, named);
+    assert_eq!(stock_order(&desk, withdrawal.seq).await, (30, pieces));
+    assert_eq!(numbers(&buy_one(&desk, "last").await), [1]);
+    desk.audited().await;
+}
+
+pub(super) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(desk: Desk) {
+    desk.sell_with_orders(&[("a", 5, 9), ("b", 9, 9)]).await;
+    changed(stock(&desk, StockChange::Withdraw(2)).await);
+    let now = changed(stock(&desk, StockChange::Add(3)).await);
+    assert_eq!((now.total, now.free, now.withdrawn), (8, 6, 2));
+    desk.audited().await;
+    assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 2)]).await)), [1, 2]);
+    assert_eq!(numbers(&reserved(desk.buy("bob", vec![line("a", 2)]).await)), [3, 6]);
+    // The highest fresh numbers again: what was out, and what goes out now, meet at the top.
+    let now = changed(stock(&desk, StockChange::Withdraw(1)).await);
+    assert_eq!((now.free, now.withdrawn), (1, 3));
+    changed(stock(&desk, StockChange::Add(2)).await);
+    let seq = desk.store.sale(&id()).await.unwrap().seq + 1;
+    changed(stock(&desk, StockChange::Withdraw(3)).await);
+    let events = desk.store.events(&id(), seq - 1, 1).await.unwrap();
+    assert_eq!(events[0].units, [(sku("a"), range(7, 7)), (sku("a"), range(9, 10))]);
+    assert_eq!(stock_order(&desk, seq).await, (10, vec![range(7, 10)]), "the ledger hears of 8 again");
+    assert!(matches!(desk.buy("cid", vec![line("a", 1)]).await, Reserved::AllHeld { free: 0, .. }));
+    assert_eq!(desk.places("a").await, (0, 4, 0, 6));
+    desk.audited().await;
+}
+
+pub(super) async fn one_seat_is_found_above_withdrawn_ones(desk: Desk) {
+    desk.sell(&[("a", 5, 9), ("b", 10, 9)]).await;
+    changed(stock(&desk, StockChange::Withdraw(2)).await);
+    changed(stock(&desk, StockChange::Add(5)).await);
+    reserved(desk.buy("ann", vec![line("b", 3)]).await);
+    let seat = |key: &str| {
+        let wish = desk.wish("bob", key, vec![line("a", 1), line("b", 1)]);
+        desk.store.reserve(Reserve { choice: UnitChoice::SameNumber, ..wish })
+    };
+    assert_eq!(numbers(&reserved(seat("1").await.unwrap())), [6, 6], "4 and 5 of a are withdrawn");
+    assert_eq!(desk.places("a").await, (7, 1, 0, 2));
+    desk.audited().await;
+    assert_eq!(numbers(&reserved(desk.buy("cid", vec![line("a", 5)]).await)), [1, 2, 3, 7, 8]);
+    assert_eq!(numbers(&reserved(desk.buy("cid", vec![line("b", 3)]).await)), [4, 5, 7]);
+    assert_eq!(numbers(&reserved(seat("2").await.unwrap())), [9, 9]);
+    desk.audited().await;
+}
+
+pub(super) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
+    desk.sell_with_orders(&[("a", 2_000_000, 5)]).await;
+    buy_one(&desk, "ann").await;
+    let now = changed(stock(&desk, StockChange::Withdraw(1_000_000)).await);
+    assert_eq!((now.total, now.free, now.held, now.withdrawn), (2_000_000, 999_999, 1, 1_000_000));
+    let withdrawn = range(1_000_001, 2_000_000);
+    let events = desk.store.events(&id(), 2, 10).await.unwrap();
+    assert_eq!((events[0].seq, &events[0].units[..]), (3, &[(sku("a"), withdrawn)][..]));
+    assert_eq!(stock_order(&desk, 3).await, (2_000_000, vec![withdrawn]));
+    let now = changed(stock(&desk, StockChange::Add(10)).await);
+    assert_eq!((now.total, now.free, now.withdrawn), (2_000_010, 1_000_009, 1_000_000));
+    assert_eq!(stock_order(&desk, 4).await, (2_000_010, vec![]), "a change names no earlier one's units");
+    let books = desk.store.books(&id()).await.unwrap();
+    assert_eq!(books.skus[0].free, [range(2, 1_000_000), range(2_000_001, 2_000_010)]);
+    assert_eq!(books.skus[0].withdrawn, [withdrawn]);
+    assert_eq!(numbers(&reserved(desk.buy("bob", vec![line("a", 2)]).await)), [2, 3]);
+    desk.audited().await;
+}
+
+pub(super) async fn only_so_many_given_back_units_are_withdrawn_at_once(desk: Desk) {
+    let (units, carts) = (30_000, 21);
+    desk.sell(&[("a", units, 1_000)]).await;
+    let mut holds = Vec::new();
+    for n in 0..carts {
+        holds.push(reserved(desk.buy(&format!("buyer-{n}"), vec![line("a", 1_000)]).await));
+    }
+    for hold in &holds {
+        cancel(&desk, hold).await;
+    }
+    let most = units - carts * 1_000 + StockChange::GIVEN_BACK_MAX;
+    let withdraw = |n| desk.store.stock(desk.op(), &id(), &sku("a"), StockChange::Withdraw(n));
+    let error = withdraw(most + 1).await.unwrap_err();
+    assert!(error.is_invalid() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("20001 units that were held before"), "{error}");
+    assert_eq!(error.hint_text(), Some("withdraw at most 29000 units at a time"));
+    assert_eq!(desk.places("a").await, (units, 0, 0, 0));
+    let now = changed(withdraw(most).await.unwrap());
+    assert_eq!((now.free, now.withdrawn), (1_000, 29_000));
+    let events = desk.store.events(&id(), 1 + 2 * u64::from(carts), 10).await.unwrap();
+    assert_eq!(events[0].units, [(sku("a"), range(1_001, units))]);
+    assert_eq!(changed(withdraw(1_000).await.unwrap()).free, 0);
     desk.audited().await;
 }
 
@@ -601,7 +749,7 @@ pub(super) async fn events_are_numbered_without_gaps_and_paged(desk: Desk) {
     assert_eq!(kinds(&desk).await, expected);
     let page = desk.store.events(&id(), 3, 2).await.unwrap();
     assert_eq!(page.iter().map(|event| event.seq).collect::<Vec<_>>(), [4, 5]);
-    assert_eq!((page[0].reservation, page[0].units.clone()), (Some(hold.id), hold.units));
+    assert_eq!((page[0].reservation, page[0].units.clone()), (Some(hold.id), vec![(sku("a"), range(1, 1))]));
     assert!(desk.store.events(&id(), 8, 10).await.unwrap().is_empty());
     assert_eq!(desk.store.sale(&id()).await.unwrap().seq, 8);
     desk.audited().await;
@@ -626,7 +774,7 @@ pub(super) async fn the_books_show_every_unit_in_its_place(desk: Desk) {
     let books = desk.store.books(&id()).await.unwrap();
     let a = &books.skus[0];
     assert_eq!((a.initial, a.total, a.held, a.confirmed, a.per_buyer), (6, 6, 1, 2, 2));
-    assert_eq!((a.free.clone(), a.withdrawn.clone()), (vec![5, 6], vec![4]));
+    assert_eq!((a.free.clone(), a.withdrawn.clone()), (vec![range(4, 5)], vec![range(6, 6)]));
     assert_eq!((books.reservations.len(), books.units.len(), books.events.len()), (2, 4, 5));
     assert_eq!((books.seq, books.generation, books.has_ledger), (5, 1, false));
     desk.audited().await;

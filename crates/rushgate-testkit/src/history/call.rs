@@ -1,7 +1,7 @@
 use rushgate_core::{
     Acquire, Claim, ClientId, Error, Extend, Lease, Listing, LockName, NewTask, Op, Page, QueueLimits,
     QueueName, ReservationId, Reserve, Result, Retry, SaleId, SaleSpec, Selection, Sku, StockChange, Store,
-    Task, TaskId, Ticket, Token, Verdict,
+    Task, TaskId, Ticket, Token, UnitRange, Verdict,
 };
 
 /// A verb of the store with its arguments: the same value is sent to the model, to the backend, and again after a
@@ -172,8 +172,10 @@ fn in_order(mut books: rushgate_core::Books) -> rushgate_core::Books {
     books.reservations.sort_by_key(|row| row.id);
     books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
     for sku in &mut books.skus {
-        sku.free.sort_unstable();
-        sku.withdrawn.sort_unstable();
+        for ranges in [&mut sku.free, &mut sku.withdrawn] {
+            ranges.sort_unstable();
+            *ranges = UnitRange::gather(ranges.drain(..));
+        }
     }
     books
 }

@@ -398,7 +398,7 @@ impl Queue {
         let error = failed.error_cut().to_owned();
         if record.cancelled {
             self.records.remove(id);
-            return Retried::Dead;
+            return Retried::Cancelled;
         }
         if failed.give_up || record.attempts >= record.content.max_attempts {
             self.die(now, id, error);
@@ -420,7 +420,7 @@ impl Queue {
         let record = self.records.get_mut(&ticket.id).expect("it is claimed");
         if record.cancelled {
             self.records.remove(&ticket.id);
-            return GivenBack::Stale;
+            return GivenBack::Cancelled;
         }
         record.lease = None;
         record.attempts -= 1;

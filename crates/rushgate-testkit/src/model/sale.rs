@@ -5,7 +5,8 @@ use rushgate_core::{
     LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
     Payload, Priority, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
     SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
-    Stocktake, Switch, TaskId, Timestamp, UnitChoice, UnitNumber, UnitRow, Verdict, check_batch, check_range,
+    Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_batch,
+    check_range,
 };
 
 use super::queue::{Answered, once};
@@ -36,35 +37,67 @@ struct Sale {
     bug: Option<Planted>,
 }
 
+/// What a withdrawal took.
+struct Withdrawn {
+    now: Vec<UnitRange>,
+    /// What the ledger is told of it.
+    told: Vec<UnitRange>,
+}
+
 /// The units of one SKU that nobody has.
 #[derive(Clone, Debug)]
 struct Stock {
     total: u32,
-    /// Units `1..=touched` were reserved or withdrawn at least once; those above are free.
-    touched: u32,
+    /// Numbers that were never reserved or skipped, in ascending order.
+    fresh: Vec<UnitRange>,
+    /// Free numbers that were. They are all below the fresh ones.
     given_back: BTreeSet<UnitNumber>,
-    withdrawn: BTreeSet<UnitNumber>,
+    withdrawn: Vec<UnitRange>,
     per_buyer: u32,
 }
 
 impl Stock {
+    fn new(units: u32, per_buyer: u32) -> Self {
+        let mut stock = Self {
+            total: 0,
+            fresh: Vec::new(),
+            given_back: BTreeSet::new(),
+            withdrawn: Vec::new(),
+            per_buyer,
+        };
+        stock.add(units);
+        stock
+    }
+
+    /// Gives the new numbers.
+    fn add(&mut self, units: u32) -> Option<UnitRange> {
+        let added = UnitRange::new(self.total + 1, self.total + units);
+        self.total += units;
+        self.fresh.extend(added);
+        added
+    }
+
+    fn fresh(&self) -> u32 {
+        UnitRange::total(&self.fresh) as u32
+    }
+
     fn free(&self) -> u32 {
-        self.given_back.len() as u32 + (self.total - self.touched)
+        self.given_back.len() as u32 + self.fresh()
     }
 
     fn is_free(&self, unit: UnitNumber) -> bool {
-        self.given_back.contains(&unit) || (self.touched < unit && unit <= self.total)
+        self.given_back.contains(&unit) || self.fresh.iter().any(|range| range.contains(unit))
     }
 
     fn free_numbers(&self) -> impl Iterator<Item = UnitNumber> {
-        self.given_back.iter().copied().chain(self.touched + 1..=self.total)
+        self.given_back.iter().copied().chain(self.fresh.iter().flat_map(|range| range.numbers()))
     }
 
     /// Takes a free number; those below it that were never reserved can still be.
     fn take(&mut self, unit: UnitNumber) {
-        if unit > self.touched {
-            self.given_back.extend(self.touched + 1..unit);
-            self.touched = unit;
+        for range in std::mem::take(&mut self.fresh) {
+            self.given_back.extend(range.numbers().take_while(|number| *number <= unit));
+            self.fresh.extend(UnitRange::new(range.first().max(unit + 1), range.last()));
         }
         self.given_back.remove(&unit);
     }
@@ -75,6 +108,25 @@ impl Stock {
             self.take(*unit);
         }
         units
+    }
+
+    /// Withdraws the highest free numbers.
+    fn withdraw(&mut self, n: u32) -> Withdrawn {
+        let highest: Vec<_> = self.free_numbers().skip((self.free() - n) as usize).collect();
+        let (given_back, fresh) =
+            highest.split_at(highest.partition_point(|unit| self.given_back.contains(unit)));
+        // All numbers above the lowest fresh one are out now.
+        let to_the_top = fresh.first().and_then(|lowest| UnitRange::new(*lowest, self.total));
+        let told = given_back.iter().map(|unit| UnitRange::one(*unit)).chain(to_the_top);
+        let withdrawn =
+            Withdrawn { now: UnitRange::gather(highest.iter().copied()), told: UnitRange::gather(told) };
+        let lowest = highest[0];
+        self.given_back.split_off(&lowest);
+        for range in std::mem::take(&mut self.fresh) {
+            self.fresh.extend(UnitRange::new(range.first(), range.last().min(lowest - 1)));
+        }
+        self.withdrawn.extend(&withdrawn.now);
+        withdrawn
     }
 }
 
@@ -93,15 +145,9 @@ struct Short {
 
 impl Sale {
     fn new(spec: SaleSpec, bug: Option<Planted>) -> Self {
-        let stock = |per: &rushgate_core::SkuSpec| Stock {
-            total: per.units,
-            touched: 0,
-            given_back: BTreeSet::new(),
-            withdrawn: BTreeSet::new(),
-            per_buyer: per.per_buyer,
-        };
+        let stock = |sku: &rushgate_core::SkuSpec| (sku.sku.clone(), Stock::new(sku.units, sku.per_buyer));
         Self {
-            stock: spec.skus.iter().map(|sku| (sku.sku.clone(), stock(sku))).collect(),
+            stock: spec.skus.iter().map(stock).collect(),
             spec,
             status: SaleStatus::Created,
             holds: BTreeMap::new(),
@@ -126,7 +172,7 @@ impl Sale {
         at: Timestamp,
         kind: EventKind,
         reservation: Option<ReservationId>,
-        units: Vec<(Sku, UnitNumber)>,
+        units: Vec<(Sku, UnitRange)>,
     ) {
         self.events.push(Event { seq: self.seq() + 1, at, kind, reservation, units });
     }
@@ -263,7 +309,7 @@ impl Sale {
     ) -> Hold {
         let (state, seq, generation) = (HoldState::Held, self.seq() + 1, self.generation);
         let hold = Hold { id, buyer, units, state, deadline, seq, generation };
-        self.log(now, EventKind::Reserved, Some(hold.id), hold.units.clone());
+        self.log(now, EventKind::Reserved, Some(hold.id), as_ranges(&hold.units));
         self.owners.extend(hold.units.iter().map(|unit| (unit.clone(), hold.id)));
         self.holds.insert(hold.id, Held { hold: hold.clone(), asked: None });
         hold
@@ -291,8 +337,10 @@ impl Sale {
             }
             Load::Withdrawn(sku, units) => {
                 let stock = self.stock.get_mut(&sku).expect("the caller knows the SKU");
-                let new = units.into_iter().filter(|unit| stock.withdrawn.insert(*unit));
-                let new: Vec<_> = new.map(|unit| (sku.clone(), unit)).collect();
+                let new: Vec<_> =
+                    units.into_iter().filter(|range| !stock.withdrawn.contains(range)).collect();
+                stock.withdrawn.extend(&new);
+                let new: Vec<_> = new.into_iter().map(|range| (sku.clone(), range)).collect();
                 if !new.is_empty() {
                     self.log(now, EventKind::StockWithdrawn, None, new);
                 }
@@ -321,7 +369,8 @@ impl Sale {
         self.spec.skus.iter().zip(stock).all(|(sku, told)| {
             let Stock { given_back, withdrawn, .. } = &self.stock[&sku.sku];
             let owned = self.owners.keys().filter(|(of, _)| *of == sku.sku).count();
-            (given_back.len() + withdrawn.len() + owned) as u32 == told.handed_out
+            (given_back.len() + owned) as u64 + UnitRange::total(withdrawn)
+                == u64::from(told.handed_out) + u64::from(told.ahead)
         })
     }
 
@@ -330,9 +379,13 @@ impl Sale {
         let Some((_, mut new)) = self.rebuild.take() else { unreachable!("the caller has looked") };
         for (sku, told) in new.spec.skus.clone().iter().zip(&switch.stock) {
             let stock = new.stock.get_mut(&sku.sku).expect("it has the SKUs of its specification");
-            (stock.total, stock.touched) = (told.total, told.handed_out);
+            stock.total = told.total;
+            stock.withdrawn.sort();
+            let fresh = UnitRange::new(told.handed_out + 1, told.total);
+            stock.fresh = fresh.map(|all| all.without(stock.withdrawn.iter().copied())).unwrap_or_default();
             if told.total > sku.units {
-                let added = [sku.units + 1, told.total].map(|unit| (sku.sku.clone(), unit)).to_vec();
+                let added = UnitRange::new(sku.units + 1, told.total);
+                let added = added.into_iter().map(|range| (sku.sku.clone(), range)).collect();
                 new.log(now, EventKind::StockAdded, None, added);
             }
         }
@@ -406,7 +459,7 @@ impl Sale {
         hold.state = state;
         let hold = hold.clone();
         let decided = matches!(kind, EventKind::Confirming | EventKind::Cancelling | EventKind::Expiring);
-        let units = if decided { Vec::new() } else { hold.units.clone() };
+        let units = if decided { Vec::new() } else { as_ranges(&hold.units) };
         self.log(now, kind, Some(id), units);
         if !state.is_live() {
             self.free_units(&hold, kind == EventKind::Quarantined);
@@ -419,10 +472,10 @@ impl Sale {
             self.owners.remove(&(sku.clone(), *unit));
             let stock = self.stock.get_mut(sku).expect("reserved units are of a known SKU");
             if withdraw {
-                stock.withdrawn.insert(*unit);
+                stock.withdrawn.push(UnitRange::one(*unit));
             } else if self.bug == Some(Planted::GivenBackTwice) {
                 stock.given_back.insert(*unit);
-                stock.total += 1;
+                stock.add(1);
             } else {
                 stock.given_back.insert(*unit);
             }
@@ -463,28 +516,18 @@ impl Sale {
         Settled::Settled
     }
 
-    fn add(&mut self, now: Timestamp, sku: &Sku, n: u32) -> Result<StockChanged> {
+    /// Gives the order that tells the ledger.
+    fn change_stock(&mut self, now: Timestamp, sku: &Sku, change: StockChange) -> OrderTask {
         let stock = self.stock.get_mut(sku).expect("the caller knows the SKU");
-        let first = stock.total + 1;
-        check_range("the number of units in all", u64::from(stock.total) + u64::from(n), 1, UNITS_MAX)?;
-        stock.total += n;
-        let last = stock.total;
-        let units = vec![(sku.clone(), first), (sku.clone(), last)];
-        self.log(now, EventKind::StockAdded, None, units);
-        Ok(StockChanged::Changed(self.sku_state(sku)))
-    }
-
-    fn withdraw(&mut self, now: Timestamp, sku: &Sku, n: u32) -> StockChanged {
-        let stock = self.stock.get_mut(sku).expect("the caller knows the SKU");
-        let free = stock.free();
-        if free < n {
-            return StockChanged::NotEnough { free };
-        }
-        let units = stock.take_lowest(n);
-        stock.withdrawn.extend(&units);
-        let units = units.into_iter().map(|unit| (sku.clone(), unit)).collect();
-        self.log(now, EventKind::StockWithdrawn, None, units);
-        StockChanged::Changed(self.sku_state(sku))
+        let (kind, changed, told) = match change {
+            StockChange::Add(n) => (EventKind::StockAdded, stock.add(n).into_iter().collect(), Vec::new()),
+            StockChange::Withdraw(n) => {
+                let Withdrawn { now, told } = stock.withdraw(n);
+                (EventKind::StockWithdrawn, now, told)
+            }
+        };
+        self.log(now, kind, None, changed.into_iter().map(|range| (sku.clone(), range)).collect());
+        self.stock_order(sku, told)
     }
 
     fn sku_state(&self, sku: &Sku) -> SkuState {
@@ -495,7 +538,7 @@ impl Sale {
             free: stock.free(),
             held: self.held(sku),
             confirmed: self.count(sku, |hold| hold.state == HoldState::Confirmed),
-            withdrawn: stock.withdrawn.len() as u32,
+            withdrawn: UnitRange::total(&stock.withdrawn) as u32,
             per_buyer: stock.per_buyer,
         }
     }
@@ -520,8 +563,8 @@ impl Sale {
             sku: sku.clone(),
             initial,
             total: stock.total,
-            free: stock.free_numbers().collect(),
-            withdrawn: stock.withdrawn.iter().copied().collect(),
+            free: UnitRange::gather(stock.free_numbers()),
+            withdrawn: stock.withdrawn.clone(),
             held: state.held,
             confirmed: state.confirmed,
             per_buyer: stock.per_buyer,
@@ -565,26 +608,32 @@ impl Sale {
         }
     }
 
-    fn stock_order(&self, sku: &Sku) -> OrderTask {
+    fn stock_order(&self, sku: &Sku, withdrawn: Vec<UnitRange>) -> OrderTask {
         let stock = &self.stock[sku];
         OrderTask::Stock {
             sale: self.spec.id.clone(),
             sku: sku.clone(),
+            seq: self.seq(),
             total: stock.total,
-            withdrawn: stock.withdrawn.iter().copied().collect(),
+            withdrawn,
             per_buyer: stock.per_buyer,
         }
     }
+}
+
+fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
+    let lines = units.chunk_by(|(sku, _), (next, _)| sku == next);
+    let ranges = lines.flat_map(|line| {
+        let ranges = UnitRange::gather(line.iter().map(|(_, unit)| *unit));
+        ranges.into_iter().map(|range| (line[0].0.clone(), range))
+    });
+    ranges.collect()
 }
 
 const UNITS_MAX: u64 = SaleSpec::UNITS_MAX as u64;
 
 /// The task by which an order travels to the ledger.
 fn order_task(order: &OrderTask) -> Result<NewTask> {
-    let id = match order {
-        OrderTask::Reservation { id, .. } => TaskId::new(id.to_string()),
-        OrderTask::Stock { sku, .. } => TaskId::new(format!("stock:{sku}")),
-    }?;
     let json =
         serde_json::to_vec(order).map_err(|error| Error::bug("an order is not JSON").caused_by(error))?;
     Ok(NewTask {
@@ -592,7 +641,7 @@ fn order_task(order: &OrderTask) -> Result<NewTask> {
         priority: Priority::default(),
         on_duplicate: OnDuplicate::Replace,
         max_attempts: 1_000,
-        ..NewTask::new(id, Payload::new(ContentType::json(), json)?)
+        ..NewTask::new(order.task_id(), Payload::new(ContentType::json(), json)?)
     })
 }
 
@@ -869,21 +918,26 @@ impl Model {
         change: StockChange,
     ) -> Result<StockChanged> {
         let sale = self.sale_mut(id)?;
-        if !sale.stock.contains_key(sku) {
+        let Some(stock) = sale.stock.get(sku) else {
             return Err(Error::not_found(format_args!("the SKU `{sku}`")));
-        }
+        };
         if sale.paused.is_some() {
             return Ok(StockChanged::Paused);
         }
-        let answer = match change {
-            StockChange::Add(n) => sale.add(now, sku, n)?,
-            StockChange::Withdraw(n) => sale.withdraw(now, sku, n),
-        };
-        if matches!(answer, StockChanged::Changed(_)) {
-            let order = sale.stock_order(sku);
-            self.tell_ledger(now, id, &order)?;
+        match change {
+            StockChange::Add(n) => {
+                let total = u64::from(stock.total) + u64::from(n);
+                check_range("the number of units in all", total, 1, UNITS_MAX)?;
+            }
+            StockChange::Withdraw(n) if stock.free() < n => {
+                return Ok(StockChanged::NotEnough { free: stock.free() });
+            }
+            StockChange::Withdraw(n) => StockChange::check_withdrawal(n, stock.fresh())?,
         }
-        Ok(answer)
+        let order = sale.change_stock(now, sku, change);
+        let changed = StockChanged::Changed(sale.sku_state(sku));
+        self.tell_ledger(now, id, &order)?;
+        Ok(changed)
     }
 
     /// See [`SaleStore::sale`](rushgate_core::SaleStore::sale).

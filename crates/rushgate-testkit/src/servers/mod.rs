@@ -2,8 +2,28 @@
 //!
 //! Nothing is skipped: without the server's program a test fails and says what to install.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+mod cluster;
 mod postgres;
 mod redis;
+mod sentinel;
 
+pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
 pub use postgres::PostgresServer;
 pub use redis::{Kind, RedisServer, RedisSetup};
+pub use sentinel::{SERVICE, SentinelGroup, SentinelSetup};
+
+/// Looks again and again until it is so, at most as long as a server may take to come up.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + START_MAX;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} took too long");
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// How long a server may take to come up, on a machine that is busy with other tests.
+const START_MAX: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
 
 use rushgate_core::Timestamp;
 
+use super::START_MAX;
 use crate::ManualClock;
 
-/// How long a server may take to come up, on a machine that is busy with other tests.
-const START_MAX: Duration = Duration::from_secs(20);
+/// Where a sentinel keeps its configuration.
+const SENTINEL_FILE: &str = "sentinel.conf";
 /// Ports that are tried: another test may take the one that was free.
 const TRIES: usize = 10;
 
@@ -51,6 +51,9 @@ pub struct RedisSetup {
     arguments: Vec<String>,
     clock: Option<ManualClock>,
     encrypted: bool,
+    port: Option<u16>,
+    files: Vec<(&'static str, String)>,
+    sentinel: bool,
 }
 
 impl RedisSetup {
@@ -58,7 +61,34 @@ impl RedisSetup {
     pub fn new(kind: Kind) -> Self {
         let arguments =
             ["--save", "", "--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction"];
-        Self { kind, arguments: arguments.map(str::to_owned).to_vec(), clock: None, encrypted: false }
+        let arguments = arguments.map(str::to_owned).to_vec();
+        Self {
+            kind,
+            arguments,
+            clock: None,
+            encrypted: false,
+            port: None,
+            files: Vec::new(),
+            sentinel: false,
+        }
+    }
+
+    /// A sentinel with that configuration, which it keeps up to date itself.
+    pub(super) fn sentinel(kind: Kind, configuration: String) -> Self {
+        let setup = Self { arguments: Vec::new(), sentinel: true, ..Self::new(kind) };
+        setup.with_file(SENTINEL_FILE, configuration)
+    }
+
+    /// With a file in its folder.
+    pub(super) fn with_file(mut self, name: &'static str, text: String) -> Self {
+        self.files.push((name, text));
+        self
+    }
+
+    /// On that port and no other.
+    pub(super) fn on_port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
     }
 
     /// With further settings, such as `--requirepass`, `secret`.
@@ -84,6 +114,13 @@ impl RedisSetup {
 
     /// Starts it and waits until it answers.
     pub fn start(self) -> RedisServer {
+        let program = self.kind.program();
+        let server = RedisServer::start(self);
+        server.unwrap_or_else(|| panic!("{program} did not start on any of {TRIES} ports"))
+    }
+
+    /// Starts it, if its port is free.
+    pub(super) fn try_start(self) -> Option<RedisServer> {
         RedisServer::start(self)
     }
 }
@@ -97,7 +134,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    fn start(setup: RedisSetup) -> Self {
+    fn start(setup: RedisSetup) -> Option<Self> {
         let folder = scratch_folder();
         let mut server = Self { setup, folder, port: 0, child: None };
         if let Some(clock) = &server.setup.clock {
@@ -106,13 +143,17 @@ impl RedisServer {
         if server.setup.encrypted {
             make_certificates(&server.folder);
         }
-        for _ in 0..TRIES {
-            server.port = free_port();
+        for (name, text) in &server.setup.files {
+            fs::write(server.folder.join(name), text).expect("the folder can be written");
+        }
+        let tries = if server.setup.port.is_some() { 1 } else { TRIES };
+        for _ in 0..tries {
+            server.port = server.setup.port.unwrap_or_else(free_port);
             if server.launch() {
-                return server;
+                return Some(server);
             }
         }
-        panic!("{} did not start on any of {TRIES} ports", server.setup.kind.program());
+        None
     }
 
     /// Starts the program on the chosen port, and says whether it came up.
@@ -140,6 +181,11 @@ impl RedisServer {
     /// Starts the program, without waiting for it.
     fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(self.setup.kind.program());
+        if self.setup.sentinel {
+            command.arg(self.folder.join(SENTINEL_FILE)).arg("--sentinel");
+        } else {
+            command.args(["--enable-debug-command", "yes"]);
+        }
         let port = self.port.to_string();
         if self.setup.encrypted {
             command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
@@ -150,7 +196,7 @@ impl RedisServer {
             command.args(["--port", &port]);
         }
         command.args(["--bind", "127.0.0.1", "--dir"]).arg(&self.folder);
-        command.args(["--daemonize", "no", "--logfile", "", "--enable-debug-command", "yes"]);
+        command.args(["--daemonize", "no", "--logfile", ""]);
         command.args(&self.setup.arguments);
         if self.setup.clock.is_some() {
             command.env("LD_PRELOAD", clock_library()).env("RUSHGATE_CLOCK", self.clock_file());
@@ -210,17 +256,61 @@ impl RedisServer {
         assert!(self.launch(), "{} did not come up again", self.setup.kind.program());
     }
 
+    /// Stops it as `kill -STOP` does, until [`resume`](Self::resume).
+    pub fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.pid().expect("the server runs").to_string();
+        let status = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(status.expect("`kill` is there").success(), "kill -s {signal} {pid}");
+    }
+
     /// Sends a command in plain words, as an operator would, and gives the first line of the answer.
     pub fn command(&self, words: &[&str]) -> String {
+        let mut line = String::new();
+        self.send(words).read_line(&mut line).expect("the server answers");
+        line.trim_end().to_owned()
+    }
+
+    /// Sends a command in plain words and gives the texts and numbers of the whole answer, one after another.
+    pub fn ask(&self, words: &[&str]) -> Vec<String> {
+        let mut parts = Vec::new();
+        read_parts(&mut self.send(words), &mut parts);
+        parts
+    }
+
+    fn send(&self, words: &[&str]) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
             request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
         }
         stream.write_all(request.as_bytes()).expect("the server reads");
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).expect("the server answers");
-        line.trim_end().to_owned()
+        BufReader::new(stream)
+    }
+}
+
+/// Reads one answer: a list within a list is read part by part.
+fn read_parts(stream: &mut impl BufRead, parts: &mut Vec<String>) {
+    let mut line = String::new();
+    stream.read_line(&mut line).expect("the server answers");
+    let rest = line.get(1..).unwrap_or_default().trim_end();
+    match (line.chars().next(), rest.parse::<usize>()) {
+        (Some('*'), Ok(count)) => (0..count).for_each(|_| read_parts(stream, parts)),
+        (Some('$'), Ok(length)) => {
+            let mut bytes = vec![0; length + 2];
+            stream.read_exact(&mut bytes).expect("the server answers in full");
+            bytes.truncate(length);
+            parts.push(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        _ => parts.push(rest.to_owned()),
     }
 }
 
@@ -237,7 +327,7 @@ fn watch(output: impl Read + Send + 'static) -> Receiver<bool> {
     let (tell, told) = channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if line.contains("eady to accept connections") {
+            if line.contains("eady to accept connections") || line.contains("Sentinel ID is") {
                 let _ = tell.send(true);
             }
         }
@@ -246,7 +336,7 @@ fn watch(output: impl Read + Send + 'static) -> Receiver<bool> {
     told
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }

@@ -317,7 +317,11 @@ impl Sale {
         self.change_stock(sku, StockChange::Add(units)).await
     }
 
-    /// Withdraws free units for good, all or nothing: 1 to 10,000,000.
+    /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) if more than 20,000 of them were held before and given back: those are
+    /// withdrawn one by one. The hint says how many units can be withdrawn at a time. Nothing was changed.
     pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
         self.change_stock(sku, StockChange::Withdraw(units)).await
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rushgate_core::{
     Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
     OrderTask, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec, Stocktake,
-    Switch, UnitNumber,
+    Switch, UnitNumber, UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
@@ -256,22 +256,28 @@ pub(super) fn introduction(state: &SaleState) -> LedgerSale {
 
 /// What the store knows, for the ledger.
 fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
-    let mut withdrawn: BTreeMap<&Sku, Vec<UnitNumber>> = BTreeMap::new();
+    let mut withdrawn: BTreeMap<&Sku, Vec<UnitRange>> = BTreeMap::new();
     // Units that were withdrawn because the ledger said that others have them are not withdrawn there.
     let events = books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
-    for (sku, unit) in events.flat_map(|event| &event.units) {
-        withdrawn.entry(sku).or_default().push(*unit);
+    for (sku, range) in events.flat_map(|event| &event.units) {
+        withdrawn.entry(sku).or_default().push(*range);
     }
     let stock = books.skus.iter().map(|sku| OrderTask::Stock {
         sale: books.sale.clone(),
         sku: sku.sku.clone(),
+        seq: books.seq,
         total: sku.total,
-        withdrawn: withdrawn.remove(&sku.sku).unwrap_or_default(),
+        withdrawn: in_order(withdrawn.remove(&sku.sku).unwrap_or_default()),
         per_buyer: sku.per_buyer,
     });
     let stock: Vec<_> = stock.collect();
     let orders = books.reservations.iter().filter_map(|row| order(&books.sale, generation, row));
     stock.into_iter().chain(orders).collect()
+}
+
+fn in_order(mut ranges: Vec<UnitRange>) -> Vec<UnitRange> {
+    ranges.sort_unstable();
+    UnitRange::gather(ranges)
 }
 
 fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<OrderTask> {
@@ -288,9 +294,9 @@ fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<OrderTa
 
 /// What the ledger knows, for the store: in parts, and what they add up to.
 fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stocktake>)> {
-    let mut taken: BTreeMap<Sku, BTreeSet<UnitNumber>> = BTreeMap::new();
+    let mut owned: BTreeMap<Sku, BTreeSet<UnitNumber>> = BTreeMap::new();
     for (sku, unit) in ledger.orders.iter().flat_map(|order: &LedgerOrder| &order.units) {
-        taken.entry(sku.clone()).or_default().insert(*unit);
+        owned.entry(sku.clone()).or_default().insert(*unit);
     }
     let in_ledger: BTreeMap<Sku, LedgerSku> =
         ledger.skus.into_iter().map(|sku| (sku.sku.clone(), sku)).collect();
@@ -298,16 +304,44 @@ fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stockt
         ledger.orders.chunks(ORDER_BATCH).map(|orders| Load::Orders(orders.to_vec())).collect();
     let mut stock = Vec::with_capacity(skus.len());
     for SkuSpec { sku, .. } in skus {
-        let Some(LedgerSku { total, withdrawn, .. }) = in_ledger.get(sku) else {
+        let Some(known) = in_ledger.get(sku) else {
             return Err(Error::bug(format_args!("the ledger was told of {sku} and does not know it")));
         };
-        let taken = taken.entry(sku.clone()).or_default();
-        taken.extend(withdrawn);
-        let handed_out = taken.last().copied().unwrap_or(0);
-        let free: Vec<_> = (1..handed_out).filter(|unit| !taken.contains(unit)).collect();
+        let shelves = Shelves::of(known, &owned.remove(sku).unwrap_or_default());
+        let Shelves { free, withdrawn, .. } = &shelves;
         parts.extend(free.chunks(UNIT_BATCH).map(|units| Load::Free(sku.clone(), units.to_vec())));
         parts.extend(withdrawn.chunks(UNIT_BATCH).map(|units| Load::Withdrawn(sku.clone(), units.to_vec())));
-        stock.push(Stocktake { total: *total, handed_out });
+        stock.push(shelves.taken);
     }
     Ok((parts, stock))
+}
+
+/// The units of one SKU that no order owns.
+struct Shelves {
+    /// Below the highest number that one does.
+    free: Vec<UnitNumber>,
+    /// None on both sides of that number.
+    withdrawn: Vec<UnitRange>,
+    taken: Stocktake,
+}
+
+impl Shelves {
+    fn of(sku: &LedgerSku, owned: &BTreeSet<UnitNumber>) -> Self {
+        let handed_out = owned.last().copied().unwrap_or(0);
+        let (mut below, mut above) = (Vec::new(), Vec::new());
+        for range in &sku.withdrawn {
+            below.extend(UnitRange::new(range.first(), range.last().min(handed_out)));
+            above.extend(UnitRange::new(range.first().max(handed_out + 1), range.last()));
+        }
+        let taken = below.iter().copied().chain(owned.iter().map(|unit| UnitRange::one(*unit)));
+        let taken = in_order(taken.collect());
+        let free = UnitRange::new(1, handed_out).map(|all| all.without(taken)).unwrap_or_default();
+        let ahead = UnitRange::total(&above) as u32;
+        below.extend(above);
+        Self {
+            free: free.into_iter().flat_map(UnitRange::numbers).collect(),
+            withdrawn: below,
+            taken: Stocktake { total: sku.total, handed_out, ahead },
+        }
+    }
 }

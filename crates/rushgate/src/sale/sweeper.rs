@@ -46,7 +46,7 @@ pub struct SweepReport {
     pub expired: u64,
     /// How often it woke up to look.
     pub rounds: u64,
-    /// Calls that failed because the store could not be reached, and were repeated.
+    /// Calls that failed because the store could not be reached or had no room, and were repeated.
     pub outages: u64,
 }
 
@@ -60,7 +60,7 @@ impl Sweeper {
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale, and other lasting errors. An outage is
-    /// no error: the sweeper waits for its end.
+    /// no error, nor is a full store: the sweeper waits for its end.
     pub async fn run(self, shutdown: CancellationToken) -> Result<SweepReport> {
         let mut report = SweepReport::default();
         let mut pauses = Pauses::new();

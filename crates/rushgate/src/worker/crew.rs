@@ -8,14 +8,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rushgate_core::{Claim, Claimed, Lease, Result, Retry, Task};
-use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::flusher::{Answer, Flusher};
+use super::flusher::{Answers, Flusher, Lanes, lanes};
 use super::heartbeat::{Leases, Signals, beat};
 use super::report::{Counters, count};
 use super::{IntoOutcome, Job, Outcome, Plan, WorkerReport};
@@ -35,7 +34,7 @@ pub(super) struct Crew<T, H> {
     slots: Arc<Semaphore>,
     work: JoinSet<()>,
     staff: JoinSet<()>,
-    flusher: Option<Flusher>,
+    flusher: Option<(Flusher, Lanes)>,
 }
 
 /// What everybody in the crew shares.
@@ -46,7 +45,7 @@ struct Shop<T, H> {
     handler: H,
     leases: Arc<Leases>,
     counters: Arc<Counters>,
-    answers: UnboundedSender<Answer>,
+    answers: Answers,
     /// Batches being handled.
     hands: Arc<Semaphore>,
     /// No new work: what was not started goes back.
@@ -64,13 +63,12 @@ where
     O: IntoOutcome + 'static,
 {
     pub fn gather(queue: Queue<T>, plan: Plan, lease: Lease, max: u32, handler: H) -> Self {
-        let (answers, waiting) = mpsc::unbounded_channel();
+        let (answers, lanes) = lanes();
         let (leases, counters) = (Arc::new(Leases::new(lease)), Arc::new(Counters::default()));
         let hurry = CancellationToken::new();
         let flusher = Flusher {
             gate: queue.gate().clone(),
             queue: queue.name().clone(),
-            answers: waiting,
             leases: Arc::clone(&leases),
             counters: Arc::clone(&counters),
             hurry: hurry.clone(),
@@ -79,7 +77,7 @@ where
             slots: Arc::new(Semaphore::new((plan.concurrency + plan.prefetch) as usize)),
             work: JoinSet::new(),
             staff: JoinSet::new(),
-            flusher: Some(flusher),
+            flusher: Some((flusher, lanes)),
             shop: Arc::new(Shop {
                 hands: Arc::new(Semaphore::new(plan.concurrency as usize)),
                 stopping: CancellationToken::new(),
@@ -101,8 +99,8 @@ where
         let (gate, queue) = (shop.queue.gate().clone(), shop.queue.name().clone());
         self.staff.spawn(beat(gate, queue, Arc::clone(&shop.leases), Arc::clone(&shop.counters)));
         let mut flushing = JoinSet::new();
-        if let Some(flusher) = self.flusher.take() {
-            flushing.spawn(flusher.flush());
+        if let Some((flusher, lanes)) = self.flusher.take() {
+            flushing.spawn(flusher.flush(lanes));
         }
         let claimed = tokio::select! {
             biased;
@@ -339,34 +337,31 @@ where
             return;
         }
         let ticket = item.task.ticket.clone();
-        let retry =
-            |delay, error, give_up| Answer::Retry(Retry { ticket: ticket.clone(), delay, error, give_up });
-        let answer = match outcome {
+        // The flusher outlives every handler; if it is gone the whole worker was dropped.
+        match outcome {
             // What was cancelled is over, whatever its handler made of it.
             _ if item.signals.cancel.is_cancelled() => {
                 count(&self.counters.cancelled, 1);
-                Answer::Complete(ticket)
+                drop(self.answers.complete.send(ticket));
             }
-            Outcome::Done => Answer::Complete(ticket),
+            Outcome::Done => drop(self.answers.complete.send(ticket)),
             Outcome::Retry { after, error } => {
                 let delay = after.unwrap_or_else(|| self.plan.retry_policy.draw(item.task.attempt));
                 tracing::info!(id = %ticket.id, attempt = item.task.attempt, %error, ?delay, "failed");
-                retry(delay, error, false)
+                drop(self.answers.retry.send(Retry { ticket, delay, error, give_up: false }));
             }
             Outcome::GiveUp { error } => {
                 tracing::warn!(id = %ticket.id, attempt = item.task.attempt, %error, "given up");
-                retry(Duration::ZERO, error, true)
+                drop(self.answers.retry.send(Retry { ticket, delay: Duration::ZERO, error, give_up: true }));
             }
-            Outcome::GiveBack => Answer::GiveBack(ticket),
-        };
-        // The flusher outlives every handler; if it is gone the whole worker was dropped.
-        let _ = self.answers.send(answer);
+            Outcome::GiveBack => drop(self.answers.give_back.send(ticket)),
+        }
     }
 
     fn give_back(&self, batch: &[Item]) {
         for item in batch {
             item.signals.cancel.cancel();
-            let _ = self.answers.send(Answer::GiveBack(item.task.ticket.clone()));
+            let _ = self.answers.give_back.send(item.task.ticket.clone());
         }
     }
 }

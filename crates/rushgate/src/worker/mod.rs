@@ -26,7 +26,8 @@ use crew::Crew;
 /// At least once: a task whose worker dies is claimed again when its lease runs out, so a handler should be
 /// idempotent, or fence its writes with [`Job::fence`]. While the handler runs its lease is extended at a third of
 /// it. Panics and timeouts are failed attempts; failed attempts are repeated by the [`Backoff`] until they are used
-/// up, and then the task is a dead letter. While the store cannot be reached the worker waits, and goes on after.
+/// up, and then the task is a dead letter. While the store cannot be reached, or has no room, the worker waits, and goes
+/// on after.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -139,7 +140,7 @@ impl<T: Send + 'static> Worker<T> {
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for what is outside its range, and any lasting error of a claim, after
-    /// the same orderly end. An outage is no error: the worker waits for its end.
+    /// the same orderly end. An outage is no error, nor is a full store: the worker waits for its end.
     pub async fn run<H, Fut, O>(self, handler: H, shutdown: CancellationToken) -> Result<WorkerReport>
     where
         H: Fn(Job<T>) -> Fut + Send + Sync + 'static,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct WorkerReport {
     /// Tasks claimed.
     pub claimed: u64,
-    /// Tasks done, those included that were put in again meanwhile.
+    /// Tasks done, those included that were put in again or cancelled meanwhile.
     pub done: u64,
     /// Attempts that failed and are to be repeated.
     pub retried: u64,
@@ -13,7 +13,7 @@ pub struct WorkerReport {
     pub dead: u64,
     /// Tasks given back without an attempt counted, at the end or by the handler.
     pub given_back: u64,
-    /// Tasks that somebody cancelled during the work.
+    /// Tasks that somebody cancelled during the work; counted as done too.
     pub cancelled: u64,
     /// Tasks lost to the end of their lease: another worker has or had them.
     pub lost: u64,
@@ -23,7 +23,7 @@ pub struct WorkerReport {
     pub timed_out: u64,
     /// Answers that the store did not take before the worker had to end. Their tasks come again.
     pub unanswered: u64,
-    /// Calls that failed because the store could not be reached, and were repeated.
+    /// Calls that failed because the store could not be reached or had no room, and were repeated.
     pub outages: u64,
 }
 

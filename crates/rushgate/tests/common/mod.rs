@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rushgate::Rushgate;
 use rushgate_testkit::ModelStore;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
 use tempfile::TempDir;
 
 /// Longer than anything takes that is going to happen.
@@ -18,11 +18,12 @@ pub struct Bench {
     store: Arc<dyn rushgate::Store>,
     _dir: Option<TempDir>,
     _server: Option<RedisServer>,
+    _cluster: Option<ClusterGroup>,
 }
 
 impl Bench {
     pub fn model() -> Self {
-        Self { store: Arc::new(ModelStore::new()), _dir: None, _server: None }
+        Self { store: Arc::new(ModelStore::new()), _dir: None, _server: None, _cluster: None }
     }
 
     pub fn sqlite() -> Self {
@@ -34,13 +35,20 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
         let store = Arc::new(rushgate_sqlite::SqliteStore::open(&url).unwrap());
-        (Self { store, _dir: Some(dir), _server: None }, url)
+        (Self { store, _dir: Some(dir), _server: None, _cluster: None }, url)
     }
 
     pub async fn redis() -> Self {
         let server = RedisSetup::new(Kind::Redis).start();
         let store = Arc::new(rushgate_redis::RedisStore::open(&server.url()).await.unwrap());
-        Self { store, _dir: None, _server: Some(server) }
+        Self { store, _dir: None, _server: Some(server), _cluster: None }
+    }
+
+    /// Three nodes that share the keys.
+    pub async fn cluster() -> Self {
+        let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
+        let store = Arc::new(rushgate_redis::RedisStore::open(&group.url()).await.unwrap());
+        Self { store, _dir: None, _server: None, _cluster: Some(group) }
     }
 
     /// A further client, as another process would be one.
@@ -65,6 +73,19 @@ macro_rules! on_each_store {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 $crate::common::in_time(super::$name($crate::common::Bench::redis().await)).await
+            }
+        )* }
+    };
+}
+
+/// Runs some tests on a Cluster too: those in which most of the facade takes part.
+#[macro_export]
+macro_rules! on_a_cluster {
+    ($($name:ident)*) => {
+        mod cluster { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                $crate::common::in_time(super::$name($crate::common::Bench::cluster().await)).await
             }
         )* }
     };

@@ -1,0 +1,127 @@
+//! The raw ceiling of a Redis or Valkey: the server's own benchmark tool with the cheapest script that is correct.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use rushgate_testkit::servers::{Kind, RedisServer};
+
+/// A server, and the tool that comes with it.
+pub struct Ceiling<'a> {
+    pub server: &'a RedisServer,
+    pub kind: Kind,
+}
+
+/// Distinct names are drawn from so many.
+const NAMES: &str = "1000000000";
+
+/// A free name is taken for a while, and the fence grows with each grant.
+const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
+    return redis.call('INCR', KEYS[2]) end return 0";
+/// Only the owner releases.
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+/// A unit, if there is one and the buyer has none, with the end of its hold.
+const RESERVE: &str = "local n = tonumber(redis.call('GET', KEYS[1])) if n <= 0 then return 0 end \
+    if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return -1 end \
+    redis.call('DECR', KEYS[1]) redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) return 1";
+/// 64 tasks with a payload each, put in, leased and done, each with as few commands as can be.
+const ENQUEUE: &str = "local z, h = {}, {} for i = 1, 64 do local id = ARGV[1] .. ':' .. i \
+    z[2 * i - 1] = i z[2 * i] = id h[2 * i - 1] = id h[2 * i] = ARGV[2] end \
+    redis.call('HSET', KEYS[2], unpack(h)) return redis.call('ZADD', KEYS[1], unpack(z))";
+const CLAIM: &str = "local ids = redis.call('ZRANGE', KEYS[1], 0, 63) if #ids == 0 then return {} end \
+    local z = {} for i, id in ipairs(ids) do z[2 * i - 1] = 9e12 z[2 * i] = id end \
+    redis.call('ZREM', KEYS[1], unpack(ids)) redis.call('ZADD', KEYS[3], unpack(z)) \
+    return redis.call('HMGET', KEYS[2], unpack(ids))";
+const COMPLETE: &str = "local ids = redis.call('ZRANGE', KEYS[3], 0, 63) if #ids == 0 then return 0 end \
+    redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
+
+/// What the tool found.
+struct Found {
+    per_second: f64,
+    p50_us: f64,
+}
+
+impl Ceiling<'_> {
+    /// Acquire and release of distinct names, by so many callers: cycles per second.
+    pub fn lock(&self, callers: u32) -> Result<f64> {
+        let acquire = self.load(ACQUIRE)?;
+        let release = self.load(RELEASE)?;
+        let take = ["EVALSHA", &acquire, "2", "l:__rand_int__", "f:__rand_int__", "token", "10000"];
+        let free = ["EVALSHA", &release, "1", "l:__rand_int__", "token"];
+        let (take, free) = (self.run(200_000, callers, 1, &take)?, self.run(200_000, callers, 1, &free)?);
+        Ok(1.0 / (1.0 / take.per_second + 1.0 / free.per_second))
+    }
+
+    /// Reservations of one unit each by distinct buyers, per second.
+    pub fn reserve(&self, callers: u32) -> Result<f64> {
+        let reserve = self.load(RESERVE)?;
+        self.server.command(&["SET", "raw:stock", "1000000000"]);
+        let keys = ["raw:stock", "raw:buyers", "raw:holds"];
+        let step = ["EVALSHA", &reserve, "3", keys[0], keys[1], keys[2], "__rand_int__", "1700000000000"];
+        Ok(self.run(200_000, callers, 1, &step)?.per_second)
+    }
+
+    /// The whole cycle of tasks in batches of 64, the server being the limit: tasks per second.
+    pub fn queue(&self) -> Result<f64> {
+        let keys = ["raw:due", "raw:tasks", "raw:leased"];
+        let payload = "x".repeat(100);
+        let mut micros = 0.0;
+        for (script, arguments) in
+            [(ENQUEUE, vec!["__rand_int__", &payload]), (CLAIM, vec![]), (COMPLETE, vec![])]
+        {
+            let script = self.load(script)?;
+            let mut step = vec!["EVALSHA", &script, "3", keys[0], keys[1], keys[2]];
+            step.extend(arguments);
+            micros += 1e6 / self.run(8_000, 4, 4, &step)?.per_second;
+        }
+        Ok(64.0 * 1e6 / micros)
+    }
+
+    /// The middle round trip of a PING, in microseconds, nobody else being there.
+    pub fn round_trip(&self) -> Result<f64> {
+        Ok(self.run(20_000, 1, 1, &["PING"])?.p50_us)
+    }
+
+    /// Makes the server know the script, and gives its name there.
+    fn load(&self, script: &str) -> Result<String> {
+        self.server.command(&["SCRIPT", "LOAD", script]);
+        let named = self.server.command(&["EVAL", "return {ok = redis.sha1hex(ARGV[1])}", "0", script]);
+        named.strip_prefix('+').map(str::to_owned).context("the server takes the script")
+    }
+
+    fn run(&self, requests: u64, callers: u32, pipeline: u32, step: &[&str]) -> Result<Found> {
+        let tool = match self.kind {
+            Kind::Redis => "redis-benchmark",
+            Kind::Valkey => "valkey-benchmark",
+        };
+        let (port, requests) = (self.server.port().to_string(), requests.to_string());
+        let (callers, pipeline) = (callers.to_string(), pipeline.to_string());
+        let settings = [
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-n",
+            &requests,
+            "-c",
+            &callers,
+            "-P",
+            &pipeline,
+            "-r",
+            NAMES,
+            "--csv",
+        ];
+        let output = Command::new(tool).args(settings).args(step).output();
+        let output =
+            output.with_context(|| format!("`{tool}` comes with the server: apt-get install redis-tools"))?;
+        ensure!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms",…
+        let last = text.lines().rfind(|line| line.starts_with('"')).context("a row")?;
+        // The name of the test may hold commas, so the columns are counted from the end.
+        let cells: Vec<&str> = last.rsplit(',').map(|cell| cell.trim_matches('"')).collect();
+        let cell =
+            |at: usize| -> Result<f64> { Ok(cells.get(at).context("a column is missing")?.parse::<f64>()?) };
+        Ok(Found { per_second: cell(6)?, p50_us: cell(3)? * 1e3 })
+    }
+}

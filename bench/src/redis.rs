@@ -1,0 +1,95 @@
+//! The rows of the store on a server.
+
+use anyhow::Result;
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use tokio::runtime::Runtime;
+
+use crate::ceiling::Ceiling;
+use crate::ours;
+use crate::table::{LENGTH, Table, median};
+
+const CALLERS: u32 = 64;
+/// What a waiting task weighs is taken from so many.
+const TASKS: u64 = 100_000;
+
+pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
+    let name = format!("{kind:?}");
+    table.head(&format!(
+        "{name}, in memory, on loopback; raw: the server's own benchmark tool with the cheapest correct script"
+    ));
+    let setup = RedisSetup::new(kind).with(&["--appendonly", "no"]);
+    let server = setup.start();
+    let ceiling = Ceiling { server: &server, kind };
+    let url = server.url();
+    let fresh = || drop(server.command(&["FLUSHALL"]));
+    table.row(
+        &format!("{name}: lock cycles/s, 64 callers"),
+        || {
+            fresh();
+            runtime.block_on(ours::lock(&url, CALLERS.into(), LENGTH))
+        },
+        || {
+            fresh();
+            ceiling.lock(CALLERS)
+        },
+    )?;
+    table.row(
+        &format!("{name}: reservations/s, 64 callers"),
+        || {
+            fresh();
+            runtime.block_on(ours::reserve(&url, CALLERS.into(), LENGTH))
+        },
+        || {
+            fresh();
+            ceiling.reserve(CALLERS)
+        },
+    )?;
+    table.row(
+        &format!("{name}: queue cycles/s, in batches of 64"),
+        || {
+            fresh();
+            runtime.block_on(ours::queue_in_batches(&url, LENGTH))
+        },
+        || {
+            fresh();
+            ceiling.queue()
+        },
+    )?;
+    // The raw figure of these is a PING's.
+    table.row(
+        &format!("{name}: hand-over of a lock, p50 µs, to a PING"),
+        || {
+            fresh();
+            Ok(runtime.block_on(ours::hand_over(&url))?.0)
+        },
+        || ceiling.round_trip(),
+    )?;
+    table.row(
+        &format!("{name}: pick-up by an idle worker, p99 µs, to a PING"),
+        || {
+            fresh();
+            Ok(runtime.block_on(ours::pick_up(&url))?.1)
+        },
+        || ceiling.round_trip(),
+    )?;
+    let row = format!("{name}: bytes for a waiting task of 100 bytes");
+    if table.wants(&row) {
+        let weights = (0..3).map(|_| {
+            fresh();
+            weight(runtime, &server)
+        });
+        println!("{row:<52} {:>12.1}", median(weights.collect::<Result<_>>()?));
+    }
+    Ok(())
+}
+
+/// By the server's own figure.
+fn weight(runtime: &Runtime, server: &RedisServer) -> Result<f64> {
+    let used = || -> Result<f64> {
+        let script = "return tonumber(string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)'))";
+        Ok(server.command(&["EVAL", script, "0"]).trim_start_matches(':').parse()?)
+    };
+    let before = used()?;
+    runtime.block_on(ours::fill(&server.url(), TASKS))?;
+    Ok((used()? - before) / TASKS as f64)
+}

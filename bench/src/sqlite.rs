@@ -1,0 +1,64 @@
+//! The rows of the store in a file.
+
+use std::path::Path;
+
+use anyhow::Result;
+use tokio::runtime::Runtime;
+
+use crate::table::{LENGTH, ROUNDS, Table, median};
+use crate::{ours, raw_sqlite};
+
+/// Callers at the same time, and operations per raw transaction.
+const CALLERS: u64 = 64;
+const DEEP: &str = "claim of one task";
+
+pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
+    table.head(&format!(
+        "SQLite {}: each answer is on the disk; raw: the same statements through rusqlite, {CALLERS} a transaction, \
+         synchronous=FULL",
+        rusqlite::version()
+    ));
+    let url = |path: &Path| format!("sqlite:{}", path.display());
+    let row = |name: &str,
+               ours: &dyn Fn(&str) -> Result<f64>,
+               raw: &dyn Fn(&rusqlite::Connection) -> Result<f64>| {
+        let folder = tempfile::tempdir_in(".")?;
+        let mut files = (0..).map(|n| folder.path().join(format!("{n}.db")));
+        let mut raw_files = (0..).map(|n| folder.path().join(format!("raw-{n}.db")));
+        table.row(
+            name,
+            || ours(&url(&files.next().unwrap_or_default())),
+            || raw(&raw_sqlite::open(&raw_files.next().unwrap_or_default())?),
+        )
+    };
+    row("lock cycles/s, 64 callers", &|url| runtime.block_on(ours::lock(url, CALLERS, LENGTH)), &|conn| {
+        raw_sqlite::lock(conn, CALLERS, LENGTH)
+    })?;
+    row("queue cycles/s, 64 callers", &|url| runtime.block_on(ours::queue(url, CALLERS, LENGTH)), &|conn| {
+        raw_sqlite::queue(conn, CALLERS, LENGTH)
+    })?;
+    row(
+        "reservations/s, 64 callers",
+        &|url| runtime.block_on(ours::reserve(url, CALLERS, LENGTH)),
+        &|conn| raw_sqlite::reserve(conn, CALLERS, LENGTH),
+    )?;
+    row("step of a lone caller (lock), µs", &|url| runtime.block_on(ours::lone(url, LENGTH)), &|conn| {
+        raw_sqlite::lone(conn, LENGTH)
+    })?;
+    if table.wants(DEEP) {
+        deep_queue(runtime)?;
+    }
+    Ok(())
+}
+
+/// What a claim costs when very many tasks wait.
+fn deep_queue(runtime: &Runtime) -> Result<()> {
+    let (mut small, mut large) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        small.push(runtime.block_on(ours::claim_with_waiting(10_000))?);
+        large.push(runtime.block_on(ours::claim_with_waiting(1_000_000))?);
+    }
+    let (small, large) = (median(small), median(large));
+    println!("{DEEP}, µs: {small:.1} with 10,000 waiting, {large:.1} with 1,000,000: {:.2}", large / small);
+    Ok(())
+}

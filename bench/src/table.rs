@@ -1,0 +1,67 @@
+//! Rows of two figures and their ratio, each the median of rounds taken in turns.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+/// How long each figure is measured, and how often; the median is told.
+pub const LENGTH: Duration = Duration::from_millis(1_500);
+pub const ROUNDS: usize = 3;
+
+pub struct Table {
+    word: Option<String>,
+}
+
+impl Table {
+    pub fn new(word: Option<String>) -> Self {
+        Self { word }
+    }
+
+    /// True if the row was asked for.
+    pub fn wants(&self, row: &str) -> bool {
+        self.word.as_ref().is_none_or(|word| row.contains(word))
+    }
+
+    pub fn head(&self, title: &str) {
+        println!("\n{title}\n{:<52} {:>12} {:>12} {:>7}", "", "rushgate", "raw", "ratio");
+    }
+
+    /// The medians of our figure and of the raw one, taken in turns, the raw one first.
+    pub fn row(
+        &self,
+        name: &str,
+        mut ours: impl FnMut() -> Result<f64>,
+        mut raw: impl FnMut() -> Result<f64>,
+    ) -> Result<()> {
+        if !self.wants(name) {
+            return Ok(());
+        }
+        let (mut mine, mut ceiling) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            ceiling.push(raw()?);
+            mine.push(ours()?);
+        }
+        let (mine, ceiling) = (median(mine), median(ceiling));
+        println!("{name:<52} {mine:>12.1} {ceiling:>12.1} {:>7.2}", mine / ceiling);
+        Ok(())
+    }
+}
+
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// The value below which that share of the figures lies.
+pub fn quantile(figures: &mut [f64], share: f64) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[((figures.len() - 1) as f64 * share) as usize]
+}
+
+pub fn machine() {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown CPU");
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let model = model.trim_start_matches(['\t', ' ', ':']);
+    println!("{cores} cores, {model}; medians of {ROUNDS} rounds of {LENGTH:?}, in turns");
+}

@@ -1,0 +1,228 @@
+//! Unit numbers without a gap. Stock is counted in millions, and what happens to it mostly happens to neighbours.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// The number of a unit of one SKU: 1..N.
+pub type UnitNumber = u32;
+
+/// Numbers of one SKU without a gap, at least one.
+///
+/// Its text form is `7`, or `7-9`; in JSON it is the pair `[7,9]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "[UnitNumber; 2]", into = "[UnitNumber; 2]")]
+pub struct UnitRange {
+    first: UnitNumber,
+    last: UnitNumber,
+}
+
+impl UnitRange {
+    /// `first` to `last`, or `None` if there is no such number.
+    pub const fn new(first: UnitNumber, last: UnitNumber) -> Option<Self> {
+        if first <= last { Some(Self { first, last }) } else { None }
+    }
+
+    /// That number alone.
+    pub const fn one(unit: UnitNumber) -> Self {
+        Self { first: unit, last: unit }
+    }
+
+    /// The lowest.
+    pub const fn first(self) -> UnitNumber {
+        self.first
+    }
+
+    /// The highest.
+    pub const fn last(self) -> UnitNumber {
+        self.last
+    }
+
+    /// How many.
+    pub const fn count(self) -> u32 {
+        (self.last - self.first).saturating_add(1)
+    }
+
+    /// Whether it has that number.
+    pub const fn contains(self, unit: UnitNumber) -> bool {
+        self.first <= unit && unit <= self.last
+    }
+
+    /// Each number.
+    pub const fn numbers(self) -> RangeInclusive<UnitNumber> {
+        self.first..=self.last
+    }
+
+    /// The lowest `n` of them, or all if there are fewer; `None` for none.
+    pub fn lowest(self, n: u32) -> Option<Self> {
+        let last = self.first.saturating_add(n.checked_sub(1)?);
+        Self::new(self.first, last.min(self.last))
+    }
+
+    /// The highest `n` of them, or all if there are fewer; `None` for none.
+    pub fn highest(self, n: u32) -> Option<Self> {
+        let first = self.last.saturating_sub(n.checked_sub(1)?);
+        Self::new(first.max(self.first), self.last)
+    }
+
+    /// What is left without those that are `taken`, which come in ascending order.
+    pub fn without(self, taken: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut left = Vec::new();
+        let mut next = self.first;
+        for range in taken {
+            left.extend(Self::new(next, range.first.saturating_sub(1).min(self.last)));
+            next = next.max(range.last.saturating_add(1));
+        }
+        left.extend(Self::new(next, self.last));
+        left
+    }
+
+    /// The same numbers in the same order, in as few ranges as that allows.
+    pub fn gather<T: Into<Self>>(parts: impl IntoIterator<Item = T>) -> Vec<Self> {
+        let mut ranges: Vec<Self> = Vec::new();
+        for part in parts {
+            let part = part.into();
+            match ranges.last_mut() {
+                Some(before) if before.last.checked_add(1) == Some(part.first) => before.last = part.last,
+                _ => ranges.push(part),
+            }
+        }
+        ranges
+    }
+
+    /// How many numbers there are in all of them.
+    pub fn total(ranges: &[Self]) -> u64 {
+        ranges.iter().map(|range| u64::from(range.count())).sum()
+    }
+}
+
+impl From<UnitNumber> for UnitRange {
+    fn from(unit: UnitNumber) -> Self {
+        Self::one(unit)
+    }
+}
+
+impl From<UnitRange> for [UnitNumber; 2] {
+    fn from(range: UnitRange) -> Self {
+        [range.first, range.last]
+    }
+}
+
+impl TryFrom<[UnitNumber; 2]> for UnitRange {
+    type Error = Error;
+    fn try_from([first, last]: [UnitNumber; 2]) -> Result<Self> {
+        let backwards = || Error::invalid("the range of units", format_args!("goes from {first} to {last}"));
+        Self::new(first, last).ok_or_else(backwards)
+    }
+}
+
+impl fmt::Display for UnitRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+impl FromStr for UnitRange {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| {
+            text.parse()
+                .map_err(|_| Error::invalid("the range of units", format_args!("`{text}` is no number")))
+        };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        [number(first)?, number(last)?].try_into()
+    }
+}
+
+/// The wire form of a reservation's units: each SKU once in a row, with its numbers as ranges. So a full cart fits into
+/// a task, whatever its numbers.
+pub(crate) mod by_line {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{UnitNumber, UnitRange};
+    use crate::{MAX_UNITS, Sku};
+
+    pub(crate) fn serialize<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
+        let line = |line: &'_ [(Sku, UnitNumber)]| {
+            (line[0].0.clone(), UnitRange::gather(line.iter().map(|(_, unit)| *unit)))
+        };
+        let lines: Vec<_> = units.chunk_by(|(sku, _), (next, _)| sku == next).map(line).collect();
+        lines.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
+        let lines = Vec::<(Sku, Vec<UnitRange>)>::deserialize(from)?;
+        // A few bytes can name billions.
+        let n: u64 = lines.iter().map(|(_, ranges)| UnitRange::total(ranges)).sum();
+        if n > u64::from(MAX_UNITS) {
+            let why = format_args!("{n} units in one reservation; at most {MAX_UNITS} are allowed");
+            return Err(D::Error::custom(why));
+        }
+        let units = |(sku, ranges): (Sku, Vec<UnitRange>)| {
+            let numbers = ranges.into_iter().flat_map(UnitRange::numbers);
+            numbers.map(move |unit| (sku.clone(), unit))
+        };
+        Ok(lines.into_iter().flat_map(units).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: UnitNumber, last: UnitNumber) -> UnitRange {
+        UnitRange::new(first, last).unwrap()
+    }
+
+    #[test]
+    fn a_range_survives_text_and_json_and_never_goes_backwards() {
+        for (range, text, json) in [(range(7, 7), "7", "[7,7]"), (range(7, 9), "7-9", "[7,9]")] {
+            assert_eq!(range.to_string(), text);
+            assert_eq!(text.parse::<UnitRange>().unwrap(), range);
+            assert_eq!(serde_json::to_string(&range).unwrap(), json);
+            assert_eq!(serde_json::from_str::<UnitRange>(json).unwrap(), range);
+        }
+        assert_eq!(UnitRange::new(9, 7), None);
+        for wrong in ["9-7", "", "7-", "-7", "7-8-9", "x"] {
+            assert!(wrong.parse::<UnitRange>().unwrap_err().is_invalid(), "{wrong:?}");
+        }
+        assert!(serde_json::from_str::<UnitRange>("[9,7]").is_err());
+    }
+
+    #[test]
+    fn neighbours_are_gathered_in_their_order() {
+        let ranges = UnitRange::gather([4, 5, 6, 2, 3, 9, 9]);
+        assert_eq!(ranges, [range(4, 6), range(2, 3), range(9, 9), range(9, 9)]);
+        assert_eq!(UnitRange::gather([range(1, 2), range(3, 5), range(7, 7)]), [range(1, 5), range(7, 7)]);
+        assert_eq!(UnitRange::gather([0; 0]), []);
+        assert_eq!(UnitRange::total(&ranges), 7);
+    }
+
+    #[test]
+    fn what_is_left_lies_between_what_is_taken() {
+        let all = range(3, 10);
+        assert_eq!(all.without([]), [all]);
+        assert_eq!(all.without([range(1, 3), range(5, 6), range(10, 12)]), [range(4, 4), range(7, 9)]);
+        assert_eq!(all.without([range(1, 2), range(11, 12)]), [all]);
+        assert_eq!(all.without([range(2, 20)]), []);
+    }
+
+    #[test]
+    fn the_ends_of_a_range_are_cut_to_it() {
+        let all = range(3, 10);
+        assert_eq!((all.lowest(2), all.highest(2)), (Some(range(3, 4)), Some(range(9, 10))));
+        assert_eq!((all.lowest(99), all.highest(99)), (Some(all), Some(all)));
+        assert_eq!((all.lowest(0), all.highest(0)), (None, None));
+    }
+}

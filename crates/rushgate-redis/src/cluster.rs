@@ -1,0 +1,498 @@
+//! A Cluster: which node serves which slot, and a lane to each primary.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use rushgate_core::{Error, Result};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::check::{Checked, no_member, read_info};
+use crate::command::Command;
+use crate::conn::{Address, Answered, Refusal, Server, ask_each};
+use crate::fault;
+use crate::inbox::Inbox;
+use crate::lane::{Lane, Walk};
+use crate::reply::{Fields, Reply};
+use crate::slot::{SLOTS, slot};
+use crate::way::{Member, Way};
+use crate::work::{Books, Work};
+
+/// Between two looks at who serves what.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub(crate) struct Cluster {
+    /// The nodes that the URL names.
+    seeds: Vec<Server>,
+    inbox: Arc<Inbox>,
+    books: Arc<Books>,
+    runtime: Handle,
+    state: RwLock<State>,
+    /// When the nodes were asked last.
+    looked: tokio::sync::Mutex<Option<Instant>>,
+    /// Whether somebody is about to ask them.
+    will_look: AtomicBool,
+}
+
+/// What is known, and the lanes that go with it.
+struct State {
+    /// The primaries, and others that know them.
+    primaries: Vec<Address>,
+    replicas: Vec<Address>,
+    /// For each slot, where in `primaries` its node is.
+    owners: Vec<Option<u16>>,
+    lanes: HashMap<Address, Node>,
+}
+
+struct Node {
+    lane: Arc<Lane>,
+    /// Whoever is under way there learns from its end that the node serves nothing any more.
+    _serves: watch::Sender<()>,
+}
+
+/// Who serves what, in the words of one node. Each change of it has a number; the greatest is the latest.
+struct View {
+    whole: bool,
+    epoch: u64,
+    ranges: Vec<Range>,
+}
+
+/// A range of slots, the node that serves it, and that node's replicas.
+struct Range {
+    slots: std::ops::RangeInclusive<u16>,
+    primary: Address,
+    replicas: Vec<Address>,
+}
+
+/// Where a refusal sends a step.
+#[derive(Debug, PartialEq, Eq)]
+enum Referral {
+    /// The slot is there from now on.
+    Moved(u16, Address),
+    /// This step is to be tried there.
+    Ask(Address),
+    /// Nowhere now.
+    Later,
+}
+
+impl Cluster {
+    /// Asks the nodes who serves what and connects to every primary.
+    pub(crate) async fn start(
+        seeds: Vec<Server>,
+        inbox: Arc<Inbox>,
+        books: Arc<Books>,
+        runtime: Handle,
+    ) -> Result<Arc<Self>> {
+        let state = State {
+            primaries: Vec::new(),
+            replicas: Vec::new(),
+            owners: vec![None; SLOTS],
+            lanes: HashMap::new(),
+        };
+        let cluster = Arc::new(Self {
+            seeds,
+            inbox,
+            books,
+            runtime,
+            state: RwLock::new(state),
+            looked: tokio::sync::Mutex::default(),
+            will_look: AtomicBool::new(false),
+        });
+        let view = cluster.ask().await?;
+        for (lane, way) in cluster.adopt(view) {
+            lane.walk().await?;
+            cluster.inbox.open(way).await?;
+        }
+        Ok(cluster)
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a step to the node that serves its slot.
+    pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
+        work.asking = false;
+        let slot = slot(work.what.key());
+        let lane = self.state().lane_of(slot);
+        match lane {
+            Some(lane) => lane.send(work),
+            None => {
+                self.look_soon();
+                self.put_off(work, || unserved(slot));
+            }
+        }
+    }
+
+    /// A connection to the node that serves a key.
+    pub(crate) async fn walk_to(self: &Arc<Self>, key: &[u8]) -> Result<Walk> {
+        let slot = slot(key);
+        let lane = self.state().lane_of(slot);
+        lane.ok_or_else(|| unserved(slot))?.walk().await
+    }
+
+    /// A connection to each primary.
+    pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
+        let lanes: Vec<_> = {
+            let state = self.state();
+            let lane = |address| state.lanes.get(address).map(|node| Arc::clone(&node.lane));
+            state.primaries.iter().filter_map(lane).collect()
+        };
+        let mut walks = Vec::with_capacity(lanes.len());
+        for lane in lanes {
+            walks.push(lane.walk().await?);
+        }
+        Ok(walks)
+    }
+
+    /// What holds for every node that was asked.
+    pub(crate) fn checked(&self) -> Option<Checked> {
+        let state = self.state();
+        state.lanes.values().filter_map(|node| node.lane.checked()).min_by_key(|checked| checked.durability)
+    }
+
+    /// Whether that node is the one that serves a slot, as far as is known.
+    pub(crate) fn serves(&self, at: &Address, slot: u16) -> bool {
+        self.state().owner(slot).is_none_or(|owner| owner == at)
+    }
+
+    /// A node could not be reached, so these steps were not sent. They go to whoever serves their slots now.
+    pub(crate) fn unsent(self: &Arc<Self>, works: Vec<Work>, from: &Address, error: &Error) {
+        for work in works {
+            let elsewhere = self.state().owner(slot(work.what.key())).is_some_and(|owner| owner != from);
+            if elsewhere { self.route(work) } else { work.answer(Err(error.duplicate())) }
+        }
+    }
+
+    /// A node did not carry a step out and says where it belongs, or that nobody can do it now.
+    pub(crate) fn refer(self: &Arc<Self>, mut work: Work, refusal: &Refusal, from: &Address) {
+        match Referral::read(refusal, from) {
+            Referral::Moved(slot, to) if work.goes_on() => {
+                self.moved(slot, &to);
+                work.asking = false;
+                self.send_to(&to, work);
+            }
+            Referral::Ask(to) if work.goes_on() => {
+                work.asking = true;
+                self.send_to(&to, work);
+            }
+            _ => {
+                // A slot on its way is where it is known to be. Otherwise something has changed.
+                if refusal.code != "TRYAGAIN" {
+                    self.look_soon();
+                }
+                self.put_off(work, || fault::refused(refusal));
+            }
+        }
+    }
+
+    /// Tries a step again after a pause, unless that has been done for long enough.
+    fn put_off(self: &Arc<Self>, mut work: Work, error: impl FnOnce() -> Error) {
+        let Some(pause) = work.pause() else { return work.answer(Err(error())) };
+        let cluster = Arc::clone(self);
+        self.runtime.spawn(async move {
+            tokio::time::sleep(pause).await;
+            cluster.route(work);
+        });
+    }
+
+    fn send_to(self: &Arc<Self>, to: &Address, work: Work) {
+        match self.lane_at(to) {
+            Ok(lane) => lane.send(work),
+            Err(error) => work.answer(Err(error)),
+        }
+    }
+
+    /// The lane to a node, which may be one that was not known.
+    fn lane_at(self: &Arc<Self>, address: &Address) -> Result<Arc<Lane>> {
+        if let Some(node) = self.state().lanes.get(address) {
+            return Ok(Arc::clone(&node.lane));
+        }
+        let (lane, way) = self.state_mut().open(self, address)?;
+        self.subscribe(way);
+        Ok(lane)
+    }
+
+    fn subscribe(&self, way: Way) {
+        self.runtime.spawn(Arc::clone(&self.inbox).read(way, None));
+    }
+
+    fn moved(self: &Arc<Self>, slot: u16, to: &Address) {
+        self.state_mut().assign(slot..=slot, to);
+        self.look_soon();
+    }
+
+    /// Asks the nodes again, in the background.
+    pub(crate) fn look_soon(self: &Arc<Self>) {
+        if self.will_look.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let cluster = Arc::clone(self);
+        self.runtime.spawn(async move { cluster.look().await });
+    }
+
+    /// Asks the nodes again, unless somebody has done so since the call.
+    pub(crate) async fn look(self: &Arc<Self>) {
+        let called = Instant::now();
+        let mut looked = self.looked.lock().await;
+        if looked.is_some_and(|looked| looked >= called) {
+            return;
+        }
+        if let Some(looked) = *looked {
+            tokio::time::sleep_until(looked + LOOK_EVERY).await;
+        }
+        self.will_look.store(false, Ordering::SeqCst);
+        let begun = Instant::now();
+        match self.ask().await {
+            Ok(view) => {
+                for (_, way) in self.adopt(view) {
+                    self.subscribe(way);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "no node tells who serves what"),
+        }
+        *looked = Some(begun);
+    }
+
+    /// The latest that a node knows.
+    async fn ask(&self) -> Result<View> {
+        let questions = [Command::new("CLUSTER").arg("INFO"), Command::new("CLUSTER").arg("SLOTS")];
+        let answers = ask_each(self.known(), &questions).await?;
+        let mut failed = Error::unavailable("no node says who serves what");
+        let mut latest: Option<View> = None;
+        for (server, answers) in answers {
+            match View::read(answers, server.address()) {
+                Ok(view) if latest.as_ref().is_none_or(|latest| view.is_later_than(latest)) => {
+                    latest = Some(view)
+                }
+                Ok(_) => {}
+                Err(error) => failed = error,
+            }
+        }
+        latest.ok_or(failed)
+    }
+
+    /// Every node of which is known, each once.
+    fn known(&self) -> Vec<Server> {
+        let state = self.state();
+        let found = state.primaries.iter().chain(&state.replicas).filter_map(|at| self.seeds[0].at(at).ok());
+        let mut servers: HashMap<_, _> = found
+            .chain(self.seeds.iter().cloned())
+            .map(|server| (server.address().clone(), server))
+            .collect();
+        servers.drain().map(|(_, server)| server).collect()
+    }
+
+    /// Takes a view as true. Gives the lanes that it opened, whose pushes nobody reads yet.
+    fn adopt(self: &Arc<Self>, view: View) -> Vec<(Arc<Lane>, Way)> {
+        let mut state = self.state_mut();
+        let before = state.forget();
+        for range in &view.ranges {
+            state.assign(range.slots.clone(), &range.primary);
+            state.replicas.extend(range.replicas.iter().cloned());
+        }
+        state.close_all_but_primaries(&before);
+        let mut opened = Vec::new();
+        for address in state.primaries.clone() {
+            if !state.lanes.contains_key(&address) {
+                match state.open(self, &address) {
+                    Ok(new) => opened.push(new),
+                    Err(error) => tracing::debug!(%error, "a node of the Cluster"),
+                }
+            }
+        }
+        opened
+    }
+}
+
+fn unserved(slot: u16) -> Error {
+    Error::unavailable(format_args!("no node of the Cluster serves the slot {slot}"))
+        .hint("`CLUSTER INFO` and `CLUSTER NODES` tell the state of the Cluster")
+}
+
+impl State {
+    fn owner(&self, slot: u16) -> Option<&Address> {
+        self.owners[usize::from(slot)].map(|at| &self.primaries[usize::from(at)])
+    }
+
+    fn lane_of(&self, slot: u16) -> Option<Arc<Lane>> {
+        self.lanes.get(self.owner(slot)?).map(|node| Arc::clone(&node.lane))
+    }
+
+    /// Forgets who serves what; gives the primaries that were.
+    fn forget(&mut self) -> Vec<Address> {
+        self.replicas.clear();
+        self.owners.fill(None);
+        std::mem::take(&mut self.primaries)
+    }
+
+    fn assign(&mut self, slots: std::ops::RangeInclusive<u16>, to: &Address) {
+        let at = self.primaries.iter().position(|primary| primary == to).unwrap_or_else(|| {
+            self.primaries.push(to.clone());
+            self.primaries.len() - 1
+        });
+        for slot in slots {
+            self.owners[usize::from(slot)] = Some(at as u16);
+        }
+    }
+
+    fn open(&mut self, cluster: &Arc<Cluster>, address: &Address) -> Result<(Arc<Lane>, Way)> {
+        let server = cluster.seeds[0].at(address)?;
+        let (serves, of) = watch::channel(());
+        let way = Way::Member(Member { server, cluster: Arc::downgrade(cluster), serves: of });
+        let lane = Arc::new(Lane::open(way.clone(), Arc::clone(&cluster.books), &cluster.runtime));
+        let node = Node { lane: Arc::clone(&lane), _serves: serves };
+        self.lanes.insert(address.clone(), node);
+        Ok((lane, way))
+    }
+
+    /// Closes the lanes to what is no primary, or none any more. A node without slots may be about to get some.
+    fn close_all_but_primaries(&mut self, before: &[Address]) {
+        let Self { primaries, replicas, lanes, .. } = self;
+        let may_become = |address: &Address, node: &Node| {
+            !before.contains(address) && !replicas.contains(address) && node.lane.is_connected()
+        };
+        lanes.retain(|address, node| primaries.contains(address) || may_become(address, node));
+    }
+}
+
+impl View {
+    fn read(answers: Vec<Answered>, from: &Address) -> Result<Self> {
+        let mut answers = answers.into_iter().map(|answer| {
+            answer.map_err(|refusal| {
+                if refusal.text.contains("cluster support disabled") {
+                    no_member()
+                } else {
+                    fault::refused(&refusal)
+                }
+            })
+        });
+        let mut next = || answers.next().ok_or_else(|| Error::bug("a node sent too few answers"))?;
+        let info = read_info(&next()?.text()?);
+        let fact = |name: &str| info.get(name).map_or("", String::as_str);
+        let (whole, epoch) =
+            (fact("cluster_state") == "ok", fact("cluster_current_epoch").parse().unwrap_or(0));
+        let mut rows = next()?.list()?;
+        let mut ranges = Vec::new();
+        while !rows.is_empty() {
+            ranges.extend(read_range(rows.list()?, from)?);
+        }
+        Ok(Self { whole, epoch, ranges })
+    }
+
+    fn is_later_than(&self, other: &Self) -> bool {
+        (self.whole, self.epoch) > (other.whole, other.epoch)
+    }
+}
+
+/// First slot, last slot, primary, replicas; `None` if the primary's address is not known.
+fn read_range(mut row: Fields, from: &Address) -> Result<Option<Range>> {
+    let (first, last) = (row.int()? as u16, row.int()? as u16);
+    let mut nodes = Vec::new();
+    while !row.is_empty() {
+        nodes.push(read_node(row.list()?, from)?);
+    }
+    let mut nodes = nodes.into_iter();
+    let primary = nodes.next().flatten();
+    Ok(primary.map(|primary| Range { slots: first..=last, primary, replicas: nodes.flatten().collect() }))
+}
+
+/// Host and port. No host means that of the node which was asked; a question mark that it is not known.
+fn read_node(mut node: Fields, from: &Address) -> Result<Option<Address>> {
+    let host = match node.next()? {
+        Reply::Nil => from.host.clone(),
+        host => match host.text()? {
+            host if host.is_empty() => from.host.clone(),
+            host => host,
+        },
+    };
+    let port = node.int()? as u16;
+    Ok((host != "?").then_some(Address { host, port }))
+}
+
+impl Referral {
+    /// `MOVED slot host:port`, `ASK slot host:port`, or a refusal that will pass.
+    fn read(refusal: &Refusal, from: &Address) -> Self {
+        let place = || {
+            let (slot, address) = refusal.text.split_once(' ')?;
+            let (host, port) = address.trim().rsplit_once(':')?;
+            let host = if host.is_empty() { &from.host } else { host };
+            let slot = slot.parse().ok().filter(|slot| usize::from(*slot) < SLOTS)?;
+            Some((slot, Address { host: host.to_owned(), port: port.parse().ok()? }))
+        };
+        match (refusal.code.as_str(), place()) {
+            ("MOVED", Some((slot, to))) => Self::Moved(slot, to),
+            ("ASK", Some((_, to))) => Self::Ask(to),
+            _ => Self::Later,
+        }
+    }
+}
+
+/// Whether a refusal means that another node, or the same one a little later, may carry the step out.
+pub(crate) fn is_referral(refusal: &Refusal) -> bool {
+    matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16) -> Address {
+        Address { host: host.to_owned(), port }
+    }
+
+    fn referral(code: &str, text: &str) -> Referral {
+        Referral::read(&Refusal { code: code.into(), text: text.into() }, &address("here", 1))
+    }
+
+    #[test]
+    fn a_referral_says_where_to() {
+        assert_eq!(referral("MOVED", "3999 a:7001"), Referral::Moved(3999, address("a", 7001)));
+        assert_eq!(referral("MOVED", "3999 :7001"), Referral::Moved(3999, address("here", 7001)));
+        assert_eq!(referral("ASK", "3999 ::1:7001"), Referral::Ask(address("::1", 7001)));
+        for (code, text) in
+            [("MOVED", "99999 a:1"), ("MOVED", ""), ("TRYAGAIN", "Multiple keys"), ("ASK", "1 a")]
+        {
+            assert_eq!(referral(code, text), Referral::Later);
+        }
+    }
+
+    fn list(parts: impl IntoIterator<Item = Reply>) -> Reply {
+        Reply::List(parts.into_iter().collect())
+    }
+
+    fn text(text: &str) -> Reply {
+        Reply::Bytes(text.into())
+    }
+
+    #[test]
+    fn a_view_says_who_serves_what() {
+        let node = |host, port| list([host, Reply::Int(port), text("id"), list([])]);
+        let slots = list([
+            list([Reply::Int(0), Reply::Int(99), node(text("a"), 1), node(text("b"), 2)]),
+            list([Reply::Int(100), Reply::Int(100), node(Reply::Nil, 3)]),
+            list([Reply::Int(101), Reply::Int(101), node(text("?"), 4)]),
+        ]);
+        let info = text("cluster_state:ok\r\ncluster_current_epoch:7\r\n");
+        let view = View::read(vec![Ok(info), Ok(slots)], &address("here", 9)).unwrap();
+        assert_eq!((view.whole, view.epoch, view.ranges.len()), (true, 7, 2));
+        assert_eq!((view.ranges[0].primary.clone(), view.ranges[0].slots.clone()), (address("a", 1), 0..=99));
+        assert_eq!(view.ranges[0].replicas, [address("b", 2)]);
+        assert_eq!(view.ranges[1].primary, address("here", 3));
+    }
+
+    #[test]
+    fn a_node_without_a_cluster_is_said_to_be_none() {
+        let refusal =
+            || Refusal { code: "ERR".into(), text: "This instance has cluster support disabled".into() };
+        let error = View::read(vec![Err(refusal()), Err(refusal())], &address("a", 1)).err().unwrap();
+        assert!(error.is_misconfigured(), "{error}");
+    }
+}

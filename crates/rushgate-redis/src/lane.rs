@@ -1,0 +1,383 @@
+//! One server's connection: it takes whatever steps wait, sends them together, and hands the answers out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rushgate_core::{Error, Result};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::check::Checked;
+use crate::cluster::is_referral;
+use crate::command::Command;
+use crate::conn::{Answered, Broken, Conn, Refusal};
+use crate::fault;
+use crate::reply::Reply;
+use crate::scripts::Script;
+use crate::way::{Linked, Way};
+use crate::work::{Books, What, Work, fail};
+
+/// Steps that travel together at most.
+const BATCH_MAX: usize = 128;
+/// Batches on their way at most.
+const IN_FLIGHT_MAX: usize = 16;
+/// How often a script may be unknown to the server before the step is given up.
+const LOADS_MAX: usize = 3;
+/// How long replicas may take to have a batch.
+const REPLICATED_MAX: Duration = Duration::from_secs(1);
+/// How long a node of a Cluster may be silent before others are asked whether it was replaced.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
+/// How often a step is sent to a server that turns out to be no primary any more.
+const MOVES_MAX: usize = 3;
+
+/// The way of steps to one server.
+pub(crate) struct Lane {
+    queue: mpsc::UnboundedSender<Work>,
+    link: Arc<Link>,
+}
+
+impl Lane {
+    /// Steps that are sent from now on are carried out by the runtime.
+    pub(crate) fn open(way: Way, books: Arc<Books>, runtime: &Handle) -> Self {
+        let (queue, steps) = mpsc::unbounded_channel();
+        let next = tokio::sync::Mutex::new(Next { at: None, backoff: Backoff::new() });
+        let link = Arc::new(Link { way, slot: Mutex::default(), next, books });
+        runtime.spawn(pump(Arc::clone(&link), steps));
+        Self { queue, link }
+    }
+
+    pub(crate) fn send(&self, work: Work) {
+        // The lane is gone only with the thread that serves it; then the answer's sender is dropped, which says so.
+        let _ = self.queue.send(work);
+    }
+
+    /// The connection as it is now, made if there is none.
+    pub(crate) async fn walk(&self) -> Result<Walk> {
+        Ok(Walk { conn: self.link.conn().await?, link: Arc::clone(&self.link) })
+    }
+
+    /// Whether there is a connection that works as far as is known.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.slot().conn.is_some()
+    }
+
+    /// What was found at the latest connection.
+    pub(crate) fn checked(&self) -> Option<Checked> {
+        self.link.slot().checked.clone()
+    }
+}
+
+/// One connection, for questions that belong together: the cursor of a scan means nothing to another server, nor to
+/// the same one after a restart.
+pub(crate) struct Walk {
+    link: Arc<Link>,
+    conn: Arc<Linked>,
+}
+
+impl Walk {
+    /// Asks on this connection alone.
+    pub(crate) async fn ask(&self, question: Command) -> Result<Reply> {
+        self.try_ask(question).await?.map_err(|refusal| fault::refused(&refusal))
+    }
+
+    /// The same, with the server's own words if it refuses.
+    pub(crate) async fn try_ask(&self, question: Command) -> Result<Answered> {
+        self.link.books.sent(1, 1);
+        match self.conn.conn.send(&[question]).await {
+            Ok(answers) => {
+                answer_of(answers.into_iter()).ok_or_else(|| Error::bug("the server sent no answer"))
+            }
+            Err(error) => {
+                self.link.lost(&self.conn);
+                Err(fault::broken(&error))
+            }
+        }
+    }
+}
+
+/// Takes the steps from the queue.
+async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
+    let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    loop {
+        let mut batch = Vec::new();
+        if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
+            return;
+        }
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match link.conn().await {
+            Ok(conn) => {
+                let link = Arc::clone(&link);
+                tokio::spawn(async move {
+                    link.carry(conn, batch).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => link.unsent(batch, &error),
+        }
+    }
+}
+
+/// The connection, made again when it was lost.
+struct Link {
+    way: Way,
+    slot: Mutex<Slot>,
+    next: tokio::sync::Mutex<Next>,
+    books: Arc<Books>,
+}
+
+#[derive(Default)]
+struct Slot {
+    conn: Option<Arc<Linked>>,
+    /// What was found at the latest connection.
+    checked: Option<Checked>,
+}
+
+/// When the next attempt to connect is due. Whoever holds it makes the attempt.
+struct Next {
+    /// Not before this moment.
+    at: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Link {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that works as far as is known.
+    fn current(&self) -> Option<Arc<Linked>> {
+        let mut slot = self.slot();
+        slot.conn.take_if(|conn| self.way.is_left(&conn.at));
+        slot.conn.clone()
+    }
+
+    /// A connection that works as far as is known. Waits for the next attempt, no longer than that.
+    async fn conn(&self) -> Result<Arc<Linked>> {
+        if let Some(conn) = self.current() {
+            return Ok(conn);
+        }
+        let mut next = self.next.lock().await;
+        if let Some(conn) = self.current() {
+            return Ok(conn);
+        }
+        if let Some(at) = next.at {
+            tokio::select! {
+                () = tokio::time::sleep_until(at) => {}
+                () = self.way.news() => {}
+            }
+        }
+        let made = self.connect().await;
+        if made.is_ok() {
+            next.backoff = Backoff::new();
+        }
+        next.at = Some(Instant::now() + next.backoff.draw());
+        made
+    }
+
+    /// Makes a connection, checks the server behind it and gives it the scripts.
+    async fn connect(&self) -> Result<Arc<Linked>> {
+        let linked = self.way.connect().await?;
+        for answer in linked.conn.send(&scripts()).await.map_err(|broken| not_sent(&broken))? {
+            answer.map_err(|refusal| fault::refused(&refusal))?;
+        }
+        let linked = Arc::new(linked);
+        *self.slot() = Slot { conn: Some(Arc::clone(&linked)), checked: Some(linked.checked.clone()) };
+        Ok(linked)
+    }
+
+    fn lost(&self, conn: &Arc<Linked>) {
+        self.slot().conn.take_if(|current| Arc::ptr_eq(current, conn));
+    }
+
+    /// Steps for which there was no connection.
+    fn unsent(&self, works: Vec<Work>, error: &Error) {
+        match self.way.cluster() {
+            Some((cluster, at)) => cluster.unsent(works, at, error),
+            None => fail(works, error),
+        }
+    }
+
+    /// Sends a batch and answers it. Steps that are to be sent again are sent again: each carries what makes a
+    /// second time harmless.
+    async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
+        let (mut loads, mut moves) = (0, 0);
+        while !batch.is_empty() {
+            let plan = Plan::of(&batch, conn.checked.replicas);
+            self.books.sent(batch.len(), plan.commands.len());
+            let answers = match self.send(&conn, &plan.commands).await {
+                Ok(answers) => answers,
+                Err(error) => {
+                    self.lost(&conn);
+                    tracing::debug!(%error, "the connection to the store ended");
+                    return fail(batch, &fault::broken(&error));
+                }
+            };
+            let rest = plan.hand_out(batch, answers, |refusal| match refusal.code.as_str() {
+                "NOSCRIPT" if loads < LOADS_MAX => Fate::Load,
+                "READONLY" if self.way.follows_sentinels() && moves < MOVES_MAX => Fate::Follow,
+                _ if is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
+                _ => Fate::Refused,
+            });
+            self.refer(rest.referred);
+            batch = rest.again;
+            if rest.lacks_scripts {
+                loads += 1;
+                // What goes wrong here goes wrong with the steps as well, which say so.
+                let _ = conn.conn.send(&scripts()).await;
+            }
+            if rest.is_replica {
+                moves += 1;
+                self.lost(&conn);
+                conn = match self.conn().await {
+                    Ok(conn) => conn,
+                    Err(error) => return fail(batch, &error),
+                };
+            }
+        }
+    }
+
+    /// Sends commands, and looks meanwhile whether they are sent to the right server.
+    async fn send(&self, conn: &Linked, commands: &[Command]) -> std::result::Result<Vec<Answered>, Broken> {
+        let mut answers = conn.conn.send(commands);
+        loop {
+            tokio::select! {
+                biased;
+                // Whatever it answers now, it is not the one that keeps the data.
+                () = self.way.left(&conn.at) => return Err(Broken::Replaced),
+                answers = &mut answers => return answers,
+                () = tokio::time::sleep(SILENCE_MAX), if self.way.cluster().is_some() => {
+                    self.way.cluster().inspect(|(cluster, _)| cluster.look_soon());
+                }
+            }
+        }
+    }
+
+    fn refer(&self, referred: Vec<(Work, Refusal)>) {
+        if let Some((cluster, at)) = self.way.cluster() {
+            referred.into_iter().for_each(|(work, refusal)| cluster.refer(work, &refusal, at));
+        }
+    }
+}
+
+fn scripts() -> Vec<Command> {
+    Script::ALL.iter().map(|script| Command::new("SCRIPT").arg("LOAD").arg(script.body())).collect()
+}
+
+fn not_sent(broken: &Broken) -> Error {
+    Error::unavailable(format_args!("the connection to the server ended at once: {broken}"))
+}
+
+/// The commands of a batch, and how many of them belong to each step.
+struct Plan {
+    commands: Vec<Command>,
+    counts: Vec<usize>,
+    /// Replicas that must have what the batch wrote. If there are any, the last command waits for them.
+    replicas: u32,
+}
+
+/// What is left of a batch that was answered.
+#[derive(Default)]
+struct Rest {
+    again: Vec<Work>,
+    /// For another node, or for this one a little later.
+    referred: Vec<(Work, Refusal)>,
+    lacks_scripts: bool,
+    is_replica: bool,
+}
+
+/// What becomes of a step that was refused.
+enum Fate {
+    /// It is sent again when the server has been given the scripts.
+    Load,
+    /// It is sent again to whatever the sentinels call the primary now.
+    Follow,
+    /// The Cluster finds out where it belongs.
+    Refer,
+    /// Whoever asked is told so.
+    Refused,
+}
+
+impl Plan {
+    fn of(batch: &[Work], replicas: u32) -> Self {
+        let counts = Vec::with_capacity(batch.len());
+        let mut plan = Self { commands: Vec::with_capacity(batch.len() + 1), counts, replicas };
+        for work in batch {
+            let before = plan.commands.len();
+            if work.asking {
+                plan.commands.push(Command::new("ASKING"));
+            }
+            match &work.what {
+                What::Call(call) => plan.commands.push(call.command.clone()),
+                What::Command(command) => plan.commands.push(command.clone()),
+                What::Together(commands) => {
+                    plan.commands.push(Command::new("MULTI"));
+                    plan.commands.extend(commands.iter().cloned());
+                    plan.commands.push(Command::new("EXEC"));
+                }
+            }
+            plan.counts.push(plan.commands.len() - before);
+        }
+        if replicas > 0 {
+            let wait = Command::new("WAIT").arg(replicas.to_string());
+            plan.commands.push(wait.arg(REPLICATED_MAX.as_millis().to_string()));
+        }
+        plan
+    }
+
+    /// Whether as many replicas as must have it have what the batch wrote.
+    fn is_replicated(&self, answers: &[Answered]) -> bool {
+        match answers.last() {
+            _ if self.replicas == 0 => true,
+            Some(Ok(Reply::Int(have))) => *have >= self.replicas.into(),
+            _ => false,
+        }
+    }
+
+    /// Answers the steps, but for those that are to be sent again.
+    fn hand_out(self, batch: Vec<Work>, answers: Vec<Answered>, fate: impl Fn(&Refusal) -> Fate) -> Rest {
+        let replicated = self.is_replicated(&answers);
+        let mut answers = answers.into_iter();
+        let mut rest = Rest::default();
+        for (work, count) in batch.into_iter().zip(self.counts) {
+            match answer_of(answers.by_ref().take(count)) {
+                Some(Ok(reply)) if reply.is("AGAIN") => rest.again.push(work),
+                Some(Ok(reply)) if replicated => work.answer(Ok(reply)),
+                Some(Ok(_)) => work.answer(Err(fault::not_replicated())),
+                Some(Err(refusal)) => rest.add(work, refusal, &fate),
+                None => work.answer(Err(Error::bug("the server sent too few answers").maybe_happened())),
+            }
+        }
+        rest
+    }
+}
+
+impl Rest {
+    fn add(&mut self, work: Work, refusal: Refusal, fate: impl Fn(&Refusal) -> Fate) {
+        match fate(&refusal) {
+            Fate::Load => {
+                self.lacks_scripts = true;
+                self.again.push(work);
+            }
+            Fate::Follow => {
+                self.is_replica = true;
+                self.again.push(work);
+            }
+            Fate::Refer => self.referred.push((work, refusal)),
+            Fate::Refused => work.answer(Err(fault::refused(&refusal))),
+        }
+    }
+}
+
+/// The answer of a step. Of commands that travel together, the last answer is the list of all; but if one was
+/// refused, the reason is with that one.
+fn answer_of(answers: impl Iterator<Item = Answered>) -> Option<Answered> {
+    let mut last: Option<std::result::Result<Reply, _>> = None;
+    for answer in answers {
+        if !matches!(last, Some(Err(_))) {
+            last = Some(answer);
+        }
+    }
+    last
+}

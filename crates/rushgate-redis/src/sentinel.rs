@@ -1,0 +1,192 @@
+//! Sentinels: who is the primary of a service, asked of all of them and heard from each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rushgate_core::{Error, Result};
+use tokio::sync::watch;
+
+use crate::backoff::Backoff;
+use crate::command::Command;
+use crate::conn::{Address, Answered, Pushes, Server, ask_each};
+use crate::fault;
+
+/// The channel on which a sentinel says that a service has another primary.
+const SWITCHED: &str = "+switch-master";
+
+/// The primary of a service, in the words of a sentinel. Each failover has a number; the greatest is the latest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    address: Address,
+    epoch: u64,
+}
+
+pub(crate) struct Sentinels {
+    /// With the user, password and database of the primary.
+    nodes: Vec<Server>,
+    service: String,
+    /// Whether the sentinels want the primary's user and password too.
+    guarded: AtomicBool,
+    /// The primary, as far as is known. Whoever is connected elsewhere leaves.
+    primary: watch::Sender<Option<Named>>,
+}
+
+impl Sentinels {
+    /// Begins to hear what the sentinels say, until the runtime ends.
+    pub(crate) fn start(nodes: Vec<Server>, service: String) -> Arc<Self> {
+        let (guarded, primary) = (AtomicBool::new(false), watch::Sender::new(None));
+        let sentinels = Arc::new(Self { nodes, service, guarded, primary });
+        for number in 0..sentinels.nodes.len() {
+            tokio::spawn(Arc::clone(&sentinels).hear(number));
+        }
+        sentinels
+    }
+
+    /// The primary of which the latest is known, now that all sentinels that answer were asked.
+    pub(crate) async fn find(&self) -> Result<Server> {
+        let asked = self.ask().await;
+        let known = self.primary.borrow().clone();
+        match (asked, known) {
+            (Ok(asked), Some(known)) if asked.epoch < known.epoch => self.nodes[0].at(&known.address),
+            (Ok(asked), _) => {
+                let server = self.nodes[0].at(&asked.address);
+                self.note(asked);
+                server
+            }
+            // The sentinels are away. That alone moves no primary.
+            (Err(error), Some(known)) if error.is_unavailable() => self.nodes[0].at(&known.address),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// The primary could be used, or not. If not, whatever the sentinels say next is believed, even if their count of
+    /// failovers went back because they were set up anew.
+    pub(crate) fn tried(&self, at: &Address, well: bool) {
+        if !well {
+            self.primary.send_if_modified(|known| known.take_if(|known| known.address == *at).is_some());
+        }
+    }
+
+    fn note(&self, named: Named) {
+        self.primary.send_if_modified(|known| {
+            let newer = known.as_ref().is_none_or(|known| named.epoch >= known.epoch && named != *known);
+            if newer {
+                tracing::debug!(service = %self.service, primary = %named.address, "the primary");
+                *known = Some(named);
+            }
+            newer
+        });
+    }
+
+    pub(crate) fn is_left(&self, at: &Address) -> bool {
+        is_other(&self.primary.borrow(), at)
+    }
+
+    pub(crate) async fn left(&self, at: &Address) {
+        let mut primary = self.primary.subscribe();
+        // The sender is this value's own, so the wait ends in no other way.
+        let _ = primary.wait_for(|known| is_other(known, at)).await;
+    }
+
+    /// Ends when the sentinels name a primary.
+    pub(crate) async fn news(&self) {
+        let mut primary = self.primary.subscribe();
+        while primary.changed().await.is_ok() && primary.borrow_and_update().is_none() {}
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = Server> {
+        let guarded = self.guarded.load(Ordering::Relaxed);
+        self.nodes.iter().filter_map(move |node| if guarded { Some(node.clone()) } else { node.bare() })
+    }
+
+    /// The latest that a sentinel knows.
+    async fn ask(&self) -> Result<Named> {
+        let question = [Command::new("SENTINEL").arg("MASTER").arg(&self.service)];
+        let mut answers = ask_each(self.nodes(), &question).await?;
+        if answers.iter().any(|(_, answers)| is_guarded(answers))
+            && !self.guarded.swap(true, Ordering::Relaxed)
+        {
+            answers = ask_each(self.nodes(), &question).await?;
+        }
+        let mut failed = self.unknown();
+        let mut latest: Option<Named> = None;
+        for (_, answers) in answers {
+            match self.read(answers) {
+                Ok(named) if latest.as_ref().is_none_or(|latest| named.epoch > latest.epoch) => {
+                    latest = Some(named)
+                }
+                Ok(_) => {}
+                Err(error) => failed = error,
+            }
+        }
+        latest.ok_or(failed)
+    }
+
+    fn read(&self, answers: Vec<Answered>) -> Result<Named> {
+        match answers.into_iter().next() {
+            Some(Ok(reply)) => {
+                let mut facts = HashMap::new();
+                let mut fields = reply.list()?;
+                while !fields.is_empty() {
+                    facts.insert(fields.text()?, fields.text()?);
+                }
+                named(&facts).ok_or_else(|| self.unknown())
+            }
+            // The text has no code word of its own.
+            Some(Err(refusal)) if refusal.text.contains("No such master") => Err(self.unknown()),
+            Some(Err(refusal)) => Err(fault::refused(&refusal)),
+            None => Err(self.unknown()),
+        }
+    }
+
+    fn unknown(&self) -> Error {
+        Error::misconfigured(format_args!("the sentinels know no service `{}`", self.service))
+            .hint("write the name that follows `sentinel monitor` in the sentinels' configuration")
+    }
+
+    /// Hears what one sentinel says. A primary that was replaced may go on answering for ten seconds, until the sentinels have told it so, and
+    /// whatever is written to it is lost. So it is not enough to ask when the connection ends.
+    async fn hear(self: Arc<Self>, number: usize) {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(mut pushes) = self.listen(number).await {
+                backoff = Backoff::new();
+                self.look().await;
+                while pushes.next().await.is_some() {
+                    self.look().await;
+                }
+            }
+            tokio::time::sleep(backoff.draw()).await;
+        }
+    }
+
+    async fn listen(&self, number: usize) -> Option<Pushes> {
+        let sentinel = self.nodes().nth(number)?;
+        sentinel
+            .listen(SWITCHED)
+            .await
+            .inspect_err(|error| tracing::debug!(%error, "a sentinel is away"))
+            .ok()
+    }
+
+    async fn look(&self) {
+        match self.ask().await {
+            Ok(named) => self.note(named),
+            Err(error) => tracing::debug!(%error, "the sentinels do not tell the primary"),
+        }
+    }
+}
+
+fn is_other(known: &Option<Named>, at: &Address) -> bool {
+    known.as_ref().is_some_and(|known| known.address != *at)
+}
+
+fn is_guarded(answers: &[Answered]) -> bool {
+    answers.iter().any(|answer| matches!(answer, Err(refusal) if refusal.code == "NOAUTH"))
+}
+
+fn named(facts: &HashMap<String, String>) -> Option<Named> {
+    let address = Address { host: facts.get("ip")?.clone(), port: facts.get("port")?.parse().ok()? };
+    Some(Named { address, epoch: facts.get("config-epoch")?.parse().ok()? })
+}

@@ -1,0 +1,153 @@
+//! Steps on their way: what is sent, where the answer goes, and how many are unanswered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rushgate_core::{Error, Result, StoreCalls};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::command::{Call, Command};
+use crate::reply::Reply;
+
+/// What one step sends.
+#[derive(Clone)]
+pub(crate) enum What {
+    Call(Call),
+    Command(Command),
+    /// Commands that nobody comes between.
+    Together(Vec<Command>),
+}
+
+impl What {
+    /// A key that it is about: all of them are in one slot.
+    pub(crate) fn key(&self) -> &[u8] {
+        match self {
+            Self::Call(call) => call.first_key(),
+            Self::Command(command) => command.first_key(),
+            Self::Together(commands) => commands.first().map_or(b"", Command::first_key),
+        }
+    }
+}
+
+/// How long a step is sent from node to node, and made again because nobody can carry it out now, before whoever
+/// asked is told so.
+const REFERRED_MAX: Duration = Duration::from_secs(2);
+/// How often it is sent elsewhere at once.
+const HOPS_MAX: u32 = 4;
+/// The longest pause before it is tried again.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// One step to be sent, and where its answer goes.
+pub(crate) struct Work {
+    pub(crate) what: What,
+    /// Whether the node must be told that the step is sent to it by way of exception.
+    pub(crate) asking: bool,
+    reply: oneshot::Sender<Result<Reply>>,
+    referred: Option<Referred>,
+    _under_way: UnderWay,
+}
+
+/// What has become of a step that a node did not carry out.
+struct Referred {
+    until: Instant,
+    hops: u32,
+    backoff: Backoff,
+}
+
+impl Work {
+    fn referred(&mut self) -> &mut Referred {
+        let new = || Referred { until: Instant::now() + REFERRED_MAX, hops: 0, backoff: Backoff::new() };
+        self.referred.get_or_insert_with(new)
+    }
+
+    /// Whether it may be sent elsewhere once more, at once.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let referred = self.referred();
+        referred.hops += 1;
+        referred.hops <= HOPS_MAX
+    }
+
+    /// How long to wait before it is tried again; `None` if that has been done for long enough.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        let referred = self.referred();
+        referred.hops = 0;
+        let pause = referred.backoff.draw().min(PAUSE_MAX);
+        (Instant::now() + pause < referred.until).then_some(pause)
+    }
+
+    pub(crate) fn answer(self, answer: Result<Reply>) {
+        // Whoever asked may listen no more.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Answers steps that failed together.
+pub(crate) fn fail(works: impl IntoIterator<Item = Work>, error: &Error) {
+    works.into_iter().for_each(|work| work.answer(Err(error.duplicate())));
+}
+
+/// What was sent, and what has no answer yet.
+#[derive(Default)]
+pub(crate) struct Books {
+    calls: AtomicU64,
+    transactions: AtomicU64,
+    statements: AtomicU64,
+    under_way: AtomicUsize,
+    closed: AtomicBool,
+    changed: Notify,
+}
+
+/// One step without an answer.
+struct UnderWay(Arc<Books>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.changed.notify_one();
+        }
+    }
+}
+
+impl Books {
+    /// Enters a step; `None` if no more are taken.
+    pub(crate) fn enter(self: &Arc<Self>, what: What) -> Option<(Work, oneshot::Receiver<Result<Reply>>)> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let under_way = UnderWay(Arc::clone(self));
+        let (reply, answer) = oneshot::channel();
+        // It was counted first, so whoever closes either waits for it or is seen here.
+        (!self.closed.load(Ordering::SeqCst)).then(|| {
+            let work = Work { what, asking: false, reply, referred: None, _under_way: under_way };
+            (work, answer)
+        })
+    }
+
+    pub(crate) fn sent(&self, steps: usize, commands: usize) {
+        self.transactions.fetch_add(steps as u64, Ordering::Relaxed);
+        self.statements.fetch_add(commands as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counted(&self) -> StoreCalls {
+        StoreCalls {
+            calls: self.calls.load(Ordering::Relaxed),
+            transactions: self.transactions.load(Ordering::Relaxed),
+            statements: self.statements.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes no more steps.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.changed.notify_one();
+    }
+
+    /// Waits until no more steps are taken and all have their answers.
+    pub(crate) async fn done(&self) {
+        while !(self.closed.load(Ordering::SeqCst) && self.under_way.load(Ordering::SeqCst) == 0) {
+            self.changed.notified().await;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A Cluster whose nodes die, forget and hand their slots on while callers work.
+
+mod common;
+
+use std::time::Duration;
+
+use common::crew::{Crew, Findings};
+use common::{ask, put, queue, token, until_it_answers};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rushgate_core::{Acquired, Durability, LockStore, Notice, Page, QueueStore, Store};
+use rushgate_redis::RedisStore;
+use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisSetup};
+
+/// With these, what is acknowledged is on a replica.
+const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
+/// Longer than a failover takes: a second to miss the primary, and some to agree and promote.
+const FAILOVER_MAX: Duration = Duration::from_secs(30);
+/// Keys of what the crew works on, of each kind one.
+const HOT: [&str; 4] = ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
+
+on_each_kind! {
+    a_killed_primary_is_replaced_by_its_replica_and_work_goes_on
+    what_was_acknowledged_with_a_replica_survives_its_primary
+    a_stopped_primary_is_left
+    slots_move_under_the_hands_of_those_who_work
+    connections_and_scripts_are_lost_while_callers_work
+    every_node_is_restarted_in_turn
+    a_step_follows_its_slot_half_way
+    a_waiter_is_told_after_its_node_was_replaced
+    a_cluster_that_is_down_says_so_and_comes_back
+}
+
+async fn crew_on(group: &ClusterGroup, seed: u64) -> Crew {
+    let (store, other) = (common::open_at(&group.url()).await, common::open_at(&group.url()).await);
+    Crew::start(&[store, other], seed).await
+}
+
+fn assert_sound(findings: &Findings, what: &str) {
+    common::note(&format!("{what}: {findings:?}"));
+    assert!(findings.gap < FAILOVER_MAX, "{findings:?}");
+}
+
+async fn a_killed_primary_is_replaced_by_its_replica_and_work_goes_on(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).start();
+    let crew = crew_on(&group, common::seed()).await;
+    crew.does(50).await;
+    let hot = group.owner(HOT[0]);
+    group.nodes[hot].kill();
+    crew.does(50).await;
+    group.nodes[hot].restart();
+    crew.does(50).await;
+    assert_sound(&crew.end().await, "kill");
+}
+
+async fn what_was_acknowledged_with_a_replica_survives_its_primary(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).with(&REPLICATED).start();
+    let crew = crew_on(&group, common::seed()).await;
+    crew.does(50).await;
+    let hot = group.owner(HOT[1]);
+    group.nodes[hot].kill();
+    common::until(|| group.is_up() && group.find_owner(HOT[1]).is_some_and(|owner| owner != hot)).await;
+    // The replica that took over acknowledges nothing before it has one of its own.
+    group.nodes[hot].restart();
+    crew.does(50).await;
+    let findings = crew.end().await;
+    assert_sound(&findings, "kill, replicated");
+    assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
+}
+
+async fn a_stopped_primary_is_left(kind: Kind) {
+    let group = ClusterSetup::new(kind).start();
+    let crew = crew_on(&group, common::seed()).await;
+    crew.does(50).await;
+    let hot = group.owner(HOT[2]);
+    group.nodes[hot].pause();
+    crew.does(50).await;
+    group.nodes[hot].resume();
+    crew.does(50).await;
+    assert_sound(&crew.end().await, "stop");
+}
+
+/// While a slot is on its way nobody can touch two of its keys together: such steps wait, and none is done in half.
+async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
+    let group = ClusterSetup::new(kind).of(3, 0).start();
+    let seed = common::seed();
+    let crew = crew_on(&group, seed).await;
+    let mut rng = StdRng::seed_from_u64(seed);
+    for _ in 0..12 {
+        let key = HOT[rng.random_range(0..HOT.len())];
+        let to = (group.owner(key) + rng.random_range(1..3)) % 3;
+        let mut moving = group.begin_move(key, to);
+        while moving.step() {
+            tokio::time::sleep(Duration::from_millis(rng.random_range(0..20))).await;
+        }
+        moving.end();
+        crew.does(5).await;
+    }
+    let findings = crew.end().await;
+    assert_sound(&findings, "slots");
+    assert_eq!((findings.lost, findings.shared, findings.repeated), (0, 0, 0), "{findings:?}");
+}
+
+async fn connections_and_scripts_are_lost_while_callers_work(kind: Kind) {
+    let group = ClusterSetup::new(kind).of(3, 0).start();
+    let seed = common::seed();
+    let crew = crew_on(&group, seed).await;
+    let mut rng = StdRng::seed_from_u64(seed);
+    for _ in 0..30 {
+        let node = &group.nodes[rng.random_range(0..3)];
+        let fault: &[&str] = match rng.random_range(0..3) {
+            0 => &["SCRIPT", "FLUSH"],
+            1 => &["CLIENT", "KILL", "TYPE", "normal"],
+            _ => &["CLIENT", "KILL", "TYPE", "pubsub"],
+        };
+        node.command(fault);
+        crew.does(2).await;
+    }
+    let findings = crew.end().await;
+    assert_sound(&findings, "connections");
+    assert_eq!((findings.lost, findings.shared, findings.repeated), (0, 0, 0), "{findings:?}");
+}
+
+async fn every_node_is_restarted_in_turn(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).of(3, 0).start();
+    let crew = crew_on(&group, common::seed()).await;
+    for node in 0..3 {
+        crew.does(20).await;
+        group.nodes[node].restart();
+    }
+    crew.does(20).await;
+    let findings = crew.end().await;
+    assert_sound(&findings, "restarts");
+    assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
+}
+
+/// `ASK` for a key that has gone ahead, `TRYAGAIN` for keys of which some have, `MOVED` when all are there.
+async fn a_step_follows_its_slot_half_way(kind: Kind) {
+    let group = ClusterSetup::new(kind).of(3, 0).start();
+    let store = common::open_at(&group.url()).await;
+    put(&store, 1).await.unwrap();
+
+    let mut directory = group.begin_move("rg:queues", (group.owner("rg:queues") + 1) % 3);
+    assert!(directory.step(), "the directory has one key");
+    assert_eq!(store.queues().await.unwrap(), [queue()], "its key has gone ahead");
+    directory.end();
+    assert_eq!(store.queues().await.unwrap(), [queue()]);
+
+    let mut moving = group.begin_move(HOT[1], (group.owner(HOT[1]) + 1) % 3);
+    assert!(moving.step(), "one of the keys of the queue");
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("TRYAGAIN"), "{error}");
+    // One that is sent now waits for the rest of the keys.
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { put(&store, 3).await }
+    });
+    while moving.step() {}
+    moving.end();
+    waiting.await.unwrap().unwrap();
+    put(&store, 2).await.unwrap();
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 3);
+}
+
+async fn a_waiter_is_told_after_its_node_was_replaced(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).with(&["--cluster-replica-validity-factor", "0"]).start();
+    let (store, other) = (common::open_at(&group.url()).await, common::open_at(&group.url()).await);
+    assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
+    assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
+    let (lost, hot) = (other.notice(token(2)), group.owner(HOT[0]));
+    group.nodes[hot].kill();
+    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
+    until_it_answers(|| other.acquire(ask(2))).await;
+    let news = other.notice(token(2));
+    until_it_answers(|| store.release(&ask(1).name, token(1))).await;
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
+}
+
+async fn a_cluster_that_is_down_says_so_and_comes_back(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).of(3, 0).start();
+    let store = common::open_at(&group.url()).await;
+    put(&store, 1).await.unwrap();
+    let away = (group.owner(HOT[1]) + 1) % 3;
+    group.nodes[away].kill();
+    let error = loop {
+        match put(&store, 2).await {
+            Ok(()) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_unavailable(), "{error:?}");
+    common::until(|| !group.is_up()).await;
+    let error = put(&store, 3).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("CLUSTERDOWN"), "{error}");
+    let error = RedisStore::open(&group.url()).await.err().expect("a primary is away");
+    assert!(error.is_unavailable(), "{error:?}");
+    group.nodes[away].restart();
+    until_it_answers(|| put(&store, 3)).await;
+    until_it_answers(|| store.list(Page::default())).await;
+}
+
+#[tokio::test]
+async fn the_durability_class_is_that_of_the_weakest_node() {
+    let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
+    let open = async || common::open_at(&group.url()).await.info().durability;
+    assert_eq!(common::in_time(open()).await, Durability::D1);
+    group.nodes[1].command(&["CONFIG", "SET", "appendonly", "no"]);
+    assert_eq!(common::in_time(open()).await, Durability::D0);
+    group.nodes[2].command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let error = common::in_time(RedisStore::open(&group.url())).await.err().expect("one evicts");
+    assert!(error.is_misconfigured() && error.to_string().contains("allkeys-lru"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_of_an_access_list_works_on_every_node() {
+    let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
+    let rules = ["+@all", "-@dangerous", "+info", "+cluster|info", "+cluster|slots"];
+    for node in &group.nodes {
+        let words = ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*"];
+        assert_eq!(node.command(&[&words[..], &rules[..]].concat()), "+OK");
+    }
+    let url = group.url().replace("//", "//shop:pass-word@");
+    let store = common::in_time(RedisStore::open(&url)).await.unwrap();
+    assert!(!store.info().url.contains("pass-word"));
+    for number in 1..=20 {
+        put(&store, number).await.unwrap();
+    }
+    assert_eq!(store.queues().await.unwrap(), [queue()]);
+    assert!(store.list(Page::default()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_and_a_cluster_are_told_apart() {
+    let group = ClusterSetup::new(Kind::Redis).of(1, 0).start();
+    let server = RedisSetup::new(Kind::Redis).start();
+    for (url, word) in [
+        (format!("redis://127.0.0.1:{}", group.nodes[0].port()), "part of a Cluster"),
+        (format!("redis+cluster://127.0.0.1:{}", server.port()), "no part of a Cluster"),
+    ] {
+        let error = common::in_time(RedisStore::open(&url)).await.err().expect("it is the other");
+        assert!(error.is_misconfigured() && error.to_string().contains(word), "{error:?}");
+    }
+}

@@ -1,0 +1,347 @@
+//! People at work on a store: they lock, put tasks in and carry them out, and buy. Each asks again by its token until
+//! the store answers, and writes down what it was told; at the end the books are compared with the store.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rushgate_core::{
+    Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Error, HoldTime, IdempotencyKey,
+    Lease, Line, LockName, LockStore, NewTask, Op, Owner, Payload, QueueName, QueueStore, ReservationId,
+    Reserve, Reserved, Result, SaleId, SaleSecret, SaleSpec, SaleStore, Sku, SkuSpec, TaskId, Token,
+    UnitChoice, audit,
+};
+use rushgate_redis::RedisStore;
+
+/// What everybody together was told, against what is there at the end.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Answers in all.
+    pub answers: u64,
+    /// The longest time that one of them had no answer.
+    pub gap: Duration,
+    /// Calls that ended with an error, and were made again.
+    pub errors: u64,
+    /// Acknowledged tasks and reservations that are neither done nor there.
+    pub lost: usize,
+    /// Times that a lock was granted while another still held it, by its own lease.
+    pub shared: u64,
+    /// Tasks that were carried out more than once.
+    pub repeated: usize,
+}
+
+/// What one lock protects: it refuses whoever comes with a smaller fence.
+#[derive(Default)]
+struct Guarded {
+    holders: u64,
+    latest: u64,
+    fences: HashMap<u64, Token>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    guarded: Mutex<BTreeMap<LockName, Guarded>>,
+    put: Mutex<BTreeSet<TaskId>>,
+    done: Mutex<BTreeMap<TaskId, usize>>,
+    bought: Mutex<Vec<ReservationId>>,
+    shared: AtomicU64,
+    errors: AtomicU64,
+    numbers: AtomicU64,
+}
+
+/// One member of the crew, and when it was last answered.
+struct Member {
+    answers: AtomicU64,
+    last: Mutex<Instant>,
+    gap: Mutex<Duration>,
+}
+
+impl Member {
+    fn answered(&self) {
+        let now = Instant::now();
+        let before = std::mem::replace(&mut *self.last.lock().unwrap(), now);
+        let mut gap = self.gap.lock().unwrap();
+        *gap = (*gap).max(now - before);
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Some at work, until they are told to end.
+pub struct Crew {
+    store: Arc<RedisStore>,
+    ledger: Arc<Ledger>,
+    members: Vec<Arc<Member>>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+type Turn = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What one member needs for a turn.
+#[derive(Clone)]
+struct Desk {
+    store: Arc<RedisStore>,
+    ledger: Arc<Ledger>,
+    member: Arc<Member>,
+    client: ClientId,
+}
+
+const QUEUES: [&str; 3] = ["mail", "print", "ship"];
+const LOCKS: [&str; 3] = ["door", "till", "van"];
+/// Longer than a failover takes: nobody is to lose a lock by one.
+const LEASE: Duration = Duration::from_secs(40);
+
+impl Crew {
+    /// Sets them to work: two of each trade on each store.
+    pub async fn start(stores: &[Arc<RedisStore>], seed: u64) -> Self {
+        let ledger = Arc::new(Ledger::default());
+        for queue in 0..QUEUES.len() {
+            make_sale(&stores[0], queue).await;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut crew =
+            Self { store: stores[0].clone(), ledger, members: Vec::new(), stop, tasks: Vec::new() };
+        for store in stores {
+            for trade in [lock, put, carry_out, buy] {
+                for _ in 0..2 {
+                    crew.employ(store.clone(), trade, seed);
+                }
+            }
+        }
+        crew
+    }
+
+    fn employ(&mut self, store: Arc<RedisStore>, trade: fn(Desk, u64) -> Turn, seed: u64) {
+        let (answers, last, gap) = (AtomicU64::new(0), Mutex::new(Instant::now()), Mutex::default());
+        let member = Arc::new(Member { answers, last, gap });
+        let number = self.members.len() as u64 + 1;
+        self.members.push(member.clone());
+        let desk = Desk { store, ledger: self.ledger.clone(), member, client: ClientId::from_u64(number) };
+        let stop = self.stop.clone();
+        let mut rng = StdRng::seed_from_u64(seed ^ number);
+        self.tasks.push(tokio::spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                trade(desk.clone(), rng.random()).await;
+                tokio::time::sleep(Duration::from_micros(rng.random_range(0..2_000))).await;
+            }
+        }));
+    }
+
+    /// Waits until each of them has had so many more answers.
+    pub async fn does(&self, answers: u64) {
+        let goals: Vec<_> =
+            self.members.iter().map(|member| member.answers.load(Ordering::Relaxed) + answers).collect();
+        for (member, goal) in self.members.iter().zip(goals) {
+            while member.answers.load(Ordering::Relaxed) < goal {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+
+    /// Lets them end their turns, carries out what is left and compares the books.
+    pub async fn end(self) -> Findings {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.expect("nobody gives up");
+        }
+        let mut findings = Findings {
+            answers: self.members.iter().map(|member| member.answers.load(Ordering::Relaxed)).sum(),
+            gap: self.members.iter().map(|member| *member.gap.lock().unwrap()).max().unwrap_or_default(),
+            errors: self.ledger.errors.load(Ordering::Relaxed),
+            shared: self.ledger.shared.load(Ordering::Relaxed),
+            ..Findings::default()
+        };
+        let last = self.members[0].clone();
+        let desk = Desk {
+            store: self.store,
+            ledger: self.ledger,
+            member: last,
+            client: ClientId::from_u64(u64::MAX),
+        };
+        findings.lost = lost_tasks(&desk).await + lost_reservations(&desk).await;
+        findings.repeated = desk.ledger.done.lock().unwrap().values().filter(|times| **times > 1).count();
+        findings
+    }
+}
+
+impl Desk {
+    fn number(&self) -> u64 {
+        self.ledger.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn op(&self) -> Op {
+        Op::new(self.client, self.number())
+    }
+
+    /// Asks again until there is an answer.
+    async fn ask<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> T {
+        loop {
+            match call().await {
+                Ok(answer) => {
+                    self.member.answered();
+                    return answer;
+                }
+                Err(error) => self.note(&error).await,
+            }
+        }
+    }
+
+    async fn note(&self, error: &Error) {
+        assert!(error.is_unavailable(), "{error:?}");
+        self.ledger.errors.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn pick(names: &[&'static str], draw: u64) -> &'static str {
+    names[draw as usize % names.len()]
+}
+
+fn queue(draw: u64) -> QueueName {
+    QueueName::new(pick(&QUEUES, draw)).unwrap()
+}
+
+fn lock(desk: Desk, draw: u64) -> Turn {
+    Box::pin(async move {
+        let name = LockName::new(pick(&LOCKS, draw)).unwrap();
+        let token = Token::new(desk.client, desk.number());
+        let before = desk.ledger.guarded.lock().unwrap().entry(name.clone()).or_default().latest;
+        let ask = Acquire {
+            name: name.clone(),
+            token,
+            lease: Lease::new(LEASE).unwrap(),
+            wait: LEASE,
+            barging: false,
+            owner: Owner::default(),
+        };
+        let grant = loop {
+            let told = desk.store.notice(token);
+            match desk.ask(|| desk.store.acquire(ask.clone())).await {
+                Acquired::Granted(grant) => break grant,
+                // The news may be lost with the server that had it.
+                _ => drop(tokio::time::timeout(Duration::from_millis(200), told).await),
+            }
+        };
+        enter(&desk, &name, token, before, grant.fence.as_u64());
+        tokio::task::yield_now().await;
+        desk.ledger.guarded.lock().unwrap().get_mut(&name).unwrap().holders -= 1;
+        desk.ask(|| desk.store.release(&name, token)).await;
+    })
+}
+
+/// Whoever is granted a lock comes with a fence that nobody had, greater than all that were seen before it asked.
+fn enter(desk: &Desk, name: &LockName, token: Token, before: u64, fence: u64) {
+    let mut guarded = desk.ledger.guarded.lock().unwrap();
+    let guarded = guarded.get_mut(name).unwrap();
+    assert!(fence > before, "{name}: the fence {fence} was granted after {before}");
+    let other = guarded.fences.insert(fence, token);
+    assert!(other.is_none_or(|other| other == token), "{name}: the fence {fence} was granted twice");
+    guarded.latest = guarded.latest.max(fence);
+    guarded.holders += 1;
+    desk.ledger.shared.fetch_add(u64::from(guarded.holders > 1), Ordering::Relaxed);
+}
+
+fn put(desk: Desk, draw: u64) -> Turn {
+    Box::pin(async move {
+        let (op, id) = (desk.op(), TaskId::new(format!("{}-{}", draw % 3, desk.number())).unwrap());
+        let payload = Payload::new(ContentType::bytes(), vec![1; 20]).unwrap();
+        let task = || vec![NewTask::new(id.clone(), payload.clone())];
+        desk.ask(|| desk.store.enqueue(op, &queue(draw % 3), task())).await;
+        desk.ledger.put.lock().unwrap().insert(id);
+    })
+}
+
+fn carry_out(desk: Desk, draw: u64) -> Turn {
+    Box::pin(async move {
+        carry_out_some(&desk, &queue(draw), 5).await;
+    })
+}
+
+async fn carry_out_some(desk: &Desk, queue: &QueueName, n: u32) {
+    let claim = Claim { n, lease: Lease::new(Duration::from_secs(5)).unwrap(), worker: "w".into() };
+    let op = desk.op();
+    let claimed = desk.ask(|| desk.store.claim(op, queue, claim.clone())).await;
+    if claimed.tasks.is_empty() {
+        return;
+    }
+    let tickets: Vec<_> = claimed.tasks.into_iter().map(|task| task.ticket).collect();
+    let op = desk.op();
+    let answers = desk.ask(|| desk.store.complete(op, queue, tickets.clone())).await;
+    let mut done = desk.ledger.done.lock().unwrap();
+    for (ticket, answer) in tickets.iter().zip(answers) {
+        if answer != Completed::Stale {
+            *done.entry(ticket.id.clone()).or_default() += 1;
+        }
+    }
+}
+
+/// Claims until nothing waits and nothing is leased.
+async fn lost_tasks(desk: &Desk) -> usize {
+    for name in QUEUES {
+        let queue = QueueName::new(name).unwrap();
+        loop {
+            carry_out_some(desk, &queue, 500).await;
+            let stats = desk.ask(|| desk.store.stats(&queue)).await;
+            if stats.ready + stats.scheduled + stats.leased == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let done = desk.ledger.done.lock().unwrap();
+    desk.ledger.put.lock().unwrap().iter().filter(|id| !done.contains_key(*id)).count()
+}
+
+const SALES: [&str; 3] = ["phones", "seats", "shoes"];
+const SECRET: [u8; 16] = [7; 16];
+
+fn sale(draw: u64) -> SaleId {
+    SaleId::new(pick(&SALES, draw)).unwrap()
+}
+
+async fn make_sale(store: &RedisStore, number: usize) {
+    let spec = SaleSpec {
+        id: sale(number as u64),
+        skus: vec![SkuSpec { sku: Sku::new("one").unwrap(), units: 1_000_000, per_buyer: 1_000 }],
+        hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
+        opens_at: None,
+        closes_at: None,
+        orders: None,
+        secret: SaleSecret::from_bytes(SECRET),
+    };
+    store.create(spec).await.unwrap();
+    store.open(&sale(number as u64)).await.unwrap();
+}
+
+fn buy(desk: Desk, draw: u64) -> Turn {
+    Box::pin(async move {
+        let (sale, buyer) = (sale(draw), BuyerId::new(format!("buyer-{}", draw % 1_000)).unwrap());
+        let key = IdempotencyKey::new(desk.number().to_string()).unwrap();
+        let id = ReservationId::derive(SaleSecret::from_bytes(SECRET), &sale, &buyer, &key);
+        let lines = vec![Line { sku: Sku::new("one").unwrap(), quantity: 1 + draw as u32 % 3 }];
+        let wish = Reserve { id, sale: sale.clone(), buyer, lines, choice: UnitChoice::Any };
+        let answer = desk.ask(|| desk.store.reserve(wish.clone())).await;
+        assert!(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_)), "{answer:?}");
+        desk.ledger.bought.lock().unwrap().push(id);
+        if draw.is_multiple_of(2) {
+            desk.ask(|| desk.store.confirm(&sale, id)).await;
+        }
+    })
+}
+
+/// Audits every sale, and looks for each acknowledged reservation in the books.
+async fn lost_reservations(desk: &Desk) -> usize {
+    let mut known = BTreeSet::new();
+    for number in 0..SALES.len() {
+        let books = desk.ask(|| desk.store.books(&sale(number as u64))).await;
+        let found = audit(&books, None);
+        assert!(found.ok, "{found:?}");
+        known.extend(books.reservations.iter().map(|row| row.id));
+    }
+    desk.ledger.bought.lock().unwrap().iter().filter(|id| !known.contains(*id)).count()
+}

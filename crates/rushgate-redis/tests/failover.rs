@@ -1,0 +1,161 @@
+//! A primary dies while callers work: work goes on by itself within seconds, nobody hangs, and nothing that was
+//! promised is broken.
+
+mod common;
+
+use std::time::Duration;
+
+use common::crew::{Crew, Findings};
+use common::{ask, in_time, put, queue, token, until_it_answers};
+use rushgate_core::{Acquired, Durability, LockStore, Notice, QueueStore, Store};
+use rushgate_redis::RedisStore;
+use rushgate_testkit::servers::{Kind, SERVICE, SentinelGroup, SentinelSetup};
+
+/// With these, what is acknowledged is on a replica.
+const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
+/// Longer than a failover takes: half a second to miss the primary, and some seconds to agree and promote. The primary
+/// that was replaced on purpose counts as a replica again after ten.
+const FAILOVER_MAX: Duration = Duration::from_secs(30);
+
+on_each_kind! {
+    a_killed_primary_is_replaced_and_what_was_acknowledged_is_there
+    a_stopped_primary_is_left_and_what_it_says_later_changes_nothing
+    a_planned_failover_moves_everybody_at_once
+    what_no_replica_has_may_have_happened
+    a_waiter_is_told_after_the_primary_was_replaced
+    sentinels_may_be_away
+}
+
+fn group(kind: Kind) -> SentinelGroup {
+    SentinelSetup::new(kind).with(&REPLICATED).start()
+}
+
+async fn a_killed_primary_is_replaced_and_what_was_acknowledged_is_there(kind: Kind) {
+    let mut group = group(kind);
+    let store = common::open_at(&group.url()).await;
+    assert_eq!(store.info().durability, Durability::D3);
+    let crew = Crew::start(&[store, common::open_at(&group.url()).await], common::seed()).await;
+    crew.does(50).await;
+    let primary = group.primary();
+    group.servers[primary].kill();
+    crew.does(20).await;
+    group.servers[primary].restart();
+    crew.does(50).await;
+    let findings = crew.end().await;
+    assert_sound(&findings, "kill");
+    assert_eq!(findings.lost, 0, "{findings:?}");
+}
+
+async fn a_stopped_primary_is_left_and_what_it_says_later_changes_nothing(kind: Kind) {
+    let group = group(kind);
+    let store = common::open_at(&group.url()).await;
+    let crew = Crew::start(&[store, common::open_at(&group.url()).await], common::seed()).await;
+    crew.does(50).await;
+    let primary = group.primary();
+    group.servers[primary].pause();
+    crew.does(20).await;
+    group.servers[primary].resume();
+    crew.does(50).await;
+    let findings = crew.end().await;
+    assert_sound(&findings, "stop");
+    assert_eq!(findings.lost, 0, "{findings:?}");
+}
+
+/// A primary that is replaced on purpose goes on answering until the sentinels have told it so. With as many replicas
+/// to wait for as there are it acknowledges nothing any more once one of them was promoted.
+async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
+    let group = SentinelSetup::new(kind).with(&REPLICATED).with(&["--min-replicas-to-write", "2"]).start();
+    let store = common::open_at(&group.url()).await;
+    let crew = Crew::start(&[store, common::open_at(&group.url()).await], common::seed()).await;
+    crew.does(50).await;
+    let primary = group.primary();
+    assert_eq!(group.sentinels[0].command(&["SENTINEL", "FAILOVER", SERVICE]), "+OK");
+    common::until(|| group.primary() != primary).await;
+    crew.does(50).await;
+    let findings = crew.end().await;
+    assert_sound(&findings, "planned");
+    assert_eq!(findings.lost, 0, "{findings:?}");
+}
+
+/// The primary has the step and says so; the replica, which would take over, does not.
+async fn what_no_replica_has_may_have_happened(kind: Kind) {
+    let group = SentinelSetup::new(kind).of(1, 1).with(&REPLICATED).start();
+    let store = common::open_at(&group.url()).await;
+    put(&store, 1).await.unwrap();
+    group.servers[1].pause();
+    let error = put(&store, 2).await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    assert!(error.hint_text().unwrap().contains("min-replicas-to-write"), "{error:?}");
+    // Soon the primary notices, and refuses.
+    let error = loop {
+        match put(&store, 3).await {
+            Ok(()) => panic!("no replica has it"),
+            Err(error) if error.may_have_happened() => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_unavailable() && error.to_string().contains("too few replicas"), "{error:?}");
+    group.servers[1].resume();
+    until_it_answers(|| put(&store, 2)).await;
+    until_it_answers(|| put(&store, 3)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, 3, "each was done once");
+}
+
+async fn a_waiter_is_told_after_the_primary_was_replaced(kind: Kind) {
+    let mut group = SentinelSetup::new(kind).start();
+    let (store, other) = (common::open_at(&group.url()).await, common::open_at(&group.url()).await);
+    assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
+    assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
+    let lost = other.notice(token(2));
+    common::until(|| group.servers[0].ask(&["WAIT", "2", "1000"]) == ["2"]).await;
+    group.servers[0].kill();
+    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
+    until_it_answers(|| other.acquire(ask(2))).await;
+    let news = other.notice(token(2));
+    until_it_answers(|| store.release(&ask(1).name, token(1))).await;
+    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
+}
+
+async fn sentinels_may_be_away(kind: Kind) {
+    let mut group = SentinelSetup::new(kind).of(0, 3).start();
+    group.sentinels[0].kill();
+    group.sentinels[1].pause();
+    let store = common::open_at(&group.url()).await;
+    let crew = Crew::start(std::slice::from_ref(&store), common::seed()).await;
+    group.sentinels[2].kill();
+    group.servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    crew.does(20).await;
+    group.sentinels[1].resume();
+    assert_eq!(crew.end().await.lost, 0);
+    drop(store);
+    group.sentinels[1].kill();
+    let error = RedisStore::open(&group.url()).await.err().expect("nobody knows the primary");
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+}
+
+/// The sentinels want the password too: they are given the one of the URL when they ask for it.
+#[tokio::test]
+async fn a_password_opens_sentinels_and_servers_and_is_never_shown() {
+    let group = SentinelSetup::new(Kind::Redis).of(1, 1).guarded("right-secret").start();
+    let url = |password: &str| group.url().replace("//", &format!("//:{password}@"));
+    let error = in_time(RedisStore::open(&url("wrong-secret"))).await.err().expect("the password is wrong");
+    assert!(error.is_misconfigured(), "{error:?}");
+    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    let store = in_time(RedisStore::open(&url("right-secret"))).await.unwrap();
+    put(&store, 1).await.unwrap();
+    assert_eq!(store.info().url, group.url());
+}
+
+#[tokio::test]
+async fn a_service_that_no_sentinel_knows_is_said_so() {
+    let group = SentinelSetup::new(Kind::Redis).of(0, 1).start();
+    let url = group.url().replace(SERVICE, "other");
+    let error = in_time(RedisStore::open(&url)).await.err().expect("there is no such service");
+    assert!(error.is_misconfigured() && error.to_string().contains("no service `other`"), "{error:?}");
+}
+
+fn assert_sound(findings: &Findings, what: &str) {
+    common::note(&format!("{what}: {findings:?}"));
+    assert!(findings.gap < FAILOVER_MAX, "{findings:?}");
+}

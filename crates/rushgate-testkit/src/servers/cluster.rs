@@ -1,0 +1,246 @@
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rushgate_core::Timestamp;
+
+use super::redis::{Kind, RedisServer, RedisSetup, free_port};
+use super::sentinel::online_replicas;
+use super::wait_until;
+use crate::ManualClock;
+
+/// Slots of a Cluster.
+const SLOTS: usize = 16_384;
+/// Groups of ports that are tried: another test may take one that was free.
+const TRIES: usize = 10;
+
+/// How to start a Cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterSetup {
+    kind: Kind,
+    primaries: usize,
+    replicas: usize,
+    arguments: Vec<String>,
+    clock: Option<ManualClock>,
+}
+
+impl ClusterSetup {
+    /// Three primaries with a replica each, which miss each other after a second.
+    pub fn new(kind: Kind) -> Self {
+        Self { kind, primaries: 3, replicas: 1, arguments: Vec::new(), clock: None }
+    }
+
+    /// With so many primaries, and so many replicas of each.
+    #[must_use]
+    pub fn of(mut self, primaries: usize, replicas: usize) -> Self {
+        (self.primaries, self.replicas) = (primaries, replicas);
+        self
+    }
+
+    /// With further settings of the nodes.
+    #[must_use]
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// On a clock that the test moves. Nobody is missed then, however far it jumps.
+    #[must_use]
+    pub fn on(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Starts the nodes and waits until they serve all slots.
+    pub fn start(self) -> ClusterGroup {
+        let group = (0..TRIES).find_map(|_| self.try_start());
+        let group =
+            group.unwrap_or_else(|| panic!("the nodes did not start on any of {TRIES} groups of ports"));
+        wait_until("the Cluster", || {
+            if let Some(clock) = &self.clock {
+                // A node takes part two seconds after its start, by this clock.
+                clock.advance(Duration::from_millis(500));
+                group.set_clock(clock.now());
+            }
+            group.is_whole()
+        });
+        group
+    }
+
+    fn try_start(&self) -> Option<ClusterGroup> {
+        let count = self.primaries * (1 + self.replicas);
+        let plan: Vec<_> = (0..count).map(|number| self.node(number)).collect();
+        let start = |number| self.setup(&plan, number).try_start();
+        let nodes: Option<Vec<_>> = (0..count).map(start).collect();
+        Some(ClusterGroup { nodes: nodes?, primaries: self.primaries, replicas: self.replicas })
+    }
+
+    /// The first nodes are the primaries; behind them come the replicas, one of each primary in turn.
+    fn node(&self, number: usize) -> Planned {
+        let slots = (number < self.primaries)
+            .then(|| number * SLOTS / self.primaries..=(number + 1) * SLOTS / self.primaries - 1);
+        Planned { port: free_port(), bus: free_port(), slots }
+    }
+
+    /// A node that knows the whole Cluster from its first moment on, as after a restart: nobody has to be introduced.
+    fn setup(&self, plan: &[Planned], number: usize) -> RedisSetup {
+        let lines = plan.iter().enumerate().map(|(at, node)| {
+            let myself = if at == number { "myself," } else { "" };
+            let (part, of, slots) = match &node.slots {
+                Some(slots) => ("master", "-".to_owned(), format!(" {}-{}", slots.start(), slots.end())),
+                None => ("slave", id(at % self.primaries), String::new()),
+            };
+            let (id, epoch, Planned { port, bus, .. }) = (id(at), at % self.primaries + 1, node);
+            format!("{id} 127.0.0.1:{port}@{bus} {myself}{part} {of} 0 0 {epoch} connected{slots}\n")
+        });
+        let text =
+            lines.collect::<String>() + &format!("vars currentEpoch {} lastVoteEpoch 0\n", self.primaries);
+        let Planned { port, bus, .. } = plan[number];
+        let mut setup = RedisSetup::new(self.kind).on_port(port).with_file(NODES_FILE, text).with(&[
+            "--cluster-enabled",
+            "yes",
+            "--cluster-config-file",
+            NODES_FILE,
+            "--cluster-port",
+            &bus.to_string(),
+            "--repl-diskless-sync-delay",
+            "0",
+        ]);
+        setup = match &self.clock {
+            Some(clock) => setup.on(clock.clone()).with(&NEVER_MISSED),
+            None => setup.with(&["--cluster-node-timeout", "1000"]),
+        };
+        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
+        setup.with(&arguments)
+    }
+}
+
+const NODES_FILE: &str = "nodes.conf";
+const NEVER_MISSED: [&str; 4] = ["--cluster-node-timeout", "2000000000", "--repl-timeout", "2000000000"];
+
+/// A node before it was started.
+struct Planned {
+    port: u16,
+    bus: u16,
+    slots: Option<RangeInclusive<usize>>,
+}
+
+fn id(number: usize) -> String {
+    format!("{:040x}", number + 1)
+}
+
+/// The nodes of a Cluster. Dropping it ends them all.
+pub struct ClusterGroup {
+    /// The nodes; the first ones were the primaries when they were started.
+    pub nodes: Vec<RedisServer>,
+    primaries: usize,
+    replicas: usize,
+}
+
+impl ClusterGroup {
+    /// The URL that names all nodes.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// Whether every slot is served, in the words of every node that runs.
+    pub fn is_up(&self) -> bool {
+        let mut running = self.nodes.iter().filter(|node| node.pid().is_some());
+        running.all(|node| node.ask(&["CLUSTER", "INFO"]).concat().contains("cluster_state:ok"))
+    }
+
+    /// Whether every slot is served, and every replica keeps up.
+    fn is_whole(&self) -> bool {
+        let primaries = &self.nodes[..self.primaries];
+        self.is_up() && primaries.iter().all(|node| online_replicas(node) == self.replicas)
+    }
+
+    /// Which node serves the slot of a key, as the first node that runs knows it.
+    pub fn owner(&self, key: &str) -> usize {
+        self.find_owner(key).expect("somebody serves the slot")
+    }
+
+    /// The same, while it may be that nobody does.
+    pub fn find_owner(&self, key: &str) -> Option<usize> {
+        let asked = self.nodes.iter().find(|node| node.pid().is_some()).expect("one runs");
+        let slot = &asked.ask(&["CLUSTER", "KEYSLOT", key])[0];
+        let slot: usize = slot.parse().expect("a slot is a number");
+        let text = asked.ask(&["CLUSTER", "NODES"]).concat();
+        let line = text.lines().find(|line| serves(line, slot))?;
+        let address = line.split(' ').nth(1).and_then(|address| address.split('@').next());
+        let port = |node: &RedisServer| address == Some(&format!("127.0.0.1:{}", node.port())[..]);
+        self.nodes.iter().position(port)
+    }
+
+    fn running_primaries(&self) -> Vec<usize> {
+        let is_primary = |node: &RedisServer| node.pid().is_some() && node.ask(&["ROLE"])[0] == "master";
+        (0..self.nodes.len()).filter(|number| is_primary(&self.nodes[*number])).collect()
+    }
+
+    /// Moves the slot of a key, with all that is in it, to another primary, as an operator would.
+    pub fn move_slot(&self, key: &str, to: usize) {
+        let mut moving = self.begin_move(key, to);
+        while moving.step() {}
+        moving.end();
+    }
+
+    /// Opens the slot of a key for its way to another primary. Nothing has moved yet.
+    pub fn begin_move(&self, key: &str, to: usize) -> SlotMove<'_> {
+        let from = self.owner(key);
+        let slot = self.nodes[from].ask(&["CLUSTER", "KEYSLOT", key]).concat();
+        let moving = SlotMove { group: self, slot, from, to };
+        moving.set(to, &["IMPORTING", &id(from)]);
+        moving.set(from, &["MIGRATING", &id(to)]);
+        moving
+    }
+
+    /// Puts the nodes' clocks to a moment.
+    pub fn set_clock(&self, now: Timestamp) {
+        self.nodes.iter().for_each(|node| node.set_clock(now));
+    }
+}
+
+/// A slot on its way from one primary to another.
+pub struct SlotMove<'g> {
+    group: &'g ClusterGroup,
+    slot: String,
+    from: usize,
+    to: usize,
+}
+
+impl SlotMove<'_> {
+    fn set(&self, node: usize, how: &[&str]) {
+        let words: Vec<_> = ["CLUSTER", "SETSLOT", &self.slot].iter().chain(how).copied().collect();
+        assert_eq!(self.group.nodes[node].command(&words), "+OK", "{words:?}");
+    }
+
+    /// Moves one key; false if there is none left.
+    pub fn step(&mut self) -> bool {
+        let from = &self.group.nodes[self.from];
+        let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "1"]);
+        let Some(key) = keys.first() else { return false };
+        let port = self.group.nodes[self.to].port().to_string();
+        let answer = from.command(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        // It may have run out, or been taken, in between.
+        assert!(["+OK", "+NOKEY"].contains(&answer.as_str()), "{answer}");
+        true
+    }
+
+    /// Tells every primary who serves the slot now.
+    pub fn end(self) {
+        let mut others = self.group.running_primaries();
+        others.retain(|node| ![self.from, self.to].contains(node));
+        for node in [self.to, self.from].into_iter().chain(others) {
+            self.set(node, &["NODE", &id(self.to)]);
+        }
+    }
+}
+
+/// Whether a line of `CLUSTER NODES` is that of the primary which serves a slot.
+fn serves(line: &str, slot: usize) -> bool {
+    let ranges = line.split(' ').skip(8).filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
+    });
+    !line.contains("fail") && ranges.into_iter().any(|range| range.contains(&slot))
+}
