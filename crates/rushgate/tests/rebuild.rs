@@ -25,6 +25,7 @@ on_each_store! {
     orders_that_the_store_lost_are_found_and_kept
     a_sale_is_rebuilt_by_itself_if_that_is_wished
     of_two_who_rebuild_one_goes_on
+    a_stopped_sale_is_not_called_sold_out
     receipts_of_others_are_not_honoured
     a_sale_without_a_ledger_is_not_rebuilt
 }
@@ -278,6 +279,19 @@ async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
     assert_eq!(sale.state().await.unwrap().paused, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
     audited(&sale, &ledger).await;
+}
+
+async fn a_stopped_sale_is_not_called_sold_out(bench: Bench) {
+    let sale = open(&bench.client(), phones(1)).await;
+    hold(&sale, "ann").await;
+    assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
+    bench.client().sale("phones").unwrap().pause().await.unwrap();
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::Paused { .. })).await;
+    for n in 0..50 {
+        assert!(matches!(reserve(&sale, n).await, Reserved::Paused { .. }));
+    }
+    rebuild(&sale, &in_memory()).await;
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. })).await;
 }
 
 async fn receipts_of_others_are_not_honoured(bench: Bench) {

@@ -218,6 +218,9 @@ impl Gate {
             Reserved::NotOpen { .. } => window != NOT_OPEN,
             Reserved::Ended => window != ENDED,
             Reserved::Reserved(_) => window != SELLING,
+            Reserved::Paused { .. } => {
+                window != SELLING || self.shelves.values().any(|shelf| shelf.load(Ordering::Acquire) != OPEN)
+            }
             _ => false,
         }
     }
@@ -247,9 +250,11 @@ impl Gate {
             made.filter_map(|event| event.reservation).for_each(|id| self.known.add(id));
         }
         self.set_window(answer, &state, before_us);
+        // What is left of a sale that is stopped nobody knows: the store answers for it.
+        let stopped = matches!(answer, Reserved::Paused { .. });
         for sku in &state.skus {
             if let Some(shelf) = self.shelves.get(&sku.sku) {
-                shelf.store(shelf_state(sku), Ordering::Release);
+                shelf.store(if stopped { OPEN } else { shelf_state(sku) }, Ordering::Release);
             }
         }
         self.plan_probe(&state);
@@ -269,7 +274,7 @@ impl Gate {
                 NOT_OPEN
             }
             // A replay and a bad key are answered before the window is looked at.
-            Reserved::Replayed(_) | Reserved::KeyReused | Reserved::Paused { .. } => return,
+            Reserved::Replayed(_) | Reserved::KeyReused => return,
             _ => SELLING,
         };
         self.window.store(window, Ordering::Release);
