@@ -30,7 +30,7 @@ if packed then return { 2, packed } end
 local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
 if s.ledger and generation >= s.generation and not s.paused then
   -- It was made in this generation and is not there: the store has lost a write.
-  allow_when_full_sale(s)
+  refuse_when_full(s)
   pause(s, LOST_WRITES)
   close_sale(s)
 end
