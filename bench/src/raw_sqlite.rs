@@ -132,7 +132,7 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     grouped(conn, group, length, |n| {
         let at = now();
         // Ids are hashes, so they come in no order.
-        let id = (u128::from(n) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes();
+        let id = u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes();
         let buyer = format!("buyer:{n}");
         if n % group == 0 {
             conn.prepare_cached(sale)?.query_row(["bench"], |row| row.get::<_, i64>(0))?;
@@ -150,7 +150,7 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         conn.prepare_cached(add)?.execute((1, task, 5, at, n + 1, at, 1_000, "application/json", order))?;
         if n % group == group - 1 {
             conn.prepare_cached(store_sale)?.execute((1, 1, n + 1))?;
-            conn.prepare_cached(store_sku)?.execute((1, 0, 10_000_000, n + 1, 0, n + 1, 0, 0))?;
+            conn.prepare_cached(store_sku)?.execute((1, 0, 10_000_000, n + 1, 0, 0, n + 1, 0, 0))?;
         }
         Ok(())
     })
@@ -160,4 +160,22 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
 pub fn lone(conn: &Connection, length: Duration) -> Result<f64> {
     let cycles = lock(conn, 1, length)?;
     Ok(1e6 / (cycles * 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The statements are the store's, and what they are given must keep up with them.
+    #[test]
+    fn every_raw_row_runs() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let fresh = |name: &str| open(&folder.path().join(name));
+        let length = Duration::from_millis(50);
+        assert!(lock(&fresh("lock")?, 64, length)? > 0.0);
+        assert!(queue(&fresh("queue")?, 64, length)? > 0.0);
+        assert!(reserve(&fresh("reserve")?, 64, length)? > 0.0);
+        assert!(lone(&fresh("lone")?, length)? > 0.0);
+        Ok(())
+    }
 }
