@@ -118,7 +118,7 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
 /// Reservations of one unit each, by new buyers, with the event and the order in the same step: per second.
 pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     conn.execute("INSERT INTO queue (name) VALUES ('orders')", [])?;
-    let created = ("bench", 1, None::<i64>, None::<i64>, "orders", [0; 16]);
+    let created = ("bench", 1, None::<i64>, None::<i64>, "orders", [0; 16], 0);
     conn.query_row(verb!("sale/create", "sale"), created, |row| row.get::<_, i64>(0))?;
     conn.execute(verb!("sale/create", "sku"), (1, 0, "unit", 10_000_000, 1))?;
     let (one, has, own) =
@@ -135,7 +135,7 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         let id = u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes();
         let buyer = format!("buyer:{n}");
         if n % group == 0 {
-            conn.prepare_cached(sale)?.query_row(["bench"], |row| row.get::<_, i64>(0))?;
+            conn.prepare_cached(sale)?.query_row(("bench", 0), |row| row.get::<_, i64>(0))?;
             conn.prepare_cached(skus)?.query_row([1], |row| row.get::<_, i64>(0))?;
         }
         let none = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
@@ -149,7 +149,19 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         let task = format!("{:032x}", u128::from_be_bytes(id));
         conn.prepare_cached(add)?.execute((1, task, 5, at, n + 1, at, 1_000, "application/json", order))?;
         if n % group == group - 1 {
-            conn.prepare_cached(store_sale)?.execute((1, 1, n + 1))?;
+            let never = None::<i64>;
+            conn.prepare_cached(store_sale)?.execute((
+                1,
+                1,
+                n + 1,
+                1,
+                never,
+                0,
+                None::<[u8; 16]>,
+                never,
+                never,
+                never,
+            ))?;
             conn.prepare_cached(store_sku)?.execute((1, 0, 10_000_000, n + 1, 0, 0, n + 1, 0, 0))?;
         }
         Ok(())

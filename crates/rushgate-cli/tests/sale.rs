@@ -169,3 +169,26 @@ fn a_confirmation_can_wait_for_the_ledger() {
     let said = worker.end();
     assert_eq!(said.status, 0, "{}", said.err);
 }
+
+#[test]
+fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
+    let shop = open("phone=3:1", &["--orders-queue", "orders"]);
+    let ledger = format!("sqlite:{}", shop.path("ledger.db").display());
+    let ann = shop.json(&reserve("ann", "k"));
+    let receipt = ann["receipt"].as_str().unwrap();
+    assert_eq!(shop.json(&["sale", "restore", "phones", receipt])["outcome"], "known");
+    assert_eq!(shop.json_as(1, &["sale", "restore", "phones", "rg1.e30.AAAA"])["why"], "unreadable");
+
+    assert_eq!(shop.json(&["sale", "pause", "phones"])["paused"], true);
+    assert_eq!(shop.json_as(1, &reserve("bob", "k"))["outcome"], "paused");
+    assert_eq!(shop.json_as(1, &["sale", "confirm", "phones", id(&ann)])["outcome"], "paused");
+    assert_eq!(shop.json(&["sale", "show", "phones"])["paused"]["reason"], "operator");
+    let rebuild = ["sale", "rebuild", "phones", "--orders", &ledger, "--receipts-first", "0s"];
+    let rebuilt = shop.json(&rebuild);
+    assert_eq!((&rebuilt["outcome"], &rebuilt["orders"]), (&"rebuilt".into(), &1.into()));
+    let shown = shop.json(&["sale", "show", "phones"]);
+    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &rebuilt["generation"]));
+    assert_eq!(shop.json(&reserve("bob", "k"))["outcome"], "reserved");
+    shop.ok(&["sale", "work", "phones", "--orders", &ledger, "--until-empty"]);
+    assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", &ledger])["ok"], true);
+}

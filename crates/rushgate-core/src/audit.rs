@@ -327,9 +327,12 @@ fn state_after(kind: EventKind) -> Option<HoldState> {
         EventKind::Cancelled => HoldState::Cancelled,
         EventKind::Expired => HoldState::Expired,
         EventKind::Rejected | EventKind::Quarantined => HoldState::Rejected,
-        EventKind::StockAdded | EventKind::StockWithdrawn | EventKind::Opened | EventKind::Ended => {
-            return None;
-        }
+        EventKind::StockAdded
+        | EventKind::StockWithdrawn
+        | EventKind::Opened
+        | EventKind::Ended
+        | EventKind::Paused
+        | EventKind::Rebuilt => return None,
     })
 }
 
@@ -404,7 +407,9 @@ impl<'a> Replay<'a> {
             | EventKind::Expiring
             | EventKind::Confirmed
             | EventKind::Opened
-            | EventKind::Ended => {}
+            | EventKind::Ended
+            | EventKind::Paused
+            | EventKind::Rebuilt => {}
         }
     }
 

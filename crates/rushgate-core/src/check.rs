@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Due, Error, Listing, MAX_LINES, MAX_UNITS_PER_LINE, NewTask, OnDuplicate, Page, Reserve,
-    Result, Retry, SaleSpec, Selection, StockChange, UnitChoice,
+    Acquire, Claim, Due, Error, Listing, Load, MAX_LINES, MAX_UNITS_PER_LINE, NewTask, OnDuplicate, Page,
+    Reserve, Result, Retry, SaleSpec, Selection, StockChange, Switch, UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -155,6 +155,36 @@ impl Reserve {
             }
         }
         Ok(())
+    }
+}
+
+impl Load {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Orders(orders) => {
+                check_range("the number of orders", orders.len() as u64, 0, Self::ORDERS_MAX as u64)
+            }
+            Self::Free(_, units) => {
+                check_range("the number of units", units.len() as u64, 1, Self::UNITS_MAX as u64)
+            }
+            Self::Withdrawn(_, ranges) => {
+                check_range("the number of ranges", ranges.len() as u64, 1, Self::UNITS_MAX as u64)
+            }
+        }
+    }
+}
+
+impl Switch {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_duration("the time for receipts", self.grace, Self::GRACE_MAX)?;
+        check_range("the number of SKUs", self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
+        self.stock.iter().try_for_each(|sku| {
+            check_range("the stock", sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;
+            let without_place = u64::from(sku.handed_out) + u64::from(sku.ahead);
+            check_range("the number of units that are not free", without_place, 0, sku.total.into())
+        })
     }
 }
 

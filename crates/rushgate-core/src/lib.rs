@@ -14,7 +14,9 @@ mod ids;
 mod lock;
 mod name;
 mod queue;
+mod receipt;
 mod sale;
+mod spec;
 mod store;
 mod time;
 mod units;
@@ -38,10 +40,12 @@ pub use queue::{
     OnDuplicate, Payload, Priority, QueueLimits, QueueStats, QueueStore, Retried, Retry, Revived, Selection,
     Task, TaskExtended, TaskInfo, TaskState, Ticket,
 };
+pub use receipt::{BadReceipt, Receipt};
 pub use sale::{
-    Created, Decision, Event, EventKind, Hold, HoldState, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
-    OrderIntent, OrderTask, Reserve, Reserved, SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec,
-    SkuState, StockChange, StockChanged, UnitChoice, Verdict,
+    Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
+    MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,
+    SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged,
+    Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
 pub use time::{HoldTime, Lease, Timestamp};

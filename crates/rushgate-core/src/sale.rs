@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
 use crate::{
-    Answer, BuyerId, HoldTime, Op, Page, QueueName, ReservationId, SaleId, SaleSecret, Sku, Timestamp,
-    UnitNumber, UnitRange, units,
+    Answer, BadReceipt, BuyerId, HoldTime, LedgerOrder, Op, Page, QueueName, Receipt, ReservationId, SaleId,
+    SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
 };
 
 /// The sales of a store: units numbered 1..N per SKU, reserved by buyers.
@@ -23,6 +23,12 @@ use crate::{
 /// The store's row decides, in one step, which of confirm, cancel and the deadline comes first. With a ledger behind
 /// the sale the middle states wait until it has committed ([`settle`](Self::settle)); without one the step from
 /// `held` leads straight to the end.
+///
+/// # Generations
+/// A store may lose writes that it acknowledged: by a failover, or because an old backup took its place. Whoever finds
+/// out [pauses](Self::pause_sale) the sale; a rebuild reads it from the ledger, loads it beside what is there and
+/// [switches](Self::switch) to it in one step, under the next generation. A hold that the ledger has not heard of
+/// comes back by its signed [`Receipt`] ([`restore`](Self::restore)).
 pub trait SaleStore: Send + Sync {
     /// Makes a sale, not yet open. The same call again is answered the same way.
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
@@ -51,12 +57,43 @@ pub trait SaleStore: Send + Sync {
     /// Ends up to `n` holds whose deadline has passed, by deadline, and says how many (1 to 1,000).
     fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32>;
 
-    /// Tells what the ledger has committed, in the order given. Only a reservation in the matching middle state
-    /// moves, so telling it twice changes nothing.
-    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>>;
+    /// Tells what the ledger has committed, in the order given, of orders of that generation. Only a reservation in
+    /// the matching middle state moves, so telling it twice changes nothing. What is said of another generation than
+    /// the sale's changes nothing either: a rebuild has read it from the ledger.
+    fn settle(
+        &self,
+        sale: &SaleId,
+        generation: u32,
+        verdicts: Vec<(ReservationId, Verdict)>,
+    ) -> Answer<'_, Vec<Settled>>;
 
     /// Adds units (numbered on from the last) or withdraws free ones for good (the highest), all or nothing.
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
+
+    /// Stops the sale, because the store of that generation cannot be trusted: nothing is reserved, decided, ended or
+    /// stocked any more, and nothing but a rebuild goes on from there. Says whether it is stopped; a sale of another
+    /// generation is left alone. [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, from which
+    /// alone it could be rebuilt.
+    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool>;
+
+    /// Begins to rebuild the sale from the ledger: stops it, and makes room beside it for what will be loaded. Whoever
+    /// begins last goes on; what an earlier one loads is refused from then on, and what it has loaded is dropped.
+    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()>;
+
+    /// Loads a part of what the ledger knows, beside the sale, for the generation to come. A part that was loaded
+    /// before changes nothing. Up to 1,000 orders, which may be none to ask whether this rebuild goes on, or 1 to
+    /// 10,000 units.
+    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt>;
+
+    /// Puts what was loaded in the place of the sale, in one step, if it adds up; the sale goes on from there.
+    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt>;
+
+    /// Gives a buyer the units of a receipt back, if the store has lost the reservation: the same if they are free,
+    /// others if not. The sale need not be open, because the reservation was made when it was.
+    ///
+    /// A receipt of the generation that the sale is in, for a reservation that it does not know, proves a lost write:
+    /// a sale with a ledger is stopped, as by [`pause_sale`](Self::pause_sale).
+    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored>;
 
     /// The sale as it stands.
     fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState>;
@@ -223,6 +260,11 @@ pub enum Reserved {
     },
     /// Over.
     Ended,
+    /// Nobody is let in for the moment: the store lost writes, or lately did and honours receipts only. Not sold out.
+    Paused {
+        /// When to ask again.
+        retry_at: Timestamp,
+    },
 }
 
 /// A reservation as it stands.
@@ -305,8 +347,10 @@ pub enum Decision {
     Pending(Hold),
     /// It was decided otherwise before: the hold's state says how. A payment for it must be given back.
     Refused(Hold),
-    /// There is no such reservation.
+    /// There is no such reservation. Where the store lost it, its [`Receipt`] brings it back.
     Unknown,
+    /// It is not decided, and cannot be while the sale is stopped. Ask again once it goes on.
+    Paused,
 }
 
 /// What the ledger committed for a reservation.
@@ -366,6 +410,8 @@ pub enum StockChanged {
         /// What is free.
         free: u32,
     },
+    /// The sale is stopped until it is rebuilt. Nothing was changed.
+    Paused,
 }
 
 /// A sale as it stands.
@@ -383,8 +429,130 @@ pub struct SaleState {
     pub skus: Vec<SkuState>,
     /// The earliest deadline of an undecided hold.
     pub next_give_back: Option<Timestamp>,
+    /// Whether it is stopped until it is rebuilt.
+    pub paused: Option<Pause>,
+    /// After a rebuild: until when only receipts are honoured.
+    pub receipts_until: Option<Timestamp>,
     /// The store's clock when this was read.
     pub now: Timestamp,
+}
+
+/// A sale that is stopped until it is rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Why.
+    pub reason: PauseReason,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// Why a sale is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// The store lost writes that it had acknowledged.
+    LostWrites,
+    /// Somebody said so.
+    Operator,
+    /// It is being rebuilt.
+    Rebuilding,
+}
+
+impl PauseReason {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::LostWrites, Self::Operator, Self::Rebuilding];
+}
+
+/// A part of what a rebuild loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Orders, each once in all parts: up to 1,000.
+    Orders(Vec<LedgerOrder>),
+    /// Numbers of a SKU below the highest that was ever handed out, which nobody has: 1 to 10,000.
+    Free(Sku, Vec<UnitNumber>),
+    /// Ranges of a SKU that were withdrawn, none on both sides of the highest number that was handed out: 1 to 10,000.
+    Withdrawn(Sku, Vec<UnitRange>),
+}
+
+impl Load {
+    /// Orders in one part at most.
+    pub const ORDERS_MAX: usize = 1_000;
+    /// Units in one part at most.
+    pub const UNITS_MAX: usize = 10_000;
+}
+
+/// The last step of a rebuild.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The new generation, greater than any before it: that for which the parts were loaded.
+    pub generation: u32,
+    /// For how long only receipts are honoured then: so that those whose holds were lost come before strangers.
+    pub grace: Duration,
+    /// What the parts must add up to, for each SKU of the sale in its order.
+    pub stock: Vec<Stocktake>,
+}
+
+impl Switch {
+    /// The longest time in which only receipts are honoured.
+    pub const GRACE_MAX: Duration = Duration::from_secs(3_600);
+}
+
+/// The stock of one SKU in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stocktake {
+    /// Units ever offered: 1 to 10,000,000.
+    pub total: u32,
+    /// The highest number that an order owns; 0 for none. Those above are free, if they were not withdrawn.
+    pub handed_out: u32,
+    /// How many of those above it were withdrawn.
+    pub ahead: u32,
+}
+
+/// The answer to a step of a rebuild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rebuilt {
+    /// It is carried out, now or before.
+    Done,
+    /// Somebody else has begun to rebuild the sale since. Nothing was changed.
+    Superseded,
+    /// The parts do not add up to the stock. Nothing was switched.
+    Incomplete,
+}
+
+/// The answer to [`SaleStore::restore`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Restored {
+    /// The units are the buyer's again, the same or others.
+    Restored(Hold),
+    /// Nothing was lost: the reservation as it stands.
+    Known(Hold),
+    /// The hold would have run out.
+    Expired,
+    /// The units are others', and too few of the SKU are free.
+    NoneLeft {
+        /// The first line that is short.
+        sku: Sku,
+        /// What is free of it.
+        free: u32,
+    },
+    /// The buyer has since taken what is allowed.
+    LimitReached {
+        /// The first line over the limit.
+        sku: Sku,
+        /// What is allowed.
+        limit: u32,
+        /// What the buyer has.
+        has: u32,
+    },
+    /// The sale is stopped until it is rebuilt. Come again then.
+    Paused {
+        /// When to ask again.
+        retry_at: Timestamp,
+    },
+    /// It is no receipt of this sale. Nothing was asked of the store.
+    NotHonoured(BadReceipt),
 }
 
 /// The stock of one SKU: `total = free + held + confirmed + withdrawn`.
@@ -451,11 +619,15 @@ pub enum EventKind {
     Opened,
     /// The sale was ended.
     Ended,
+    /// The sale was stopped until it is rebuilt.
+    Paused,
+    /// The sale was rebuilt from the ledger: the first event of a generation.
+    Rebuilt,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Reserved,
         Self::Confirming,
         Self::Cancelling,
@@ -469,6 +641,8 @@ impl EventKind {
         Self::StockWithdrawn,
         Self::Opened,
         Self::Ended,
+        Self::Paused,
+        Self::Rebuilt,
     ];
 }
 
@@ -527,6 +701,11 @@ pub enum OrderIntent {
     Cancel,
     /// The deadline passed.
     Expire,
+}
+
+impl SaleSpec {
+    /// How long a buyer who is kept out by a pause should wait before asking again.
+    pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 }
 
 impl Hold {

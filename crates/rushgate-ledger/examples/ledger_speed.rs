@@ -21,7 +21,7 @@ async fn main() -> Outcome<()> {
     let ledger = connect(&args.next().unwrap_or_else(scratch))?;
     let sale = SaleId::new(format!("rush-{}", std::process::id()))?;
     let skus = vec![SkuSpec { sku: Sku::new("phone")?, units: orders, per_buyer }];
-    ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus }).await?;
+    ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus, spec: None }).await?;
     for intent in [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Confirm] {
         let before = ledger.counters();
         let start = Instant::now();

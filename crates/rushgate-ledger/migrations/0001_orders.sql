@@ -8,7 +8,9 @@ CREATE TABLE sale (
     id           INTEGER PRIMARY KEY,
     name         TEXT    NOT NULL UNIQUE,
     generation   INTEGER NOT NULL,
-    opened_at_us INTEGER NOT NULL
+    opened_at_us INTEGER NOT NULL,
+    -- How the store made it, with its secret, as JSON: what a store that lost it needs.
+    spec         TEXT
 ) STRICT;
 
 CREATE TABLE sku (
@@ -82,8 +84,9 @@ CREATE TABLE refusal (
 
 CREATE TRIGGER sale_goes_forward BEFORE UPDATE ON sale
 WHEN NEW.generation < OLD.generation OR NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name
+     OR (OLD.spec IS NOT NULL AND NEW.spec IS NOT OLD.spec)
 BEGIN
-    SELECT RAISE(ABORT, 'fixed: a sale keeps its name, and its generation only grows');
+    SELECT RAISE(ABORT, 'fixed: a sale keeps its name and specification, and its generation only grows');
 END;
 
 CREATE TRIGGER sku_only_grows BEFORE UPDATE ON sku
@@ -108,6 +111,13 @@ WHEN EXISTS (SELECT 1 FROM refusal
              WHERE sale = NEW.sale AND reservation = NEW.reservation AND generation = NEW.generation)
 BEGIN
     SELECT RAISE(ABORT, 'refused: the order was refused for good');
+END;
+
+-- What a rebuild has read stays true: a store of the past adds nothing to it.
+CREATE TRIGGER order_of_this_generation BEFORE INSERT ON orders
+WHEN NEW.generation < (SELECT generation FROM sale WHERE id = NEW.sale)
+BEGIN
+    SELECT RAISE(ABORT, 'old_generation: the sale was rebuilt since');
 END;
 
 CREATE TRIGGER refusal_not_recorded BEFORE INSERT ON refusal

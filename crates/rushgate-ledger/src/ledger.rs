@@ -28,6 +28,13 @@ pub trait Ledger: Send + Sync {
     /// first.
     fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>>;
 
+    /// What is known of a sale without its orders; `None` if nothing is.
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>>;
+
+    /// Gives the sale a new generation, which nobody else is given. Entries of an older one change nothing from then
+    /// on ([`Refusal::OldGeneration`]), so that what is read afterwards stays true until the store sells in the new one.
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32>;
+
     /// Everything the ledger knows of the sale, read in one snapshot, for the audit and for rebuilding the store.
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks>;
 
@@ -82,6 +89,20 @@ pub struct LedgerSale {
     pub generation: u32,
     /// What it sells: 1 to 1,000 SKUs, each once.
     pub skus: Vec<SkuSpec>,
+    /// How the store made it, kept as it is first told: a store that lost the sale can make it again, and read the
+    /// receipts that it signed. Its secret is in it.
+    pub spec: Option<SaleSpec>,
+}
+
+/// A sale as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownSale {
+    /// How often it was given a new generation, at least plus one. Entries of older ones change nothing.
+    pub generation: u32,
+    /// The greatest sequence number in it, 0 if it has no orders. A store that has counted less has lost writes.
+    pub latest_seq: u64,
+    /// How the store made it, if that was told.
+    pub spec: Option<SaleSpec>,
 }
 
 /// What became of one entry.
@@ -122,6 +143,9 @@ pub enum Refusal {
     OtherBuyer,
     /// A unit is beyond what is offered, or the SKU is not known. The stock may be on its way: deliver again later.
     NotForSale,
+    /// The sale was given a newer generation since: it was rebuilt, or is being rebuilt. Stays so; what the entry was
+    /// about is in the ledger as the rebuild found it, or its store had lost it.
+    OldGeneration,
     /// The sale is not known: [`open_sale`](Ledger::open_sale) it and deliver again.
     UnknownSale,
 }
@@ -151,6 +175,7 @@ impl Written {
                 (OrderIntent::Cancel, OrderIntent::Hold) => Some(Verdict::Cancelled),
                 (OrderIntent::Expire, OrderIntent::Hold) => Some(Verdict::Expired),
             },
+            Self::Refused(Refusal::OldGeneration) => None,
             Self::Refused(refusal) if refusal.is_final() => {
                 let units_taken = matches!(refusal, Refusal::UnitTaken | Refusal::Withdrawn);
                 Some(Verdict::Rejected { units_taken })
@@ -160,7 +185,8 @@ impl Written {
     }
 
     /// True if store and ledger have parted: only a store that lost writes which it had acknowledged can send this.
-    /// Rebuild it from the [books](Ledger::books) under a new generation.
+    /// Rebuild it from the [books](Ledger::books) under a new generation. [`Refusal::OldGeneration`] shows it only if
+    /// the store is still in that generation.
     pub fn shows_lost_writes(&self) -> bool {
         match self {
             Self::Recorded(_) => false,

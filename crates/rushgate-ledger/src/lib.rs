@@ -19,7 +19,7 @@
 //! let ledger = connect("sqlite::memory:")?;
 //! let (sale, phone) = (SaleId::new("phones")?, Sku::new("phone")?);
 //! let skus = vec![SkuSpec { sku: phone.clone(), units: 10, per_buyer: 1 }];
-//! ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus }).await?;
+//! ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus, spec: None }).await?;
 //!
 //! let order = OrderTask::Reservation {
 //!     sale: sale.clone(),
@@ -49,6 +49,6 @@ mod postgres;
 mod sqlite;
 mod words;
 
-pub use ledger::{Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use ledger::{KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
 pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;

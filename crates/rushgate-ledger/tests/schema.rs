@@ -92,6 +92,11 @@ async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench
         ),
         ("a raised limit", "UPDATE sku SET per_buyer = 3".into(), "fixed"),
         ("a smaller stock", "UPDATE sku SET total = 9".into(), "fixed"),
+        (
+            "an order of a store of the past",
+            new_order(9, 9).replace("'eve', 1,", "'eve', 0,"),
+            "old_generation",
+        ),
         ("an older generation", "UPDATE sale SET generation = 0".into(), "fixed"),
         ("a sold unit withdrawn", withdraw(1, 1), "owned"),
         ("a sold unit withdrawn among others", withdraw(2, 7), "owned"),

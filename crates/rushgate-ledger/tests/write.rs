@@ -2,14 +2,18 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::bench::{Bench, Raw};
 use common::{
     assert_sound, cart, find, id, order, phone_units, phones, range, sale, sku, stock, stock_ranges,
     withdrawn, write_one,
 };
 use rushgate_core::OrderIntent::{Cancel, Confirm, Expire, Hold};
-use rushgate_core::{Error, OrderTask, SkuSpec, StockChange, UnitRange};
-use rushgate_ledger::{LedgerSale, Refusal, Written, connect};
+use rushgate_core::{
+    Error, HoldTime, OrderTask, QueueName, SaleSecret, SaleSpec, SkuSpec, StockChange, UnitRange,
+};
+use rushgate_ledger::{KnownSale, LedgerSale, Refusal, Written, connect};
 
 fn reassigned(state: rushgate_core::OrderIntent, units: &[u32]) -> Written {
     Written::Reassigned { state, units: units.iter().map(|unit| (sku("phone"), *unit)).collect() }
@@ -154,6 +158,65 @@ async fn a_final_refusal_stays_when_the_unit_comes_back_but_not_in_a_new_generat
     assert_eq!(write_one(&*ledger, rebuilt).await, Written::Recorded(Confirm));
 }
 
+fn in_generation(mut entry: OrderTask, of: u32) -> OrderTask {
+    if let OrderTask::Reservation { generation, .. } = &mut entry {
+        *generation = of;
+    }
+    entry
+}
+
+async fn a_new_generation_is_closed_to_entries_of_older_ones(bench: Bench) {
+    let ledger = bench.ledger(5, 1).await;
+    write_one(&*ledger, order(1, "ann", &[1], Hold)).await;
+    write_one(&*ledger, order(2, "bob", &[2], Confirm)).await;
+    assert_eq!(ledger.advance(&sale()).await.unwrap(), 2);
+    assert_eq!(ledger.advance(&sale()).await.unwrap(), 3);
+    let late = Written::Refused(Refusal::OldGeneration);
+    let batch = vec![
+        order(3, "cid", &[3], Hold),
+        order(1, "ann", &[1], Confirm),
+        in_generation(order(4, "dee", &[4], Hold), 2),
+        in_generation(order(5, "eve", &[5], Confirm), 3),
+        order(1, "ann", &[1], Hold),
+        order(2, "bob", &[2], Expire),
+    ];
+    let repeated = [Written::Recorded(Hold), Written::Recorded(Confirm)];
+    let expected = [late.clone(), late.clone(), late.clone(), Written::Recorded(Confirm)];
+    let expected: Vec<_> = expected.into_iter().chain(repeated).collect();
+    assert_eq!(ledger.write(batch.clone()).await.unwrap(), expected);
+    assert_eq!(ledger.write(batch).await.unwrap(), expected);
+    assert_eq!(late.verdict(Confirm), None);
+    let moved = in_generation(order(1, "ann", &[1], Confirm), 3);
+    assert_eq!(write_one(&*ledger, moved).await, Written::Recorded(Confirm));
+    assert_sound(&ledger.books(&sale()).await.unwrap());
+    let nobody = rushgate_core::SaleId::new("nobody").unwrap();
+    assert!(ledger.advance(&nobody).await.unwrap_err().is_not_found());
+}
+
+async fn a_sale_is_known_with_its_specification(bench: Bench) {
+    let ledger = bench.ledger(5, 1).await;
+    let known = KnownSale { generation: 1, latest_seq: 0, spec: None };
+    assert_eq!(ledger.find_sale(&sale()).await.unwrap(), Some(known.clone()));
+    let spec = SaleSpec {
+        id: sale(),
+        skus: phones(5, 1).skus,
+        hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
+        opens_at: None,
+        closes_at: None,
+        orders: Some(QueueName::new("orders").unwrap()),
+        secret: SaleSecret::from_bytes([7; 16]),
+    };
+    let told = LedgerSale { spec: Some(spec.clone()), ..phones(5, 1) };
+    ledger.open_sale(told.clone()).await.unwrap();
+    let other = SaleSpec { secret: SaleSecret::from_bytes([8; 16]), ..spec.clone() };
+    ledger.open_sale(LedgerSale { spec: Some(other), ..told }).await.unwrap();
+    ledger.open_sale(phones(5, 1)).await.unwrap();
+    write_one(&*ledger, order(7, "ann", &[1], Hold)).await;
+    let known = KnownSale { latest_seq: 7, spec: Some(spec), ..known };
+    assert_eq!(ledger.find_sale(&sale()).await.unwrap(), Some(known), "the first word counts");
+    assert_eq!(ledger.find_sale(&rushgate_core::SaleId::new("nobody").unwrap()).await.unwrap(), None);
+}
+
 async fn every_refusal_has_its_name(bench: Bench) {
     let ledger = bench.ledger(5, 1).await;
     write_one(&*ledger, order(1, "ann", &[1], Confirm)).await;
@@ -291,7 +354,7 @@ async fn what_is_outside_the_limits_is_refused_before_it_is_sent(bench: Bench) {
     ] {
         assert!(invalid(ledger.write(batch).await.unwrap_err()));
     }
-    let no_skus = LedgerSale { sale: sale(), generation: 1, skus: vec![] };
+    let no_skus = LedgerSale { sale: sale(), generation: 1, skus: vec![], spec: None };
     assert!(invalid(ledger.open_sale(no_skus).await.unwrap_err()));
     assert!(ledger.books(&rushgate_core::SaleId::new("none").unwrap()).await.unwrap_err().is_not_found());
     assert_eq!(ledger.counters().transactions, 1, "only the opening of the sale");
@@ -359,6 +422,8 @@ on_each_ledger! {
     a_cart_is_recorded_whole_or_not_at_all
     a_taken_unit_is_replaced_by_the_highest_free_one_until_none_is_left
     a_final_refusal_stays_when_the_unit_comes_back_but_not_in_a_new_generation
+    a_new_generation_is_closed_to_entries_of_older_ones
+    a_sale_is_known_with_its_specification
     every_refusal_has_its_name
     an_order_for_a_new_unit_does_not_depend_on_where_the_stock_stands_in_the_batch
     stock_never_shrinks_and_a_buyers_unit_is_not_withdrawn

@@ -47,6 +47,7 @@ pub(crate) enum Group {
     Queue,
     Answers,
     Sale,
+    Loaded,
     Orders,
     Home,
 }
@@ -178,6 +179,7 @@ impl<'a> Keys<'a> {
             ("the client's latest answers", Group::Answers),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
+            ("the loaded sale", Group::Loaded),
             ("the orders' queue", Group::Orders),
         ];
         let group =

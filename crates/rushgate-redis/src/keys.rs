@@ -74,6 +74,9 @@ pub(crate) fn sale_home(id: &SaleId) -> Vec<u8> {
     under(&format!("s:{id}"), "home")
 }
 
+/// In the keys of a sale that buyers use. It stays the same when a rebuild renames what it has loaded.
+const LIVE: &str = "1";
+
 /// The place of a sale: its tag, and what its keys begin with behind the tag.
 #[derive(Clone, Debug)]
 pub(crate) struct SaleKeys {
@@ -84,18 +87,28 @@ pub(crate) struct SaleKeys {
 impl SaleKeys {
     pub(crate) fn new(id: &SaleId, orders: Option<&QueueName>) -> Self {
         let tag = orders.map_or_else(|| format!("s:{id}"), |queue| format!("q:{queue}"));
-        Self { tag, stem: format!("sale:{id}:1:") }
+        Self { tag, stem: format!("sale:{id}:") }
     }
 
     /// The keys of the sale, in the order of `lua/include/sale.lua`.
     pub(crate) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.part(LIVE)
+    }
+
+    /// Where a rebuild loads what will take their place, in the same order.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.part("new")
+    }
+
+    fn part(&self, part: &'static str) -> impl Iterator<Item = Vec<u8>> {
         let suffixes = ["c", "f", "w", "u", "b", "h", "d", "e"];
-        suffixes.into_iter().map(|suffix| under(&self.tag, &format!("{}{suffix}", self.stem)))
+        suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{}{part}:{suffix}", self.stem)))
     }
 
     /// The answers to a client's latest changes of the stock.
     pub(crate) fn replays(&self, client: ClientId) -> [Vec<u8>; 2] {
-        ["o", "p"].map(|suffix| under(&self.tag, &format!("{}{suffix}:{:016x}", self.stem, client.as_u64())))
+        ["o", "p"]
+            .map(|suffix| under(&self.tag, &format!("{}{LIVE}:{suffix}:{:016x}", self.stem, client.as_u64())))
     }
 }
 
@@ -120,9 +133,9 @@ mod tests {
         assert_eq!(tags(lock(&LockName::new("a:b").unwrap())), ["{l:a:b}"]);
         assert_eq!(tags(queue(&orders).chain(replays(&orders, client))), ["{q:orders}"]);
         let alone = SaleKeys::new(&sale, None);
-        assert_eq!(tags(alone.all().chain(alone.replays(client))), ["{s:phones}"]);
+        assert_eq!(tags(alone.all().chain(alone.loaded()).chain(alone.replays(client))), ["{s:phones}"]);
         let with_orders = SaleKeys::new(&sale, Some(&orders));
-        assert_eq!(tags(with_orders.all().chain(queue(&orders))), ["{q:orders}"]);
+        assert_eq!(tags(with_orders.all().chain(with_orders.loaded()).chain(queue(&orders))), ["{q:orders}"]);
     }
 
     #[test]

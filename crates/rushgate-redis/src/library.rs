@@ -163,6 +163,7 @@ fn groups(header: &Header<'_>) -> String {
             Group::Queue => "queue",
             Group::Answers => "answers",
             Group::Sale => "sale",
+            Group::Loaded => "loaded",
             Group::Orders => "orders",
             Group::Home => "home",
         };

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use rushgate_core::{
-    Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, Op, OrderTask,
-    QueueName, ReservationId, ReservationRow, Reserve, Reserved, Result, SaleId, SaleSecret, SaleSpec,
-    SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged,
-    Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_range,
+    Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op,
+    OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve,
+    Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
+    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    check_range,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::command::{Call, Command};
 use crate::keys::{self, SaleKeys};
@@ -37,6 +37,13 @@ impl Home {
 
     fn call(&self, script: Script) -> Call {
         Call::new(script, self.keys.all()).arg(self.spec.secret.to_bytes())
+    }
+
+    /// A step of a rebuild, which loads beside the sale.
+    fn call_beside(&self, script: Script, by: Op) -> Call {
+        Call::new(script, self.keys.all().chain(self.keys.loaded()))
+            .arg(self.spec.secret.to_bytes())
+            .arg(by.to_bytes())
     }
 
     /// A step that may put an order into its queue.
@@ -97,60 +104,9 @@ fn state_of(code: u64) -> Result<HoldState> {
     HoldState::ALL.get(code as usize).copied().ok_or_else(|| strange("an unknown state"))
 }
 
-/// The specification as it is stored: the same for the same sale, whoever writes it.
-fn write_spec(spec: &SaleSpec) -> String {
-    let skus: Vec<Value> =
-        spec.skus.iter().map(|sku| json!([sku.sku.as_str(), sku.units, sku.per_buyer])).collect();
-    let moment = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-    let mut secret = String::new();
-    for byte in spec.secret.to_bytes() {
-        let _ = write!(secret, "{byte:02x}");
-    }
-    let spec = json!({
-        "hold_us": spec.hold.as_micros(),
-        "opens_us": moment(spec.opens_at),
-        "closes_us": moment(spec.closes_at),
-        "orders": spec.orders.as_ref().map(QueueName::as_str),
-        "secret": secret,
-        "skus": skus,
-    });
-    spec.to_string()
-}
-
-pub(crate) fn read_spec(id: &SaleId, stored: &[u8]) -> Result<SaleSpec> {
-    spec_of(id, stored).ok_or_else(|| strange("no specification of a sale"))
-}
-
-fn spec_of(id: &SaleId, stored: &[u8]) -> Option<SaleSpec> {
-    let spec: Value = serde_json::from_slice(stored).ok()?;
-    let moment = |name: &str| spec[name].as_u64().map(Timestamp::from_micros);
-    let sku = |row: &Value| {
-        Some(SkuSpec {
-            sku: Sku::new(row[0].as_str()?).ok()?,
-            units: u32::try_from(row[1].as_u64()?).ok()?,
-            per_buyer: u32::try_from(row[2].as_u64()?).ok()?,
-        })
-    };
-    let orders = match &spec["orders"] {
-        Value::Null => None,
-        name => Some(QueueName::new(name.as_str()?).ok()?),
-    };
-    Some(SaleSpec {
-        id: id.clone(),
-        skus: spec["skus"].as_array()?.iter().map(sku).collect::<Option<_>>()?,
-        hold: HoldTime::new(Duration::from_micros(spec["hold_us"].as_u64()?)).ok()?,
-        opens_at: moment("opens_us"),
-        closes_at: moment("closes_us"),
-        orders,
-        secret: SaleSecret::from_bytes(
-            u128::from_str_radix(spec["secret"].as_str()?, 16).ok()?.to_be_bytes(),
-        ),
-    })
-}
-
 /// Enters the specification under the sale's id.
 pub(crate) fn enter(spec: &SaleSpec) -> Call {
-    Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(write_spec(spec))
+    Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
 }
 
 pub(crate) fn create(home: &Home) -> Call {
@@ -233,6 +189,7 @@ pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Res
         }),
         7 => Ok(Reserved::NotOpen { opens_at: home.spec.opens_at }),
         8 => Ok(Reserved::Ended),
+        10 => Ok(Reserved::Paused { retry_at: Timestamp::from_micros(fields.int()?) }),
         9 => {
             let line = request.lines.get(fields.int()? as usize).ok_or_else(|| strange("an unknown line"))?;
             Err(unknown_sku(&line.sku, &home.spec.id))
@@ -260,8 +217,10 @@ pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
     let mut fields = reply.list()?;
     let outcome = fields.int()?;
-    if outcome == 0 {
-        return Ok(Decision::Unknown);
+    match outcome {
+        0 => return Ok(Decision::Unknown),
+        4 => return Ok(Decision::Paused),
+        _ => {}
     }
     let hold = home.hold(id, &fields.bytes()?)?;
     match outcome {
@@ -280,8 +239,9 @@ pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
     u32::try_from(reply.int()?).map_err(|_| strange("too large a number"))
 }
 
-pub(crate) fn settle(home: &Home, verdicts: &[(ReservationId, Verdict)]) -> Call {
-    verdicts.iter().fold(home.call(Script::SaleSettle), |call, (id, verdict)| {
+pub(crate) fn settle(home: &Home, generation: u32, verdicts: &[(ReservationId, Verdict)]) -> Call {
+    let call = home.call(Script::SaleSettle).number(generation.into());
+    verdicts.iter().fold(call, |call, (id, verdict)| {
         call.arg(id.to_bytes()).arg(match verdict {
             Verdict::Confirmed => "confirmed",
             Verdict::Cancelled => "cancelled",
@@ -340,6 +300,127 @@ pub(crate) fn read_stock(sku: &Sku, change: StockChange, reply: Reply) -> Result
             StockChange::check_withdrawal(n, fields.small()?)?;
             Err(strange("a refusal without a reason"))
         }
+        5 => Ok(StockChanged::Paused),
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+pub(crate) fn pause(home: &Home, generation: u32, reason: PauseReason) -> Call {
+    let reason = PauseReason::ALL.iter().position(|it| *it == reason).unwrap_or_default();
+    home.call(Script::SalePause).number(generation.into()).number(reason as u64)
+}
+
+pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
+    match reply.int()? {
+        2 => Err(without_ledger()),
+        paused => Ok(paused == 1),
+    }
+}
+
+fn without_ledger() -> Error {
+    Error::invalid("the sale", "has no ledger, from which it could be rebuilt")
+}
+
+pub(crate) fn begin_rebuild(home: &Home, by: Op) -> Call {
+    home.call_beside(Script::SaleBeginRebuild, by).number(home.spec.skus.len() as u64)
+}
+
+pub(crate) fn read_begun(reply: Reply) -> Result<()> {
+    if reply.int()? == 2 { Err(without_ledger()) } else { Ok(()) }
+}
+
+pub(crate) fn load(home: &Home, by: Op, generation: u32, part: &Load) -> Result<Call> {
+    let (sku, ranges, place) = match part {
+        Load::Orders(orders) => return load_orders(home, by, generation, orders),
+        Load::Free(sku, units) => (sku, UnitRange::gather(units.iter().copied()), "free"),
+        Load::Withdrawn(sku, ranges) => (sku, ranges.clone(), "withdrawn"),
+    };
+    let call = home.call_beside(Script::SaleLoadUnits, by).number(generation.into());
+    let call = call.number(home.at(sku)? as u64).arg(place);
+    let add = |call: Call, range: UnitRange| call.number(range.first().into()).number(range.last().into());
+    Ok(ranges.into_iter().fold(call, add))
+}
+
+fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> Result<Call> {
+    let call = home.call_beside(Script::SaleLoadOrders, by).number(generation.into());
+    orders.iter().try_fold(call, |call, order| {
+        let state = match order.state {
+            OrderIntent::Hold => "held",
+            OrderIntent::Confirm => "confirmed",
+            OrderIntent::Cancel => "cancelled",
+            OrderIntent::Expire => "expired",
+        };
+        let units = pack_units(home, &order.units)?;
+        Ok(call.arg(order.id.to_bytes()).arg(order.buyer.as_str()).arg(state).arg(units))
+    })
+}
+
+/// Units as they are packed: sku(2) first(4) last(4).
+fn pack_units(home: &Home, units: &[(Sku, UnitNumber)]) -> Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    for line in units.chunk_by(|(sku, _), (next, _)| sku == next) {
+        let no = home.at(&line[0].0)? as u16;
+        for range in UnitRange::gather(line.iter().map(|(_, unit)| *unit)) {
+            packed.extend_from_slice(&no.to_be_bytes());
+            packed.extend_from_slice(&range.first().to_be_bytes());
+            packed.extend_from_slice(&range.last().to_be_bytes());
+        }
+    }
+    Ok(packed)
+}
+
+pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
+    check_range(
+        "the number of SKUs",
+        switch.stock.len() as u64,
+        home.spec.skus.len() as u64,
+        home.spec.skus.len() as u64,
+    )?;
+    let call = home
+        .call_beside(Script::SaleSwitch, by)
+        .number(switch.generation.into())
+        .number(crate::store::micros(switch.grace));
+    Ok(home.spec.skus.iter().zip(&switch.stock).fold(call, |call, (sku, told)| {
+        call.number(sku.units.into())
+            .number(told.total.into())
+            .number(told.handed_out.into())
+            .number(told.ahead.into())
+    }))
+}
+
+pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
+    match reply.int()? {
+        0 => Ok(Rebuilt::Superseded),
+        1 => Ok(Rebuilt::Done),
+        2 => Ok(Rebuilt::Incomplete),
+        _ => Err(strange("an unknown outcome")),
+    }
+}
+
+pub(crate) fn restore(home: &Home, receipt: &Receipt) -> Result<Call> {
+    Ok(home
+        .call_with_orders(Script::SaleRestore)
+        .arg(receipt.id.to_bytes())
+        .arg(receipt.buyer.as_str())
+        .number(receipt.generation.into())
+        .number(receipt.deadline.as_micros())
+        .flag(receipt.choice() == UnitChoice::SameNumber)
+        .arg(pack_units(home, &receipt.units)?))
+}
+
+pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Result<Restored> {
+    let mut fields = reply.list()?;
+    match fields.int()? {
+        1 => Ok(Restored::Restored(home.hold(id, &fields.bytes()?)?)),
+        2 => Ok(Restored::Known(home.hold(id, &fields.bytes()?)?)),
+        4 | 5 => Ok(Restored::NoneLeft { sku: home.sku(fields.int()? as usize)?, free: fields.small()? }),
+        6 => Ok(Restored::LimitReached {
+            sku: home.sku(fields.int()? as usize)?,
+            limit: fields.small()?,
+            has: fields.small()?,
+        }),
+        10 => Ok(Restored::Paused { retry_at: Timestamp::from_micros(fields.int()?) }),
+        11 => Ok(Restored::Expired),
         _ => Err(strange("an unknown outcome")),
     }
 }
@@ -375,7 +456,11 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
     for sku in &home.spec.skus {
         skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?.0);
     }
-    Ok(SaleState { spec: home.spec.clone(), status, generation, seq, skus, next_give_back, now })
+    let since = read_moment(&mut fields)?;
+    let reason = PauseReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
+    let paused = since.map(|since| Pause { reason: *reason, since });
+    let (spec, receipts_until) = (home.spec.clone(), read_moment(&mut fields)?);
+    Ok(SaleState { spec, status, generation, seq, skus, next_give_back, paused, receipts_until, now })
 }
 
 pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {
@@ -521,27 +606,4 @@ fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRo
         rows.push(ReservationRow { id, buyer, state, seq, units });
     }
     Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_specification_survives_and_is_written_alike() {
-        let spec = SaleSpec {
-            id: SaleId::new("s").unwrap(),
-            skus: vec![SkuSpec { sku: Sku::new("\"seat\\").unwrap(), units: 5, per_buyer: 2 }],
-            hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
-            opens_at: Some(Timestamp::from_micros(u64::MAX)),
-            closes_at: None,
-            orders: Some(QueueName::new("orders").unwrap()),
-            secret: SaleSecret::from_bytes([9; 16]),
-        };
-        let written = write_spec(&spec);
-        let read = read_spec(&spec.id, written.as_bytes()).unwrap();
-        assert_eq!(read, spec);
-        assert_eq!(write_spec(&read), written);
-        assert!(read_spec(&spec.id, b"{}").unwrap_err().is_corrupt());
-    }
 }

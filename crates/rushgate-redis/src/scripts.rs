@@ -44,7 +44,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    includes { "lock" "now" "once" "put" "queue" "sale" }
+    includes { "lock" "now" "once" "put" "queue" "sale" "take" }
     lock {
         LockAcquire = "acquire"
         LockExtend = "extend"
@@ -78,6 +78,7 @@ scripts! {
         QueueTop = "top"
     }
     sale {
+        SaleBeginRebuild = "begin_rebuild"
         SaleCancelHold = "cancel_hold"
         SaleConfirm = "confirm"
         SaleCreate = "create"
@@ -85,12 +86,17 @@ scripts! {
         SaleEvents = "events"
         SaleExpire = "expire"
         SaleHome = "home"
+        SaleLoadOrders = "load_orders"
+        SaleLoadUnits = "load_units"
         SaleOpen = "open"
+        SalePause = "pause"
         SaleReservation = "reservation"
         SaleReserve = "reserve"
+        SaleRestore = "restore"
         SaleSettle = "settle"
         SaleShow = "show"
         SaleStock = "stock"
+        SaleSwitch = "switch"
     }
 }
 

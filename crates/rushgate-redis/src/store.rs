@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
     Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
-    Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
-    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Result, Retried, Retry, Revived,
-    SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Token, Verdict,
-    check_batch, check_range,
+    Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve, Reserved,
+    Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection,
+    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
+    TaskId, TaskInfo, TaskState, Ticket, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -642,7 +642,7 @@ impl Inner {
         match self.driver.command(Command::new("GET").arg(keys::sale_home(id))).await? {
             Reply::Nil => Err(sale::unknown(id)),
             stored => {
-                let home = Arc::new(Home::new(sale::read_spec(id, &stored.bytes()?)?));
+                let home = Arc::new(Home::new(SaleSpec::from_json(id, &stored.bytes()?)?));
                 let mut homes = self.homes();
                 if homes.len() >= HOMES_MAX {
                     homes.clear();
@@ -770,10 +770,45 @@ impl SaleStore for RedisStore {
         })
     }
 
-    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+    fn settle(
+        &self,
+        sale: &SaleId,
+        generation: u32,
+        verdicts: Vec<(ReservationId, Verdict)>,
+    ) -> Answer<'_, Vec<Settled>> {
         let checked = check_batch(verdicts.len());
-        let build = move |home: &Home| Ok(sale::settle(home, &verdicts));
+        let build = move |home: &Home| Ok(sale::settle(home, generation, &verdicts));
         self.on_sale("settle", sale, checked, build, |_, reply| sale::read_settled(reply))
+    }
+
+    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
+        let build = move |home: &Home| Ok(sale::pause(home, generation, reason));
+        self.on_sale("pause a sale", sale, Ok(()), build, |_, reply| sale::read_paused(reply))
+    }
+
+    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()> {
+        let build = move |home: &Home| Ok(sale::begin_rebuild(home, by));
+        self.on_sale("begin to rebuild a sale", sale, Ok(()), build, |_, reply| sale::read_begun(reply))
+    }
+
+    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
+        let checked = part.check();
+        let build = move |home: &Home| sale::load(home, by, generation, &part);
+        self.on_sale("load a part of a sale", sale, checked, build, |_, reply| sale::read_rebuilt(reply))
+    }
+
+    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
+        let checked = switch.check();
+        let build = move |home: &Home| sale::switch(home, by, &switch);
+        self.on_sale("switch a sale", sale, checked, build, |_, reply| sale::read_rebuilt(reply))
+    }
+
+    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
+        let (sale, id) = (receipt.sale.clone(), receipt.id);
+        let build = move |home: &Home| sale::restore(home, &receipt);
+        self.on_sale("restore a reservation", &sale, Ok(()), build, move |home, reply| {
+            sale::read_restored(home, id, reply)
+        })
     }
 
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {

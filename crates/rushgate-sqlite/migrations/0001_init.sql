@@ -110,9 +110,12 @@ CREATE TABLE dead (
 ) WITHOUT ROWID;
 
 -- ── sales ────────────────────────────────────────────────────────────────────────────────────────────────────────
+-- `part`: 0 the sale itself, -1 what a rebuild has loaded so far, otherwise the generation that a rebuild has replaced:
+-- its rows stay as they were, for whoever wants to know what was lost. Only `no` is in the other tables.
 CREATE TABLE sale (
     no           INTEGER PRIMARY KEY,
-    id           TEXT NOT NULL UNIQUE,
+    id           TEXT NOT NULL,
+    part         INTEGER NOT NULL DEFAULT 0,
     status       INTEGER NOT NULL DEFAULT 0,   -- 0 created, 1 open, 2 ended
     generation   INTEGER NOT NULL DEFAULT 1,
     seq          INTEGER NOT NULL DEFAULT 0,   -- the latest event
@@ -120,7 +123,14 @@ CREATE TABLE sale (
     opens_us     INTEGER,
     closes_us    INTEGER,
     orders       TEXT,
-    secret       BLOB NOT NULL
+    secret       BLOB NOT NULL,
+    paused_us    INTEGER,                      -- since when it is stopped until it is rebuilt
+    reason       INTEGER NOT NULL DEFAULT 0,   -- why: the position in PauseReason::ALL
+    rebuilt_by   BLOB,                         -- the Op of whoever began to rebuild it last
+    stopped_us   INTEGER,                      -- when the previous generation was stopped,
+    switched_us  INTEGER,                      -- and when this one took its place
+    receipts_us  INTEGER,                      -- until when only receipts are honoured
+    UNIQUE (id, part)
 );
 
 -- Numbers 1..=next were handed out or passed over at least once; those that are free again are in free_unit. All above

@@ -1,15 +1,19 @@
 //! The verbs of a sale, each one step.
 
+mod rebuild;
+
 use std::collections::HashMap;
 
 use rushgate_core::{
     Books, BuyerId, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, HoldTime, Line,
-    NewTask, OnDuplicate, OrderIntent, OrderTask, Payload, Priority, QueueName, ReservationId,
-    ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku,
-    SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange,
-    UnitRow, Verdict,
+    NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, Payload, Priority, QueueName,
+    ReservationId, ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus,
+    Settled, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
+    UnitNumber, UnitRange, UnitRow, Verdict,
 };
 use rusqlite::Row;
+
+pub(crate) use rebuild::{begin_rebuild, load_part, pause, restore, switch};
 
 use crate::fault::Result;
 use crate::queue;
@@ -21,6 +25,11 @@ use crate::stored::{micros, parsed, stored, time, unreadable};
 /// How often an order's task may be claimed: an accepted order is not given up lightly.
 const ORDER_ATTEMPTS: u32 = 1_000;
 
+/// The part that is the sale.
+const LIVE: i64 = 0;
+/// The part that a rebuild has loaded so far.
+const STAGED: i64 = -1;
+
 /// A sale and its stock while a group of calls is carried out.
 pub(crate) struct SaleRow {
     no: i64,
@@ -28,6 +37,12 @@ pub(crate) struct SaleRow {
     status: SaleStatus,
     generation: u32,
     seq: u64,
+    paused: Option<Pause>,
+    /// Who began to rebuild it last.
+    rebuilt_by: Option<Op>,
+    /// When the previous generation was stopped, and when this one took its place.
+    since: Option<(Timestamp, Timestamp)>,
+    receipts_until: Option<Timestamp>,
     skus: Vec<SkuRow>,
     index: HashMap<Sku, usize>,
     changed: bool,
@@ -80,7 +95,18 @@ impl SaleRow {
     /// Writes the sale and its stock back, if a call of the group changed them.
     pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
         if self.changed {
-            let params = (self.no, status_code(self.status), self.seq.cast_signed());
+            let params = (
+                self.no,
+                status_code(self.status),
+                self.seq.cast_signed(),
+                self.generation,
+                self.paused.map(|pause| stored(pause.since)),
+                self.paused.map_or(0, |pause| reason_code(pause.reason)),
+                self.rebuilt_by.map(Op::to_bytes),
+                self.since.map(|(stopped, _)| stored(stopped)),
+                self.since.map(|(_, switched)| stored(switched)),
+                self.receipts_until.map(stored),
+            );
             step.exec(sql!("sale/row", "store_sale"), params)?;
         }
         for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
@@ -99,9 +125,15 @@ impl SaleRow {
             seq: self.seq,
             skus: self.skus.iter().map(SkuRow::state).collect(),
             next_give_back,
+            paused: self.paused,
+            receipts_until: self.receipts_until.filter(|until| now < *until),
             now,
         }
     }
+}
+
+fn reason_code(reason: PauseReason) -> i64 {
+    PauseReason::ALL.iter().position(|it| *it == reason).unwrap_or_default() as i64
 }
 
 fn status_code(status: SaleStatus) -> i64 {
@@ -143,10 +175,24 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
         },
         generation: row.get(2)?,
         seq: row.get::<_, i64>(3)?.cast_unsigned(),
+        paused: match moment(9)? {
+            Some(since) => {
+                Some(Pause { reason: read_reason(row, 10)?, since: Timestamp::from_micros(since) })
+            }
+            None => None,
+        },
+        rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
+        since: moment(12)?.map(Timestamp::from_micros).zip(moment(13)?.map(Timestamp::from_micros)),
+        receipts_until: moment(14)?.map(Timestamp::from_micros),
         skus: Vec::new(),
         index: HashMap::new(),
         changed: false,
     })
+}
+
+fn read_reason(row: &Row<'_>, at: usize) -> rusqlite::Result<PauseReason> {
+    let reason = PauseReason::ALL.get(row.get::<_, usize>(at)?);
+    reason.copied().ok_or_else(|| unreadable(at, Error::corrupt("an unknown reason of a pause")))
 }
 
 fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
@@ -176,8 +222,10 @@ fn with_skus(mut sale: SaleRow, skus: Vec<(SkuSpec, SkuRow)>) -> SaleRow {
     sale
 }
 
-fn load(step: &mut Step<'_>, id: &SaleId) -> Result<Option<SaleRow>> {
-    let Some(sale) = step.row(sql!("sale/row", "sale"), [id.as_str()], |row| read_sale(row, id))? else {
+/// The sale itself, as [`SaleRow`] of [`LIVE`], or what a rebuild has [`STAGED`] beside it.
+fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> {
+    let Some(sale) = step.row(sql!("sale/row", "sale"), (id.as_str(), part), |row| read_sale(row, id))?
+    else {
         return Ok(None);
     };
     let skus = step.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
@@ -210,7 +258,7 @@ fn on_sale<T>(
 ) -> Result<T> {
     let row = match step.sales.remove(id) {
         Some(row) => row,
-        None => load(step, id)?.ok_or_else(|| unknown(id))?,
+        None => load(step, id, LIVE)?.ok_or_else(|| unknown(id))?,
     };
     let mut sale = Sale { step, row };
     let answer = verb(&mut sale);
@@ -369,7 +417,9 @@ impl Sale<'_, '_> {
         let lines = write_lines(&request.lines, request.choice);
         if let Some(row) = self.find(request.id)? {
             let hold = self.hold(&row);
-            return Ok(if row.lines == lines { Reserved::Replayed(hold) } else { Reserved::KeyReused });
+            // What came back after a loss is not compared: nobody knows what was asked for.
+            let same = row.lines == lines || row.lines.is_empty();
+            return Ok(if same { Reserved::Replayed(hold) } else { Reserved::KeyReused });
         }
         let wanted = request.lines.iter().map(|line| Ok((self.at(&line.sku)?, line.quantity)));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
@@ -389,7 +439,10 @@ impl Sale<'_, '_> {
             UnitChoice::Any => self.take_any(&wanted)?,
             UnitChoice::SameNumber => self.take_same(&wanted)?,
         };
-        self.record(request, lines, units)
+        let deadline = self.step.now + self.row.spec.hold.get();
+        let row = self.record(request.id, &request.buyer, lines, units, deadline)?;
+        self.order(&row, OrderIntent::Hold)?;
+        Ok(Reserved::Reserved(self.hold(&row)))
     }
 
     /// Why the sale does not sell now, if it does not.
@@ -403,8 +456,15 @@ impl Sale<'_, '_> {
                 Some(Reserved::NotOpen { opens_at: spec.opens_at })
             }
             SaleStatus::Open if spec.closes_at.is_some_and(|closes| now >= closes) => Some(Reserved::Ended),
-            SaleStatus::Open => None,
+            SaleStatus::Open => self.retry_at().map(|retry_at| Reserved::Paused { retry_at }),
         }
+    }
+
+    /// When to ask again, if nobody is let in for the moment.
+    fn retry_at(&self) -> Option<Timestamp> {
+        let now = self.step.now;
+        let paused = self.row.paused.map(|_| now + SaleSpec::ASK_AGAIN_AFTER);
+        paused.or(self.row.receipts_until.filter(|until| now < *until))
     }
 
     /// Why the buyer cannot have the lines as things stand, if so: the limit, or the stock.
@@ -553,31 +613,29 @@ impl Sale<'_, '_> {
         Ok(())
     }
 
-    /// Writes a reservation down: units, buyer, event, order.
-    fn record(&mut self, request: &Reserve, lines: String, units: Units) -> Result<Reserved> {
-        let id = request.id.to_bytes();
+    /// Writes a reservation down: units, buyer, event.
+    fn record(
+        &mut self,
+        id: ReservationId,
+        buyer: &BuyerId,
+        lines: String,
+        units: Units,
+        deadline: Timestamp,
+    ) -> Result<HoldRow> {
         for (sku, unit) in units.each() {
-            self.step.exec(sql!("sale/reserve", "own"), (self.row.no, sku, unit, id))?;
+            self.step.exec(sql!("sale/reserve", "own"), (self.row.no, sku, unit, id.to_bytes()))?;
             self.row.skus[sku].held += 1;
         }
         for (sku, quantity) in units.per_sku() {
-            let params = (self.row.no, request.buyer.as_str(), sku, quantity);
+            let params = (self.row.no, buyer.as_str(), sku, quantity);
             self.step.exec(sql!("sale/reserve", "count"), params)?;
         }
-        let seq = self.append(EventKind::Reserved, Some(request.id), &units)?;
-        let row = HoldRow {
-            id: request.id,
-            buyer: request.buyer.clone(),
-            state: HoldState::Held,
-            deadline: self.step.now + self.row.spec.hold.get(),
-            seq,
-            generation: self.row.generation,
-            lines,
-            units,
-        };
+        let seq = self.append(EventKind::Reserved, Some(id), &units)?;
+        let (buyer, state, generation) = (buyer.clone(), HoldState::Held, self.row.generation);
+        let row = HoldRow { id, buyer, state, deadline, seq, generation, lines, units };
         let params = (
             self.row.no,
-            id,
+            id.to_bytes(),
             row.buyer.as_str(),
             stored(row.deadline),
             seq.cast_signed(),
@@ -586,8 +644,7 @@ impl Sale<'_, '_> {
             row.units.write(),
         );
         self.step.exec(sql!("sale/reserve", "hold"), params)?;
-        self.order(&row, OrderIntent::Hold)?;
-        Ok(Reserved::Reserved(self.hold(&row)))
+        Ok(row)
     }
 
     /// Puts the order into the orders' queue, if the sale has one.
@@ -696,7 +753,11 @@ impl Sale<'_, '_> {
             OrderIntent::Confirm => (HoldState::Confirming, HoldState::Confirmed),
             _ => (HoldState::Cancelling, HoldState::Cancelled),
         };
-        let Some(mut row) = self.find(id)? else { return Ok(Decision::Unknown) };
+        let found = self.find(id)?;
+        if self.row.paused.is_some() && found.as_ref().is_none_or(|row| row.state == HoldState::Held) {
+            return Ok(Decision::Paused);
+        }
+        let Some(mut row) = found else { return Ok(Decision::Unknown) };
         if row.state == HoldState::Held {
             let late = row.deadline <= self.step.now;
             self.decide(&mut row, if late { OrderIntent::Expire } else { intent })?;
@@ -709,8 +770,11 @@ impl Sale<'_, '_> {
         })
     }
 
-    fn settle(&mut self, id: ReservationId, verdict: Verdict) -> Result<Settled> {
+    fn settle(&mut self, generation: u32, id: ReservationId, verdict: Verdict) -> Result<Settled> {
         let Some(mut row) = self.find(id)? else { return Ok(Settled::Unknown) };
+        if generation != self.row.generation {
+            return Ok(Settled::Unchanged(row.state));
+        }
         let kind = match (row.state, verdict) {
             (HoldState::Confirming, Verdict::Confirmed) => EventKind::Confirmed,
             (HoldState::Cancelling, Verdict::Cancelled) => EventKind::Cancelled,
@@ -725,6 +789,9 @@ impl Sale<'_, '_> {
 
     fn stock(&mut self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
         let at = self.at(sku)?;
+        if self.row.paused.is_some() {
+            return Ok(StockChanged::Paused);
+        }
         match change {
             StockChange::Add(n) => self.add_stock(at, n)?,
             StockChange::Withdraw(n) => {
@@ -832,11 +899,17 @@ impl Sale<'_, '_> {
 pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
     let known = match step.sales.get(&spec.id) {
         Some(row) => Some(row.spec == *spec),
-        None => load(step, &spec.id)?.map(|row| row.spec == *spec),
+        None => load(step, &spec.id, LIVE)?.map(|row| row.spec == *spec),
     };
     if let Some(same) = known {
         return Ok(if same { Created::Created } else { Created::Exists });
     }
+    insert(step, spec, LIVE)?;
+    Ok(Created::Created)
+}
+
+/// A sale with its whole stock, untouched.
+fn insert(step: &mut Step<'_>, spec: &SaleSpec, part: i64) -> Result<i64> {
     let params = (
         spec.id.as_str(),
         micros(spec.hold.get()),
@@ -844,12 +917,13 @@ pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
         spec.closes_at.map(stored),
         spec.orders.as_ref().map(QueueName::as_str),
         spec.secret.to_bytes(),
+        part,
     );
     let no: i64 = step.value(sql!("sale/create", "sale"), params)?.unwrap_or_default();
     for (at, sku) in spec.skus.iter().enumerate() {
         step.exec(sql!("sale/create", "sku"), (no, at, sku.sku.as_str(), sku.units, sku.per_buyer))?;
     }
-    Ok(Created::Created)
+    Ok(no)
 }
 
 pub(crate) fn open(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
@@ -885,15 +959,18 @@ pub(crate) fn cancel_hold(step: &mut Step<'_>, id: &SaleId, of: ReservationId) -
 }
 
 pub(crate) fn expire(step: &mut Step<'_>, id: &SaleId, n: u32) -> Result<u32> {
-    on_sale(step, id, |sale| sale.expire(n))
+    on_sale(step, id, |sale| if sale.row.paused.is_some() { Ok(0) } else { sale.expire(n) })
 }
 
 pub(crate) fn settle(
     step: &mut Step<'_>,
     id: &SaleId,
+    generation: u32,
     verdicts: &[(ReservationId, Verdict)],
 ) -> Result<Vec<Settled>> {
-    on_sale(step, id, |sale| verdicts.iter().map(|(of, verdict)| sale.settle(*of, *verdict)).collect())
+    on_sale(step, id, |sale| {
+        verdicts.iter().map(|(of, verdict)| sale.settle(generation, *of, *verdict)).collect()
+    })
 }
 
 pub(crate) fn stock(
@@ -906,7 +983,7 @@ pub(crate) fn stock(
 }
 
 fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {
-    let sale = reader.row(sql!("sale/row", "sale"), [id.as_str()], |row| read_sale(row, id))?;
+    let sale = reader.row(sql!("sale/row", "sale"), (id.as_str(), LIVE), |row| read_sale(row, id))?;
     let sale = sale.ok_or_else(|| unknown(id))?;
     let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
     Ok(with_skus(sale, skus))

@@ -3,7 +3,12 @@
 /// The statement `$name` of `sql/$file`, found at compile time: a name that is not in the file does not compile.
 macro_rules! sql {
     ($file:literal, $name:literal) => {
-        const { $crate::sql::statement(include_str!(concat!("../sql/", $file, ".sql")), $name) }
+        const {
+            $crate::sql::statement(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $file, ".sql")),
+                $name,
+            )
+        }
     };
 }
 pub(crate) use sql;

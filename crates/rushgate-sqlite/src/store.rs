@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
     Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
-    Lease, Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
-    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Retried, Retry, Revived, SaleId,
-    SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
-    check_batch, check_range,
+    Lease, Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason,
+    QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve,
+    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
+    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -530,11 +530,42 @@ impl SaleStore for SqliteStore {
         self.write("end holds", check_batch(n as usize), move |step| sale::expire(step, &id, n))
     }
 
-    fn settle(&self, id: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+    fn settle(
+        &self,
+        id: &SaleId,
+        generation: u32,
+        verdicts: Vec<(ReservationId, Verdict)>,
+    ) -> Answer<'_, Vec<Settled>> {
         let id = id.clone();
         self.write("settle reservations", check_batch(verdicts.len()), move |step| {
-            sale::settle(step, &id, &verdicts)
+            sale::settle(step, &id, generation, &verdicts)
         })
+    }
+
+    fn pause_sale(&self, id: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
+        let id = id.clone();
+        self.write("pause a sale", Ok(()), move |step| sale::pause(step, &id, generation, reason))
+    }
+
+    fn begin_rebuild(&self, by: Op, id: &SaleId) -> Answer<'_, ()> {
+        let id = id.clone();
+        self.write("begin to rebuild a sale", Ok(()), move |step| sale::begin_rebuild(step, by, &id))
+    }
+
+    fn load(&self, by: Op, id: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
+        let id = id.clone();
+        self.write("load a part of a sale", part.check(), move |step| {
+            sale::load_part(step, by, &id, generation, &part)
+        })
+    }
+
+    fn switch(&self, by: Op, id: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
+        let id = id.clone();
+        self.write("switch a sale", switch.check(), move |step| sale::switch(step, by, &id, &switch))
+    }
+
+    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
+        self.write("restore a reservation", Ok(()), move |step| sale::restore(step, &receipt))
     }
 
     fn stock(&self, op: Op, id: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {

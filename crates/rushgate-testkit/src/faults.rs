@@ -9,10 +9,11 @@ use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
     Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
-    Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
-    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Retried, Retry, Revived, SaleId,
-    SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Token, Verdict,
+    Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve, Reserved,
+    Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection,
+    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
+    TaskId, TaskInfo, Ticket, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -302,9 +303,38 @@ impl<S: Store> SaleStore for Faulty<S> {
         self.send(Repeat::No, move |store| store.expire(&sale, n))
     }
 
-    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
+    fn settle(
+        &self,
+        sale: &SaleId,
+        generation: u32,
+        verdicts: Vec<(ReservationId, Verdict)>,
+    ) -> Answer<'_, Vec<Settled>> {
         let sale = sale.clone();
-        self.send(Repeat::No, move |store| store.settle(&sale, verdicts.clone()))
+        self.send(Repeat::No, move |store| store.settle(&sale, generation, verdicts.clone()))
+    }
+
+    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.pause_sale(&sale, generation, reason))
+    }
+
+    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.begin_rebuild(by, &sale))
+    }
+
+    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.load(by, &sale, generation, part.clone()))
+    }
+
+    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.switch(by, &sale, switch.clone()))
+    }
+
+    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
+        self.send(Repeat::Yes, move |store| store.restore(receipt.clone()))
     }
 
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {

@@ -67,7 +67,10 @@ pub use lock::{
     RunOutcome,
 };
 pub use queue::{Enqueue, Queue};
-pub use sale::{GateStats, OrderReport, OrderWorker, Sale, SaleBuilder, SweepReport, Sweeper};
+pub use sale::{
+    GateStats, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Sale, SaleBuilder,
+    SweepReport, Sweeper,
+};
 pub use worker::{Backoff, IntoOutcome, Job, Outcome, Worker, WorkerReport};
 
 pub use rushgate_ledger::{Ledger, connect as connect_ledger};
@@ -75,12 +78,12 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    Audit, Books, BuyerId, Cancelled, Check, ClientId, Completed, ContentType, Created, DeadLetter, Decision,
-    Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence, GivenBack, Hold, HoldState,
-    HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op,
-    OrderIntent, OrderTask, Owner, Page, Payload, Priority, QueueLimits, QueueName, QueueStats,
-    ReservationId, Reserved, Result, Retried, Retry, Revision, Revived, SaleId, SaleSpec, SaleState,
-    SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange, StockChanged, Store, StoreCalls, StoreInfo,
-    Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token, UnitChoice, UnitNumber,
-    UnitRange, WaiterState,
+    Audit, BadReceipt, Books, BuyerId, Cancelled, Check, ClientId, Completed, ContentType, Created,
+    DeadLetter, Decision, Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence, GivenBack,
+    Hold, HoldState, HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask,
+    OnDuplicate, Op, OrderIntent, OrderTask, Owner, Page, Pause, PauseReason, Payload, Priority, QueueLimits,
+    QueueName, QueueStats, Receipt, ReservationId, Reserved, Restored, Result, Retried, Retry, Revision,
+    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket,
+    Timestamp, Token, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -17,7 +17,7 @@ use rushgate::{
     Rushgate, SaleBuilder, Sku, connect_ledger,
 };
 use rushgate_core::{Answer, LedgerBooks, SaleId, StoreInfo};
-use rushgate_ledger::{LedgerCalls, LedgerSale, Written};
+use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tempfile::TempDir;
@@ -110,6 +110,14 @@ impl Ledger for DiesAfterCommit {
 
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
         self.0.open_sale(sale)
+    }
+
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
+        self.0.find_sale(sale)
+    }
+
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
+        self.0.advance(sale)
     }
 
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {

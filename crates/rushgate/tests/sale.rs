@@ -12,7 +12,7 @@ use rushgate::{
     SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
 };
 use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
-use rushgate_ledger::{LedgerCalls, LedgerSale, SqliteLedger, Written};
+use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
 use tokio::task::JoinHandle;
 
 on_each_store! {
@@ -497,6 +497,14 @@ impl Ledger for Troubled {
             }
             _ => self.ledger.write(entries),
         }
+    }
+
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
+        self.ledger.find_sale(sale)
+    }
+
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
+        self.ledger.advance(sale)
     }
 
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {

@@ -13,12 +13,15 @@ pub(crate) enum SaleVerb {
     Reserve(ReserveArgs),
     Confirm(ConfirmArgs),
     Cancel(CancelArgs),
+    Restore(RestoreArgs),
     #[command(subcommand)]
     Stock(StockVerb),
     End(EndArgs),
     Expire(ExpireArgs),
     Events(EventsArgs),
     Work(WorkArgs),
+    Pause(PauseArgs),
+    Rebuild(RebuildArgs),
     Audit(AuditArgs),
     Ls(LsArgs),
 }
@@ -93,7 +96,8 @@ Examples:
   rushgate sale reserve train --buyer ann --line a-b --line b-c --same-number --key click-1
 
 The same key again gives the same reservation and no second unit.
-Exit status: 1 if it was refused: sold out, all held, over the limit, not open, ended, key used for another cart.")]
+Exit status: 1 if it was refused: sold out, all held, over the limit, not open, ended, stopped, key used for
+another cart.")]
 pub(crate) struct ReserveArgs {
     /// The sale.
     pub(crate) id: String,
@@ -157,6 +161,21 @@ pub(crate) struct CancelArgs {
     /// How long to wait for the ledger.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: Duration,
+}
+
+/// Give a buyer the units of a receipt back, if the store has lost the reservation.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate sale restore phones \"$RECEIPT\"
+
+`sale reserve` prints the receipt. A reservation that was not lost is shown as it stands.
+Exit status: 1 if it is not honoured: forged, another sale's, run out, nothing left, over the limit, sale stopped.")]
+pub(crate) struct RestoreArgs {
+    /// The sale.
+    pub(crate) id: String,
+    /// The receipt.
+    pub(crate) receipt: String,
 }
 
 /// Add units to a sale, or withdraw free ones.
@@ -239,6 +258,38 @@ pub(crate) struct WorkArgs {
     /// Stop when no order is left to carry.
     #[arg(long)]
     pub(crate) until_empty: bool,
+    /// Rebuild the sale whenever it is found stopped, as `sale rebuild` does.
+    #[arg(long)]
+    pub(crate) rebuild: bool,
+}
+
+/// Stop a sale until it is rebuilt: nobody is let in and nothing is decided.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate sale pause phones
+
+Only a sale with a ledger can be stopped; `sale rebuild` goes on from there.")]
+pub(crate) struct PauseArgs {
+    /// The sale.
+    pub(crate) id: String,
+}
+
+/// Rebuild a sale from its ledger, after the store has lost writes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate sale rebuild phones --orders postgres://shop@db/orders
+  rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
+
+It may be stopped and run again at any time. A store that had lost the whole sale has it again, not yet open.
+Exit status: 1 if somebody else began to rebuild it meanwhile, or if no one knows the sale.")]
+pub(crate) struct RebuildArgs {
+    /// The sale.
+    pub(crate) id: String,
+    /// For how long only receipts are honoured afterwards, so that they come before strangers.
+    #[arg(long, value_parser = duration::parse, default_value = "5s", value_name = "DURATION")]
+    pub(crate) receipts_first: Duration,
 }
 
 /// Add a sale up again from what store, event log and ledger wrote down.

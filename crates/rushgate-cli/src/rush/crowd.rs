@@ -319,7 +319,7 @@ async fn settle(sale: &Sale, hold: Hold, then: Then, seed: u64, number: u64) -> 
         (Ok(Decision::Done(hold) | Decision::Pending(hold)), _) => Payment::Confirmed(hold.id),
         (Ok(Decision::Refused(_) | Decision::Unknown), _) => Payment::Late,
         // Nobody was told anything: the store's books say what became of it.
-        (Err(_), _) => Payment::Left,
+        (Ok(Decision::Paused) | Err(_), _) => Payment::Left,
     }
 }
 

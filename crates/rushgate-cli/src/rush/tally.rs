@@ -19,11 +19,12 @@ pub(super) enum Told {
     KeyReused,
     NotOpen,
     Ended,
+    Paused,
     Failed,
 }
 
 impl Told {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Reserved,
         Self::Replayed,
         Self::AllHeld,
@@ -32,6 +33,7 @@ impl Told {
         Self::KeyReused,
         Self::NotOpen,
         Self::Ended,
+        Self::Paused,
         Self::Failed,
     ];
 
@@ -46,6 +48,7 @@ impl Told {
             Self::KeyReused => "key_reused",
             Self::NotOpen => "not_open",
             Self::Ended => "ended",
+            Self::Paused => "paused",
             Self::Failed => "failed",
         }
     }
@@ -61,6 +64,7 @@ impl Told {
             Self::KeyReused => "same key for another cart",
             Self::NotOpen => "not open yet",
             Self::Ended => "sale over",
+            Self::Paused => "sale stopped for a while: come back later",
             Self::Failed => "no answer",
         }
     }
@@ -77,6 +81,7 @@ impl From<&Reserved> for Told {
             Reserved::LimitReached { .. } => Self::LimitReached,
             Reserved::NotOpen { .. } => Self::NotOpen,
             Reserved::Ended => Self::Ended,
+            Reserved::Paused { .. } => Self::Paused,
         }
     }
 }

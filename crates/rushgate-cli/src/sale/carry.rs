@@ -15,6 +15,8 @@ use crate::signals::Signals;
 
 /// How often to look whether an order is left.
 const EMPTY_CHECK: Duration = Duration::from_millis(50);
+/// For how long only receipts are honoured after a rebuild.
+const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
@@ -24,7 +26,7 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
     let all = async {
         tokio::try_join!(
-            carry(&sale, queue.as_ref(), globals, &shutdown),
+            carry(&sale, queue.as_ref(), args.rebuild, globals, &shutdown),
             async { Ok(Sweeper::new(sale.clone()).run(shutdown.clone()).await?) },
             until_empty(gate, queue.as_ref(), args.until_empty, &shutdown),
         )
@@ -49,6 +51,7 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
 async fn carry(
     sale: &Sale,
     queue: Option<&QueueName>,
+    rebuilds: bool,
     globals: &Globals,
     shutdown: &CancellationToken,
 ) -> Result<OrderReport> {
@@ -57,7 +60,11 @@ async fn carry(
         return Ok(OrderReport::default());
     }
     let ledger = globals.ledger().await?;
-    let report = OrderWorker::new(sale.clone(), ledger.clone()).run(shutdown.clone()).await;
+    let mut worker = OrderWorker::new(sale.clone(), ledger.clone());
+    if rebuilds {
+        worker = worker.auto_rebuild(RECEIPTS_FIRST);
+    }
+    let report = worker.run(shutdown.clone()).await;
     ledger.close().await?;
     Ok(report?)
 }

@@ -23,6 +23,8 @@ struct SaleView<'a> {
     closes_at_us: Option<u64>,
     orders_queue: Option<&'a str>,
     next_give_back_us: Option<u64>,
+    paused: Option<rushgate::Pause>,
+    receipts_until_us: Option<u64>,
     now_us: u64,
     skus: &'a [SkuState],
 }
@@ -40,6 +42,8 @@ impl<'a> From<&'a SaleState> for SaleView<'a> {
             closes_at_us: micros(state.spec.closes_at),
             orders_queue: state.spec.orders.as_ref().map(|queue| queue.as_str()),
             next_give_back_us: micros(state.next_give_back),
+            paused: state.paused,
+            receipts_until_us: micros(state.receipts_until),
             now_us: state.now.as_micros(),
             skus: &state.skus,
         }
@@ -105,6 +109,8 @@ fn text(state: &SaleState) -> String {
         ("opens at", spec.opens_at),
         ("closes at", spec.closes_at),
         ("next give-back", state.next_give_back),
+        ("only receipts are honoured until", state.receipts_until),
+        ("STOPPED until it is rebuilt, since", state.paused.map(|pause| pause.since)),
     ];
     let moments = moments.iter().filter_map(|(words, at)| Some(format!(", {words} {}", moment((*at)?))));
     let orders = match &spec.orders {

@@ -4,6 +4,7 @@ mod audit;
 mod carry;
 mod look;
 mod make;
+mod rebuild;
 mod reserve;
 mod stock;
 
@@ -23,12 +24,15 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
             SaleVerb::Reserve(args) => reserve::reserve(&gate, args, out).await,
             SaleVerb::Confirm(args) => reserve::confirm(&gate, args, out).await,
             SaleVerb::Cancel(args) => reserve::cancel(&gate, args, out).await,
+            SaleVerb::Restore(args) => rebuild::restore(&gate, args, out).await,
             SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args.stock, out).await,
             SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args.stock, out).await,
             SaleVerb::End(args) => make::end(&gate, args, out).await,
             SaleVerb::Expire(args) => make::expire(&gate, args, out).await,
             SaleVerb::Events(args) => look::events(&gate, args, out).await,
             SaleVerb::Work(args) => carry::work(&gate, args, globals).await,
+            SaleVerb::Pause(args) => rebuild::pause(&gate, args, out).await,
+            SaleVerb::Rebuild(args) => rebuild::rebuild(&gate, args, globals).await,
             SaleVerb::Audit(args) => audit::audit(&gate, args, globals).await,
             SaleVerb::Ls(args) => look::ls(&gate, args, out).await,
         })

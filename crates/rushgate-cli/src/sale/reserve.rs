@@ -48,8 +48,12 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
         |line: &crate::args::sale::LineArg| Ok(Line { sku: Sku::new(&line.sku)?, quantity: line.quantity });
     let lines: Vec<_> = args.lines.iter().map(line).collect::<rushgate::Result<_>>()?;
     let choice = if args.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
-    let answer = gate.sale(&args.id)?.reserve_units(&buyer, &lines, choice, &key).await?;
-    let (json, text) = shown(&answer);
+    let sale = gate.sale(&args.id)?;
+    let answer = sale.reserve_units(&buyer, &lines, choice, &key).await?;
+    let (mut json, text) = shown(&answer);
+    if let Reserved::Reserved(hold) | Reserved::Replayed(hold) = &answer {
+        json["receipt"] = sale.receipt(hold).await?.into();
+    }
     output.line(&json, text)?;
     Ok(Exit::done_if(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_))))
 }
@@ -84,10 +88,14 @@ fn shown(answer: &Reserved) -> (Value, String) {
             format!("not open{}", from("; it opens at", *opens_at)),
         ),
         Reserved::Ended => (json!({ "outcome": "ended" }), "the sale has ended".into()),
+        Reserved::Paused { retry_at } => (
+            json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
+            format!("nobody is let in for the moment; ask again after {}", moment(*retry_at)),
+        ),
     }
 }
 
-fn held(outcome: &str, hold: &Hold) -> (Value, String) {
+pub(super) fn held(outcome: &str, hold: &Hold) -> (Value, String) {
     let text = format!("{outcome} {} {}{}", hold.id, list(hold), until(hold));
     (with_outcome(outcome, hold), text)
 }
@@ -156,6 +164,11 @@ async fn decided(
         Decision::Refused(hold) => ("refused", hold),
         Decision::Unknown => {
             output.line(&json!({ "outcome": "unknown" }), "there is no such reservation")?;
+            return Ok(Exit::Refused);
+        }
+        Decision::Paused => {
+            output
+                .line(&json!({ "outcome": "paused" }), "the sale is stopped; decide once it was rebuilt")?;
             return Ok(Exit::Refused);
         }
     };

@@ -24,6 +24,10 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
             output.data(&sku, stock(std::slice::from_ref(&sku)))?;
             Ok(Exit::Done)
         }
+        StockChanged::Paused => {
+            let message = format!("`{}` is stopped until it is rebuilt; nothing was changed", args.id);
+            Err(Fault::refused("paused", message).into())
+        }
         StockChanged::NotEnough { free } => {
             let message =
                 format_args!("only {free} of `{}` are free; nothing was withdrawn", args.sku).to_string();

@@ -10,7 +10,9 @@ CREATE TABLE sale (
     id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text    NOT NULL UNIQUE,
     generation   bigint  NOT NULL,
-    opened_at_us bigint  NOT NULL
+    opened_at_us bigint  NOT NULL,
+    -- How the store made it, with its secret, as JSON: what a store that lost it needs.
+    spec         text
 );
 
 CREATE TABLE sku (
@@ -110,8 +112,9 @@ BEGIN
 END $$;
 
 CREATE TRIGGER sale_goes_forward BEFORE UPDATE ON sale FOR EACH ROW
-WHEN (NEW.generation < OLD.generation OR NEW.id <> OLD.id OR NEW.name <> OLD.name)
-EXECUTE FUNCTION refuse_change('fixed', 'a sale keeps its name, and its generation only grows');
+WHEN (NEW.generation < OLD.generation OR NEW.id <> OLD.id OR NEW.name <> OLD.name
+      OR (OLD.spec IS NOT NULL AND NEW.spec IS DISTINCT FROM OLD.spec))
+EXECUTE FUNCTION refuse_change('fixed', 'a sale keeps its name and specification, and its generation only grows');
 
 CREATE TRIGGER sku_only_grows BEFORE UPDATE ON sku FOR EACH ROW
 WHEN (NEW.total < OLD.total OR NEW.id <> OLD.id OR NEW.sale <> OLD.sale OR NEW.name <> OLD.name
@@ -156,6 +159,10 @@ BEGIN
                       WHERE sale = added.sale AND reservation = added.reservation
                             AND generation = added.generation)) THEN
         PERFORM refuse('refused', 'the order was refused for good');
+    END IF;
+    -- What a rebuild has read stays true: a store of the past adds nothing to it.
+    IF EXISTS (SELECT FROM added WHERE generation < (SELECT generation FROM sale WHERE id = added.sale)) THEN
+        PERFORM refuse('old_generation', 'the sale was rebuilt since');
     END IF;
     RETURN NULL;
 END $$;

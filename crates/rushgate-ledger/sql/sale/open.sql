@@ -1,4 +1,6 @@
--- ?1 name, ?2 generation, ?3 now in µs → id. A generation never goes back.
-INSERT INTO sale (name, generation, opened_at_us) VALUES (?1, ?2, ?3)
-ON CONFLICT (name) DO UPDATE SET generation = max(generation, excluded.generation)
+-- ?1 name, ?2 generation, ?3 now in µs, ?4 specification or NULL → id. A generation never goes back, and a specification
+-- stays as it was first told.
+INSERT INTO sale (name, generation, opened_at_us, spec) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (name) DO UPDATE
+SET generation = max(generation, excluded.generation), spec = coalesce(spec, excluded.spec)
 RETURNING id

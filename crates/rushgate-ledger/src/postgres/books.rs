@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, Sku, UnitNumber,
+    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku, UnitNumber,
 };
 use tokio::time::timeout;
 
@@ -13,20 +13,51 @@ use super::record::{name, number, range};
 use super::session::{Session, Sql};
 use super::sql;
 use super::write::Desk;
+use crate::KnownSale;
 use crate::words::state_from;
 
 impl Desk {
     /// Everything of one sale, in one snapshot.
     pub(super) async fn books(&self, sale: &SaleId) -> Result<LedgerBooks> {
+        let books = self.asked(async |session| read_books(session, sale).await).await?;
+        books.ok_or_else(|| unknown(sale))
+    }
+
+    /// What is known of a sale without its orders.
+    pub(super) async fn find_sale(&self, sale: &SaleId) -> Result<Option<KnownSale>> {
+        let rows = self.asked(async |session| session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await);
+        let known = |row: &tokio_postgres::Row| {
+            let (generation, seq): (i64, Option<i64>) = (row.get(0), row.get(1));
+            let spec: Option<String> = row.get(2);
+            Ok(KnownSale {
+                generation: u32::try_from(generation).map_err(|_| {
+                    Error::corrupt(format_args!("the ledger has the generation {generation}"))
+                })?,
+                latest_seq: seq.unwrap_or(0).cast_unsigned(),
+                spec: spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?,
+            })
+        };
+        rows.await?.first().map(known).transpose()
+    }
+
+    /// Gives the sale a new generation. Asked twice after a lost connection, it may leave one out.
+    pub(super) async fn advance(&self, sale: &SaleId) -> Result<u32> {
+        let new =
+            self.asked(async |session| advance(session, sale).await).await?.ok_or_else(|| unknown(sale))?;
+        u32::try_from(new).map_err(|_| Error::corrupt(format_args!("the ledger has the generation {new}")))
+    }
+
+    /// Asks once more if the connection was lost.
+    async fn asked<T>(&self, steps: impl AsyncFn(Session<'_>) -> Sql<T>) -> Result<T> {
         let mut asked = 0;
-        let books = loop {
+        loop {
             asked += 1;
             let client = self.client().await.map_err(Fault::error)?;
             let start = Instant::now();
-            let result = read_books(self.session(&client), sale).await;
+            let result = steps(self.session(&client)).await;
             self.counters.worked(start.elapsed(), std::time::Duration::ZERO);
             match result {
-                Ok(books) => break books,
+                Ok(answer) => return Ok(answer),
                 Err(fault) => {
                     self.put_back(client, &fault).await;
                     if asked > 1 || !fault.is_lost_connection() {
@@ -34,8 +65,7 @@ impl Desk {
                     }
                 }
             }
-        };
-        books.ok_or_else(|| Error::not_found(format_args!("the sale `{sale}`")))
+        }
     }
 
     pub(super) async fn ping(&self) -> Result<()> {
@@ -57,6 +87,21 @@ impl Desk {
             }
         }
     }
+}
+
+fn unknown(sale: &SaleId) -> Error {
+    Error::not_found(format_args!("the sale `{sale}` in the ledger"))
+}
+
+/// Whoever writes to the sale holds its lock, shared; so nobody does while it gets its new generation.
+async fn advance(session: Session<'_>, sale: &SaleId) -> Sql<Option<i64>> {
+    let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
+    let Some(sale) = sales.first().map(|row| row.get::<_, i32>(1)) else { return Ok(None) };
+    session.say(sql::BEGIN_WRITE).await?;
+    session.rows(sql::SALE_LOCK_ALONE, &[&[sale].as_slice()]).await?;
+    let new = session.first(sql::SALE_ADVANCE, &[&sale]).await?.map(|row| row.get(0));
+    session.say(sql::COMMIT).await?;
+    Ok(new)
 }
 
 async fn read_books(session: Session<'_>, sale: &SaleId) -> Sql<Option<LedgerBooks>> {

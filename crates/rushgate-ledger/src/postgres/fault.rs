@@ -39,6 +39,7 @@ pub(super) enum Violation {
     NotForSale,
     Withdrawn,
     RefusedBefore,
+    OldGeneration,
 }
 
 impl Fault {
@@ -62,6 +63,7 @@ impl Fault {
             "not_for_sale" => Violation::NotForSale,
             "withdrawn" => Violation::Withdrawn,
             "refused" => Violation::RefusedBefore,
+            "old_generation" => Violation::OldGeneration,
             _ => return None,
         })
     }

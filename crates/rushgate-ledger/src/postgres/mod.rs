@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::counters::{Counters, add};
 use crate::ledger::check_entries;
-use crate::{Ledger, LedgerCalls, LedgerSale, Written};
+use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use serve::{Job, Reply};
 use url::Options;
 
@@ -98,6 +98,14 @@ impl Ledger for PostgresLedger {
             Ok(()) => self.ask(|reply| Job::Write(entries, reply)),
             Err(error) => refuse(error),
         }
+    }
+
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
+        self.ask(|reply| Job::Sale(sale.clone(), reply))
+    }
+
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
+        self.ask(|reply| Job::Advance(sale.clone(), reply))
     }
 
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {

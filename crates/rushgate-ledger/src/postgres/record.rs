@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::{join, join_all, join3};
+use futures_util::future::{join_all, join3};
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, Sku, UnitNumber, UnitRange,
+    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
 };
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement};
 
 use super::fault::{Fault, Violation};
 use super::session::{Session, Sql};
@@ -146,6 +146,8 @@ struct Standing {
 pub(super) struct Sight {
     standing: HashMap<Key, Standing>,
     ids: Vec<i64>,
+    /// By sale. Whoever changes one has the sale to itself.
+    generations: HashMap<i32, i64>,
 }
 
 /// What is to be written, and what is answered then.
@@ -188,9 +190,11 @@ impl<'c> Recorder<'c> {
     // ── sales and stock ─────────────────────────────────────────────────────────────────────────────────────────────
 
     pub(super) async fn open_sale(&mut self, sale: &LedgerSale) -> Sql<()> {
-        let generation = i64::from(sale.generation);
-        let row =
-            self.session.first(sql::SALE_OPEN, &[&sale.sale.as_str(), &generation, &self.now_us]).await?;
+        let (name, generation) = (sale.sale.as_str(), i64::from(sale.generation));
+        let spec = sale.spec.as_ref().map(SaleSpec::to_json);
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&name, &generation, &self.now_us, &spec];
+        let row = self.session.first(sql::SALE_OPEN, &params).await?;
         let id: i32 = row.ok_or(Fault::Raced)?.get(0);
         let (mut names, mut totals, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for told in &sale.skus {
@@ -253,29 +257,35 @@ impl<'c> Recorder<'c> {
         let mut ids = self.take_ids(keys.len());
         let missing = int((keys.len() - ids.len()) as u32);
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&sales, &reservations];
-        let rows = if missing > 0 {
-            let (find, more) =
-                join(self.session.prepare(sql::ORDER_FIND), self.session.prepare(sql::ORDER_IDS)).await;
-            let (find, more) = (find?, more?);
-            let (rows, more) = join(
-                self.session.rows_prepared(&find, &params),
-                self.session.rows_prepared(&more, &[&missing]),
-            )
-            .await;
-            let rows = rows?;
-            ids.extend(more?.iter().map(|row| row.get::<_, i64>(0)));
-            rows
-        } else {
-            self.session.rows(sql::ORDER_FIND, &params).await?
-        };
+        let (find, more, of_sale) = self.prepared_look().await?;
+        let (rows, more, of_sale) = join3(
+            self.session.rows_prepared(&find, &params),
+            async {
+                if missing == 0 {
+                    return Ok(Vec::new());
+                }
+                self.session.rows_prepared(&more, &[&missing]).await
+            },
+            self.session.rows_prepared(&of_sale, &[&sales]),
+        )
+        .await;
+        ids.extend(more?.iter().map(|row| row.get::<_, i64>(0)));
+        let generations = of_sale?.iter().map(|row| (row.get(0), row.get(1))).collect();
         let keys: Vec<_> = keys.into_iter().collect();
-        Ok(Sight { standing: standing(&keys, &rows)?, ids })
+        Ok(Sight { standing: standing(&keys, &rows?)?, ids, generations })
+    }
+
+    async fn prepared_look(&self) -> Sql<(Statement, Statement, Statement)> {
+        let [find, ids, generations] = [sql::ORDER_FIND, sql::ORDER_IDS, sql::SALE_GENERATIONS];
+        let session = self.session;
+        let (find, ids, generations) =
+            join3(session.prepare(find), session.prepare(ids), session.prepare(generations)).await;
+        Ok((find?, ids?, generations?))
     }
 
     /// Prepares what the beginning of a transaction sends, so that it can travel together.
-    pub(super) async fn prepare_look(session: Session<'_>) -> Sql<()> {
-        let (find, ids) = join(session.prepare(sql::ORDER_FIND), session.prepare(sql::ORDER_IDS)).await;
-        find.and(ids).map(drop)
+    pub(super) async fn prepare_look(&self) -> Sql<()> {
+        self.prepared_look().await.map(drop)
     }
 
     fn take_ids(&self, n: usize) -> Vec<i64> {
@@ -347,11 +357,14 @@ impl<'c> Recorder<'c> {
     /// What one entry after the other would do. New orders are written before units come back by the end of others; if
     /// that makes a difference, the schema refuses the batch, and its halves are taken in turn.
     fn plan(&self, orders: &[Order<'_>], sight: Sight, mut filled: Filled) -> Sql<Plan> {
-        let Sight { mut standing, ids } = sight;
+        let Sight { mut standing, ids, generations } = sight;
         let mut ids = ids.into_iter();
         let mut plan = Plan::default();
         for (at, order) in orders.iter().enumerate() {
+            let late = is_late(order, &generations);
             let answer = match standing.get_mut(&order.key()) {
+                Some(stands) if late && stands.moves_for(order) => Written::Refused(Refusal::OldGeneration),
+                None if late => Written::Refused(Refusal::OldGeneration),
                 Some(stands) => plan.stands(order, stands),
                 None if is_live(order.intent) && !self.knows_skus(order) => {
                     Written::Refused(Refusal::NotForSale)
@@ -504,6 +517,9 @@ impl<'c> Recorder<'c> {
             let answers = self.whole(std::slice::from_ref(order), sight).await?;
             return answers.into_iter().next().ok_or(Fault::Raced);
         }
+        if is_late(order, &sight.generations) {
+            return Ok(Written::Refused(Refusal::OldGeneration));
+        }
         self.find_skus(std::slice::from_ref(order)).await?;
         if is_live(order.intent) && !self.knows_skus(order) {
             return Ok(Written::Refused(Refusal::NotForSale));
@@ -621,6 +637,7 @@ impl<'c> Recorder<'c> {
             Violation::NotForSale => (Refusal::NotForSale, None),
             Violation::Withdrawn => (Refusal::Withdrawn, None),
             Violation::RefusedBefore => (self.why_refused(order).await?.ok_or(Fault::Raced)?, None),
+            Violation::OldGeneration => (Refusal::OldGeneration, None),
         };
         if let Some(why) = why {
             let (id, generation) = (order.id.to_bytes(), i64::from(order.generation));
@@ -646,7 +663,7 @@ impl<'c> Recorder<'c> {
 
 impl Sight {
     fn nothing() -> Self {
-        Self { standing: HashMap::new(), ids: Vec::new() }
+        Self { standing: HashMap::new(), ids: Vec::new(), generations: HashMap::new() }
     }
 }
 
@@ -656,7 +673,7 @@ impl Plan {
         if stands.buyer != order.buyer.as_str() {
             return Written::Refused(Refusal::OtherBuyer);
         }
-        if stands.state == OrderIntent::Hold && order.intent != OrderIntent::Hold {
+        if stands.moves_for(order) {
             stands.state = order.intent;
             self.moves.entry(state_text(order.intent)).or_default().push(stands.id);
             self.gives_back |= !is_live(order.intent);
@@ -667,6 +684,17 @@ impl Plan {
             Written::Recorded(stands.state)
         }
     }
+}
+
+impl Standing {
+    fn moves_for(&self, order: &Order<'_>) -> bool {
+        self.state == OrderIntent::Hold && order.intent != OrderIntent::Hold
+    }
+}
+
+/// Whether the sale was given a newer generation than the order's.
+fn is_late(order: &Order<'_>, generations: &HashMap<i32, i64>) -> bool {
+    generations.get(&order.sale).is_some_and(|generation| i64::from(order.generation) < *generation)
 }
 
 /// The rows of order/find.sql, gathered by order.

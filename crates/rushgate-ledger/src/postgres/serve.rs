@@ -15,7 +15,7 @@ use super::record::Memory;
 use super::url::Options;
 use super::write::{Desk, Work};
 use crate::counters::Counters;
-use crate::{LedgerSale, Written};
+use crate::{KnownSale, LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
@@ -33,6 +33,8 @@ pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
     Write(Vec<OrderTask>, Reply<Vec<Written>>),
     Books(SaleId, Reply<LedgerBooks>),
+    Sale(SaleId, Reply<Option<KnownSale>>),
+    Advance(SaleId, Reply<u32>),
     Ping(Reply<()>),
     Close(Reply<()>),
 }
@@ -147,6 +149,14 @@ impl Dispatcher {
             Job::Books(sale, reply) => drop(self.tasks.spawn_local(async move {
                 let books = desk.books(&sale).await;
                 let _ = reply.send(books.map_err(|error| error.doing("read the ledger's books")));
+            })),
+            Job::Sale(sale, reply) => drop(self.tasks.spawn_local(async move {
+                let known = desk.find_sale(&sale).await;
+                let _ = reply.send(known.map_err(|error| error.doing("look for a sale in the ledger")));
+            })),
+            Job::Advance(sale, reply) => drop(self.tasks.spawn_local(async move {
+                let new = desk.advance(&sale).await;
+                let _ = reply.send(new.map_err(|error| error.doing("give a sale a new generation")));
             })),
             Job::Ping(reply) => drop(self.tasks.spawn_local(async move {
                 let _ = reply.send(desk.ping().await.map_err(|error| error.doing("ping the ledger")));

@@ -11,6 +11,9 @@ files! {
     SALE_LOCK_ALONE = "sale/lock_alone.sql";
     SALE_FIND = "sale/find.sql";
     SALE_OPEN = "sale/open.sql";
+    SALE_GENERATIONS = "sale/generations.sql";
+    SALE_ADVANCE = "sale/advance.sql";
+    SALE_KNOWN = "sale/known.sql";
     SKU_FIND = "sku/find.sql";
     SKU_STOCK = "sku/stock.sql";
     SKU_TOTAL = "sku/total.sql";

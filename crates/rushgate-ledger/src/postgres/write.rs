@@ -200,7 +200,7 @@ async fn entries_of(
     let mut answers = vec![Written::Refused(Refusal::UnknownSale); entries.n];
     let written = if way == Way::Whole && entries.stock.is_empty() && !entries.orders.is_empty() {
         let lock = session.prepare(sql::SALE_LOCK_SHARED).await?;
-        Recorder::prepare_look(session).await?;
+        recorder.prepare_look().await?;
         let (begun, locked, sight) = join3(
             session.say(sql::BEGIN_WRITE),
             session.rows_prepared(&lock, &[&entries.sales]),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, Sku, UnitNumber,
+    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku, UnitNumber,
 };
 use rusqlite::params;
 
@@ -11,6 +11,7 @@ use super::fault;
 use super::record::{name, read_range, state_from};
 use super::session::Session;
 use super::sql;
+use crate::KnownSale;
 
 /// Everything of one sale, in one snapshot.
 pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> {
@@ -24,7 +25,24 @@ pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> 
         session.roll_back();
         fault::error(fault)
     })?;
-    books.ok_or_else(|| Error::not_found(format_args!("the sale `{sale}`")))
+    books.ok_or_else(|| unknown(sale))
+}
+
+pub(super) fn unknown(sale: &SaleId) -> Error {
+    Error::not_found(format_args!("the sale `{sale}` in the ledger"))
+}
+
+pub(super) fn find_sale(session: Session<'_>, sale: &SaleId) -> Result<Option<KnownSale>> {
+    let read = |row: &rusqlite::Row<'_>| {
+        let (seq, spec): (Option<i64>, Option<String>) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, seq.unwrap_or(0).cast_unsigned(), spec))
+    };
+    let found = session.first(sql::SALE_KNOWN, params![sale.as_str()], read).map_err(fault::error)?;
+    let known = |(generation, latest_seq, spec): (u32, u64, Option<String>)| {
+        let spec = spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?;
+        Ok(KnownSale { generation, latest_seq, spec })
+    };
+    found.map(known).transpose()
 }
 
 pub(super) fn ping(session: Session<'_>) -> Result<()> {

@@ -65,6 +65,7 @@ pub(super) enum Violation {
     NotForSale,
     Withdrawn,
     RefusedBefore,
+    OldGeneration,
 }
 
 /// The promise that `fault` says was about to be broken, or `None` if it is a fault of another kind.
@@ -84,6 +85,7 @@ pub(super) fn violation(fault: &rusqlite::Error) -> Option<Violation> {
         text if text.starts_with("not_for_sale:") => Violation::NotForSale,
         text if text.starts_with("withdrawn:") => Violation::Withdrawn,
         text if text.starts_with("refused:") => Violation::RefusedBefore,
+        text if text.starts_with("old_generation:") => Violation::OldGeneration,
         _ => return None,
     })
 }

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::counters::{Counters, add};
 use crate::ledger::check_entries;
-use crate::{Ledger, LedgerCalls, LedgerSale, Written};
+use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use thread::{Close, Job, Read, Reply};
 
 /// The embedded ledger: one SQLite file, shared by the processes of one machine.
@@ -121,6 +121,14 @@ impl Ledger for SqliteLedger {
             Ok(()) => self.ask(&self.writer, |reply| Job::Write(entries, reply)),
             Err(error) => refuse(error),
         }
+    }
+
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
+        self.ask(self.reader(), |reply| Job::Read(Read::Sale(sale.clone(), reply)))
+    }
+
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
+        self.ask(&self.writer, |reply| Job::Advance(sale.clone(), reply))
     }
 
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {

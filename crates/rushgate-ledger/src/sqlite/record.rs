@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, Sku, UnitNumber, UnitRange,
+    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
 };
 use rusqlite::params;
 use rusqlite::types::Type;
@@ -69,12 +69,15 @@ pub(super) struct Recorder<'c> {
     now_us: i64,
     /// By SKU: every number above is taken. Keeps a run of reassignments from looking at the same numbers again.
     search_from: HashMap<i64, UnitNumber>,
+    /// By sale: its generation. Nobody else changes it while this transaction writes.
+    generations: HashMap<i64, u32>,
     pub(super) tally: Tally,
 }
 
 impl<'c> Recorder<'c> {
     pub(super) fn new(session: Session<'c>, known: &'c mut Known, now_us: i64) -> Self {
-        Self { session, known, now_us, search_from: HashMap::new(), tally: Tally::default() }
+        let (search_from, generations) = (HashMap::new(), HashMap::new());
+        Self { session, known, now_us, search_from, generations, tally: Tally::default() }
     }
 
     /// Makes a sale known; the inner error is the caller's, and leaves the transaction usable.
@@ -94,6 +97,7 @@ impl<'c> Recorder<'c> {
             }
         }
         let id = self.insert_sale(sale)?;
+        self.generations.remove(&id);
         for told in &sale.skus {
             self.stock(id, &told.sku, told.units, told.per_buyer)?;
         }
@@ -101,10 +105,27 @@ impl<'c> Recorder<'c> {
     }
 
     fn insert_sale(&self, sale: &LedgerSale) -> Sql<i64> {
-        let params = params![sale.sale.as_str(), sale.generation, self.now_us];
+        let spec = sale.spec.as_ref().map(SaleSpec::to_json);
+        let params = params![sale.sale.as_str(), sale.generation, self.now_us, spec];
         self.session
             .first(sql::SALE_OPEN, params, |row| row.get(0))?
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// The new generation; `None` if there is no such sale.
+    pub(super) fn advance(&mut self, sale: &SaleId) -> Sql<Option<u32>> {
+        self.generations.clear();
+        self.session.first(sql::SALE_ADVANCE, params![sale.as_str()], |row| row.get(0))
+    }
+
+    fn generation(&mut self, sale: i64) -> Sql<u32> {
+        if let Some(generation) = self.generations.get(&sale) {
+            return Ok(*generation);
+        }
+        let generation = self.session.first(sql::SALE_GENERATION, params![sale], |row| row.get(0))?;
+        let generation = generation.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        self.generations.insert(sale, generation);
+        Ok(generation)
     }
 
     fn stock(&self, sale: i64, sku: &Sku, total: u32, per_buyer: u32) -> Sql<i64> {
@@ -165,8 +186,14 @@ impl<'c> Recorder<'c> {
     }
 
     fn reservation(&mut self, sale: &SaleId, order: &Order<'_>) -> Sql<Written> {
-        if let Some((id, buyer, state)) = self.find(order)? {
-            return self.stands(order, id, &buyer, state);
+        let late = order.generation < self.generation(order.sale)?;
+        match self.find(order)? {
+            Some((.., OrderIntent::Hold)) if late && order.intent != OrderIntent::Hold => {
+                return Ok(Written::Refused(Refusal::OldGeneration));
+            }
+            Some((id, buyer, state)) => return self.stands(order, id, &buyer, state),
+            None if late => return Ok(Written::Refused(Refusal::OldGeneration)),
+            None => {}
         }
         if is_live(order.intent) && !self.skus_are_known(sale, order)? {
             return Ok(Written::Refused(Refusal::NotForSale));
@@ -304,6 +331,7 @@ impl<'c> Recorder<'c> {
             Violation::NotForSale => (Refusal::NotForSale, None),
             Violation::Withdrawn => (Refusal::Withdrawn, None),
             Violation::RefusedBefore => (self.why_refused(order)?, None),
+            Violation::OldGeneration => (Refusal::OldGeneration, None),
         };
         if let Some(why) = why {
             let params = params![order.sale, order.id.to_bytes(), order.generation, why, self.now_us];

@@ -9,6 +9,9 @@ macro_rules! files {
 files! {
     SALE_FIND = "sale/find.sql";
     SALE_OPEN = "sale/open.sql";
+    SALE_GENERATION = "sale/generation.sql";
+    SALE_ADVANCE = "sale/advance.sql";
+    SALE_KNOWN = "sale/known.sql";
     SKU_FIND = "sku/find.sql";
     SKU_STOCK = "sku/stock.sql";
     SKU_TOTAL = "sku/total.sql";

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::{books, fault, open, sql};
 use crate::counters::{Counters, add};
 use crate::words::now_us;
-use crate::{LedgerSale, Written};
+use crate::{KnownSale, LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
@@ -24,6 +24,7 @@ const GROUP_ENTRIES_MAX: usize = 4_000;
 pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
     Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Advance(SaleId, Reply<u32>),
     Read(Read),
     Close(Close),
 }
@@ -37,6 +38,7 @@ pub(super) struct Close {
 
 pub(super) enum Read {
     Books(SaleId, Reply<LedgerBooks>),
+    Sale(SaleId, Reply<Option<KnownSale>>),
     Ping(Reply<()>),
 }
 
@@ -77,6 +79,10 @@ impl Group {
                 self.entries += entries.len();
                 self.writes.push(Write::Entries { entries, written: Vec::new(), reply });
             }
+            Job::Advance(sale, reply) => {
+                self.entries += 1;
+                self.writes.push(Write::Advance { sale, generation: None, reply });
+            }
             Job::Read(read) => self.reads.push(read),
             Job::Close(close) => self.close = Some(close),
         }
@@ -91,6 +97,7 @@ impl Group {
 enum Write {
     OpenSale { sale: LedgerSale, opened: Result<()>, reply: Reply<()> },
     Entries { entries: Vec<OrderTask>, written: Vec<Written>, reply: Reply<Vec<Written>> },
+    Advance { sale: SaleId, generation: Option<u32>, reply: Reply<u32> },
 }
 
 impl Write {
@@ -98,6 +105,7 @@ impl Write {
         match self {
             Self::OpenSale { sale, opened, .. } => *opened = recorder.open_sale(sale)?,
             Self::Entries { entries, written, .. } => *written = recorder.entries(entries)?,
+            Self::Advance { sale, generation, .. } => *generation = recorder.advance(sale)?,
         }
         Ok(())
     }
@@ -109,6 +117,9 @@ impl Write {
                 drop(reply.send(opened.map_err(|error| error.doing(OPENING))))
             }
             Self::Entries { written, reply, .. } => drop(reply.send(Ok(written))),
+            Self::Advance { sale, generation, reply } => {
+                drop(reply.send(generation.ok_or_else(|| books::unknown(&sale).doing(ADVANCING))));
+            }
         }
     }
 
@@ -116,12 +127,14 @@ impl Write {
         match self {
             Self::OpenSale { reply, .. } => drop(reply.send(Err(error.duplicate().doing(OPENING)))),
             Self::Entries { reply, .. } => drop(reply.send(Err(error.duplicate().doing(WRITING)))),
+            Self::Advance { reply, .. } => drop(reply.send(Err(error.duplicate().doing(ADVANCING)))),
         }
     }
 }
 
 const OPENING: &str = "open a sale in the ledger";
 const WRITING: &str = "write orders to the ledger";
+const ADVANCING: &str = "give a sale a new generation";
 
 fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> Result<Tally> {
     session.run(sql::BEGIN_WRITE, []).map_err(fault::error)?;
@@ -175,6 +188,10 @@ impl Server {
                 let _ = reply.send(
                     books::books(session, &sale).map_err(|error| error.doing("read the ledger's books")),
                 );
+            }
+            Read::Sale(sale, reply) => {
+                let known = books::find_sale(session, &sale);
+                let _ = reply.send(known.map_err(|error| error.doing("look for a sale in the ledger")));
             }
             Read::Ping(reply) => {
                 let _ = reply.send(books::ping(session).map_err(|error| error.doing("ping the ledger")));

@@ -17,7 +17,12 @@ pub fn sku(name: &str) -> Sku {
 }
 
 pub fn phones(units: u32, per_buyer: u32) -> LedgerSale {
-    LedgerSale { sale: sale(), generation: 1, skus: vec![SkuSpec { sku: sku("phone"), units, per_buyer }] }
+    LedgerSale {
+        sale: sale(),
+        generation: 1,
+        skus: vec![SkuSpec { sku: sku("phone"), units, per_buyer }],
+        spec: None,
+    }
 }
 
 /// Reservation `n` is event `n` and has the id `n`.

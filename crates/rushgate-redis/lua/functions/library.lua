@@ -193,6 +193,11 @@ function group.sale(first)
   return beginning
 end
 
+-- What a rebuild loads, beside the sale.
+function group.loaded(first, beginning)
+  check_keys(first, string.sub(beginning, 1, -3) .. 'new:', ENDINGS.sale)
+end
+
 function group.answers(first, beginning)
   local client = string.sub(KEYS[first], -16)
   if not is.hexadecimal(client, 16) then

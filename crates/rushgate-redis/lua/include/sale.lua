@@ -1,6 +1,9 @@
 -- A sale. Its eight keys, in this order:
 --   row        HASH  k secret, s status (0 created, 1 open, 2 ended), g generation, q latest event, H hold time µs,
 --                    o opens, x closes ('' for never), L 1 if a ledger has the last word, j the id as JSON;
+--                    p since when it is stopped until it is rebuilt, '' if it is not, r why (the position in
+--                    `PauseReason::ALL`), B who began to rebuild it last, P when the generation before was stopped, W
+--                    when this one took its place, G until when only receipts are honoured;
 --                    S<n> the n-th SKU: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
 --                    per buyer(2) its name as JSON. Numbers 1..next were handed out or passed over at least once; all
 --                    above are fresh, but for those withdrawn, which `ahead` counts
@@ -13,9 +16,14 @@
 --                    buyer lines units, each sku(2) first(4) last(4)
 --   deadlines  ZSET  event(6) reservation -> deadline, of holds that are not decided
 --   events     LIST  the n-th: at(7) kind(1) 1 and the reservation or 0, units as above
+-- The lines of a hold that came back after a loss are ''. What a rebuild has loaded so far is a sale of its own under
+-- eight other keys; the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
-local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED = 8, 9, 10, 11, 12
+local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT = 8, 9, 10, 11, 12, 13, 14
+local LOST_WRITES, REBUILDING = 0, 2
+-- How long a buyer who is kept out by a pause should wait, µs.
+local ASK_AGAIN_AFTER = 2000000
 local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local UNIT = '>I2I4'
@@ -32,10 +40,12 @@ local function sale_keys(first, secret)
     buyers = KEYS[first + 4], holds = KEYS[first + 5], deadlines = KEYS[first + 6], events = KEYS[first + 7],
     skus = {},
   }
-  local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j')
+  local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
   if row[1] ~= secret then return nil end
   s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
   s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
+  s.paused, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
+  s.stopped, s.switched, s.receipts = tonumber(row[13]), tonumber(row[14]), tonumber(row[15])
   return s
 end
 
@@ -96,6 +106,20 @@ local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
   local of = reservation and '\1' .. reservation or '\0'
   redis.call('RPUSH', s.events, struct.pack('>I7I1', now, kind) .. of .. units)
+end
+
+-- Stops the sale until it is rebuilt.
+local function pause(s, reason)
+  if s.paused then return end
+  s.paused = now
+  redis.call('HSET', s.row, 'p', int(now), 'r', reason)
+  append(s, PAUSED, nil, '')
+end
+
+-- When to ask again, if nobody is let in for the moment.
+local function retry_at(s)
+  if s.paused then return now + ASK_AGAIN_AFTER end
+  return s.receipts and now < s.receipts and s.receipts or nil
 end
 
 -- Carries a command out on many members, some at a time. `members` may be scores and members in turn.
@@ -280,6 +304,28 @@ local function order(s, q, h, intent)
   put_order(q, id, '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":'
     .. int(h.seq) .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":' .. json_of_units(s, h)
     .. ',"intent":"' .. intent .. '"}')
+end
+
+-- Enters a reservation that has these units, as packed.
+local function enter_hold(s, h)
+  local owners, counts = {}, {}
+  h.state, h.seq, h.generation = HELD, s.seq + 1, s.generation
+  each_range(h, function(no, first, last)
+    for unit = first, last do
+      table.insert(owners, struct.pack(UNIT, no, unit))
+      table.insert(owners, h.id)
+    end
+    counts[no] = (counts[no] or 0) + last - first + 1
+  end)
+  for no, n in pairs(counts) do
+    local k = sku(s, no)
+    k.changed, k.held = true, k.held + n
+    redis.call('HINCRBY', s.buyers, h.buyer .. '\0' .. no, n)
+  end
+  in_chunks('HSET', s.owners, owners)
+  append(s, 0, h.id, h.units)
+  store_hold(s, h)
+  redis.call('ZADD', s.deadlines, int(h.deadline), deadline_of(h))
 end
 
 -- Ends a reservation: its units are sold, free again, or withdrawn.

@@ -9,6 +9,7 @@
 -- {1, hold}  done, now or before
 -- {2, hold}  decided; the ledger has still to commit
 -- {3, hold}  decided otherwise before
+-- {4}        the sale is stopped
 --
 -- flags: allow-oom
 -- include: now
@@ -18,6 +19,7 @@
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local h = load_hold(s, ARGV[2])
+if s.paused and (not h or h.state == HELD) then return { 4 } end
 if not h then return { 0 } end
 if h.state == HELD then
   allow_when_full_sale(s)

@@ -20,16 +20,19 @@
 -- {7}                           not open
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
+-- {10, retry at}                nobody is let in for the moment: the sale is stopped, or honours receipts only
 -- include: now
 -- include: queue
 -- include: put
 -- include: sale
+-- include: take
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local id, buyer, same = ARGV[2], ARGV[3], ARGV[4] == '1'
 local packed = redis.call('HGET', s.holds, id)
 if packed then
-  if read_hold(id, packed).lines ~= ARGV[5] then return { 3 } end
+  local lines = read_hold(id, packed).lines
+  if lines ~= ARGV[5] and lines ~= '' then return { 3 } end
   return { 2, packed }
 end
 local wanted = {}
@@ -41,68 +44,12 @@ if s.status == '2' then return { 8 } end
 if s.status == '0' or (s.opens and now < s.opens) then return { 7 } end
 if s.closes and s.closes <= now then return { 8 } end
 
-local fields, counts = {}, {}
-for _, line in ipairs(wanted) do
-  table.insert(fields, 'S' .. line.no)
-  table.insert(counts, buyer .. '\0' .. line.no)
-end
-for at, of_sku in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
-  read_sku(s, wanted[at].no, of_sku)
-end
-
-local function lowest_free(k, from)
-  local fresh = fresh_from(s, k, from)
-  if k.returned == 0 then return fresh end
-  local low, high = scores(k, from, SHELF - 1)
-  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
-  again = again and tonumber(again) - k.no * SHELF
-  return again and fresh and math.min(again, fresh) or again or fresh
-end
-
--- The lowest number that is free in every line: each line is asked for its lowest from the candidate on, and the
--- highest answer is the next candidate, until all agree.
-local function common()
-  local candidate = 1
-  while true do
-    local highest = candidate
-    for _, line in ipairs(wanted) do
-      local free = lowest_free(s.skus[line.no], candidate)
-      if not free then return nil end
-      highest = math.max(highest, free)
-    end
-    if highest == candidate then return candidate end
-    candidate = highest
-  end
-end
+if retry_at(s) then return { 10, retry_at(s) } end
+read_wanted(s, wanted)
 
 -- What is in the way: the limit, or the first line that is short.
 local function in_the_way()
-  local has = redis.call('HMGET', s.buyers, unpack(counts))
-  for at, line in ipairs(wanted) do
-    local k, mine = s.skus[line.no], tonumber(has[at] or 0)
-    if mine + line.n > k.per_buyer then return { 6, line.no, k.per_buyer, mine } end
-  end
-  local short
-  for _, line in ipairs(wanted) do
-    if not short and free_of(s.skus[line.no]) < line.n then short = line.no end
-  end
-  if not short and same and not common() then short = wanted[1].no end
-  if not short then return nil end
-  local k = s.skus[short]
-  if k.held == 0 then return { 4, short, free_of(k) } end
-  return { 5, short, free_of(k), next_give_back(s) }
-end
-
--- Takes one fresh number. Those below it stay free, as if they had been given back.
-local function take_fresh(k, number)
-  local first, last = fresh_from(s, k, 1)
-  while first < number do
-    last = math.min(last, number - 1)
-    shelve(s, k, first, last)
-    pass(k, first, last)
-    first, last = fresh_from(s, k, 1)
-  end
-  pass(k, number, number)
+  return over_limit(s, wanted, buyer) or short_of(s, wanted, same)
 end
 
 local refusal = in_the_way()
@@ -117,36 +64,8 @@ if refusal then
   refusal = in_the_way()
 end
 if not refusal then
-  local units, owners = {}, {}
-  local number = same and common()
-  for at, line in ipairs(wanted) do
-    local k, taken = s.skus[line.no], { number, number }
-    if not number then
-      taken = take_lowest(s, k, line.n)
-    elseif number > k.next then
-      take_fresh(k, number)
-    else
-      redis.call('ZREM', s.returned, int(k.no * SHELF + number))
-      k.returned = k.returned - 1
-    end
-    k.changed, k.held = true, k.held + line.n
-    table.insert(units, pack_ranges(k.no, taken))
-    for from = 1, #taken, 2 do
-      for unit = taken[from], taken[from + 1] do
-        table.insert(owners, struct.pack(UNIT, k.no, unit))
-        table.insert(owners, id)
-      end
-    end
-    redis.call('HINCRBY', s.buyers, counts[at], line.n)
-  end
-  in_chunks('HSET', s.owners, owners)
-  local h = {
-    id = id, state = HELD, deadline = now + s.hold, seq = s.seq + 1, generation = s.generation, buyer = buyer,
-    lines = ARGV[5], units = table.concat(units),
-  }
-  append(s, 0, id, h.units)
-  store_hold(s, h)
-  redis.call('ZADD', s.deadlines, int(h.deadline), deadline_of(h))
+  local h = { id = id, buyer = buyer, lines = ARGV[5], deadline = now + s.hold, units = take(s, wanted, same) }
+  enter_hold(s, h)
   order(s, q, h, 'hold')
   packed = pack_hold(h)
 end

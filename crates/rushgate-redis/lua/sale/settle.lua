@@ -2,7 +2,8 @@
 --
 -- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2..]  for each reservation, 1 to 1,000 of them:
+-- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. Of another one than the sale's, nothing is changed
+-- ARGV[3..]  for each reservation, 1 to 1,000 of them:
 --              reservation: 16 bytes
 --              verdict: confirmed, cancelled, expired, rejected or quarantined; the last if others have its units
 --
@@ -21,12 +22,13 @@ local KIND = {
   confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
 }
 local answer = {}
-for at = 2, #ARGV, 2 do
+for at = 3, #ARGV, 2 do
   local h, verdict, outcome = load_hold(s, ARGV[at]), ARGV[at + 1], 0
   if h then
     outcome = 2
     local expected = EXPECTED[verdict]
-    if h.state == expected or (not expected and h.state <= EXPIRING) then
+    local waits = h.state == expected or (not expected and h.state <= EXPIRING)
+    if waits and s.generation == tonumber(ARGV[2]) then
       end_hold(s, h, KIND[verdict])
       outcome = 1
     end

@@ -4,7 +4,8 @@
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; SKUs that the sale has
 --
--- {status, generation, latest event, earliest deadline or '', now, sku, ...}  each SKU as packed
+-- {status, generation, latest event, earliest deadline or '', now, sku, ..., stopped since or '', why, receipts until}
+--   each SKU as packed; until when only receipts are honoured, or ''
 --
 -- flags: no-writes
 -- include: now
@@ -21,4 +22,7 @@ end
 for _, packed in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
   table.insert(answer, packed)
 end
+table.insert(answer, s.paused or '')
+table.insert(answer, s.reason or 0)
+table.insert(answer, s.receipts and now < s.receipts and s.receipts or '')
 return answer

@@ -16,6 +16,7 @@
 -- {2, free}   fewer are free
 -- {3, total}  more than a SKU may have
 -- {4, fresh}  too many of them were given back: all but so many
+-- {5}         the sale is stopped
 -- include: now
 -- include: queue
 -- include: put
@@ -26,6 +27,7 @@ if not s then return MISSING end
 local once = replay_keys(9, ARGV[2])
 local answer = remembered(once)
 if answer then return answer end
+if s.paused then return { 5 } end
 local k, add, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
 if k.total + add > tonumber(ARGV[6]) then return { 3, k.total + add } end
 if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end

@@ -1,5 +1,6 @@
 -- name: sale
-INSERT INTO sale (id, hold_us, opens_us, closes_us, orders, secret) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING no;
+INSERT INTO sale (id, hold_us, opens_us, closes_us, orders, secret, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+RETURNING no;
 
 -- name: sku
 INSERT INTO sku (sale, no, sku, initial, per_buyer, total) VALUES (?1, ?2, ?3, ?4, ?5, ?4);

@@ -19,6 +19,7 @@
 mod desk;
 mod lock;
 mod queue;
+mod rebuild;
 mod sale;
 
 use std::future::{Future, ready};
@@ -273,6 +274,26 @@ macro_rules! contract_suite {
                 batches_and_pages_outside_the_limits_are_refused
                 a_large_payload_survives
                 eight_claimers_take_five_hundred_tasks_once_each
+            }
+            rebuild {
+                a_paused_sale_stands_still
+                a_paused_sale_that_is_over_says_so
+                a_sale_without_a_ledger_cannot_be_rebuilt
+                a_rebuild_takes_the_place_of_the_sale
+                what_was_withdrawn_stays_so_in_a_rebuild
+                a_part_that_is_loaded_twice_counts_once
+                what_does_not_add_up_is_not_switched_to
+                whoever_begins_last_rebuilds
+                a_receipt_gives_the_same_units_back
+                a_receipt_gives_other_units_if_those_are_gone
+                a_receipt_does_not_lift_the_limit
+                a_receipt_of_a_hold_that_ran_out_is_not_honoured
+                a_receipt_of_this_generation_proves_a_lost_write
+                receipts_come_before_strangers
+                a_receipt_finds_one_seat_over_several_segments
+                verdicts_of_another_generation_change_nothing
+                a_sale_can_be_rebuilt_again_and_again
+                parts_of_an_unknown_sku_are_refused
             }
             sale {
                 a_sale_is_made_once_and_the_same_call_is_answered_the_same

@@ -28,7 +28,7 @@ async fn cancel(desk: &Desk, hold: &Hold) -> Decision {
 }
 
 async fn settle(desk: &Desk, hold: &Hold, verdict: Verdict) -> Settled {
-    desk.store.settle(&id(), vec![(hold.id, verdict)]).await.unwrap()[0]
+    desk.store.settle(&id(), 1, vec![(hold.id, verdict)]).await.unwrap()[0]
 }
 
 async fn stock(desk: &Desk, change: StockChange) -> StockChanged {
@@ -158,7 +158,7 @@ pub(super) async fn an_unknown_sale_sku_or_reservation_is_said_to_be_unknown(des
     unknown(desk.store.confirm(&nobody, wish.id).await);
     unknown(desk.store.cancel_hold(&nobody, wish.id).await);
     unknown(desk.store.reservation(&nobody, wish.id).await);
-    unknown(desk.store.settle(&nobody, vec![(wish.id, Verdict::Confirmed)]).await);
+    unknown(desk.store.settle(&nobody, 1, vec![(wish.id, Verdict::Confirmed)]).await);
     unknown(desk.store.stock(desk.op(), &nobody, &sku("a"), StockChange::Add(1)).await);
     desk.sell(&[("a", 3, 1)]).await;
     let strange = desk.wish("ann", "k", vec![line("a", 1), line("b", 1)]);
@@ -167,7 +167,7 @@ pub(super) async fn an_unknown_sale_sku_or_reservation_is_said_to_be_unknown(des
     assert_eq!(desk.store.confirm(&id(), wish.id).await.unwrap(), Decision::Unknown);
     assert_eq!(desk.store.cancel_hold(&id(), wish.id).await.unwrap(), Decision::Unknown);
     assert_eq!(desk.store.reservation(&id(), wish.id).await.unwrap(), None);
-    let settled = desk.store.settle(&id(), vec![(wish.id, Verdict::Confirmed)]).await.unwrap();
+    let settled = desk.store.settle(&id(), 1, vec![(wish.id, Verdict::Confirmed)]).await.unwrap();
     assert_eq!(settled, [Settled::Unknown]);
     assert_eq!(desk.places("a").await, (3, 0, 0, 0));
 }
@@ -489,8 +489,8 @@ pub(super) async fn the_ledger_settles_each_decision_once(desk: Desk) {
     assert_eq!(wrong, Settled::Unchanged(HoldState::Confirming));
     let verdicts = [Verdict::Confirmed, Verdict::Cancelled, Verdict::Expired];
     let told: Vec<_> = holds.iter().map(|hold| hold.id).zip(verdicts).collect();
-    assert_eq!(desk.store.settle(&id(), told.clone()).await.unwrap(), [Settled::Settled; 3]);
-    let again = desk.store.settle(&id(), told).await.unwrap();
+    assert_eq!(desk.store.settle(&id(), 1, told.clone()).await.unwrap(), [Settled::Settled; 3]);
+    let again = desk.store.settle(&id(), 1, told).await.unwrap();
     let states = [HoldState::Confirmed, HoldState::Cancelled, HoldState::Expired];
     assert_eq!(again, states.map(Settled::Unchanged));
     assert!(matches!(confirm(&desk, &holds[0]).await, Decision::Done(_)));
@@ -796,7 +796,7 @@ pub(super) async fn wishes_outside_the_limits_are_refused(desk: Desk) {
     for n in [0, 1_001] {
         refused(desk.store.expire(&id(), n).await);
     }
-    refused(desk.store.settle(&id(), Vec::new()).await);
+    refused(desk.store.settle(&id(), 1, Vec::new()).await);
     refused(desk.store.events(&id(), 0, 0).await);
     refused(desk.store.events(&id(), 0, 10_001).await);
     refused(desk.store.sales(Page { after: String::new(), limit: 0 }).await);

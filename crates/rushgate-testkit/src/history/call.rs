@@ -155,7 +155,7 @@ impl Call {
             Self::Confirm(sale, id) => plain(store.confirm(&sale, id).await),
             Self::CancelHold(sale, id) => plain(store.cancel_hold(&sale, id).await),
             Self::Expire(sale, n) => plain(store.expire(&sale, n).await),
-            Self::Settle(sale, verdicts) => plain(store.settle(&sale, verdicts).await),
+            Self::Settle(sale, verdicts) => plain(store.settle(&sale, 1, verdicts).await),
             Self::Stock(op, sale, sku, change) => plain(store.stock(op, &sale, &sku, change).await),
             Self::Sale(sale) => plain(store.sale(&sale).await),
             Self::Sales(page) => plain(store.sales(page).await),

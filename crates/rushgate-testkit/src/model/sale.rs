@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerId, ContentType, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, Line,
-    NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Payload, Priority, ReservationId, ReservationRow,
-    Reserve, Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
-    StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_batch,
+    Books, BuyerId, ContentType, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState,
+    LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
+    Payload, Priority, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
+    SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
+    Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_batch,
     check_range,
 };
 
@@ -25,6 +26,14 @@ struct Sale {
     holds: BTreeMap<ReservationId, Held>,
     owners: BTreeMap<(Sku, UnitNumber), ReservationId>,
     events: Vec<Event>,
+    generation: u32,
+    paused: Option<Pause>,
+    receipts_until: Option<Timestamp>,
+    /// When the previous generation was stopped, and when this one took its place.
+    since: Option<(Timestamp, Timestamp)>,
+    /// Who rebuilds it, and what was loaded so far. Once it took its place: who did.
+    rebuild: Option<(Op, Box<Sale>)>,
+    rebuilt_by: Option<Op>,
     bug: Option<Planted>,
 }
 
@@ -121,12 +130,11 @@ impl Stock {
     }
 }
 
-/// A reservation and what it asked for, by which a repetition is known.
+/// A reservation and what it asked for, by which a repetition is known. What came back after a loss is not compared.
 #[derive(Clone, Debug)]
 struct Held {
     hold: Hold,
-    lines: Vec<Line>,
-    choice: UnitChoice,
+    asked: Option<(Vec<Line>, UnitChoice)>,
 }
 
 /// Why units cannot be taken: the line that is short.
@@ -145,6 +153,12 @@ impl Sale {
             holds: BTreeMap::new(),
             owners: BTreeMap::new(),
             events: Vec::new(),
+            generation: 1,
+            paused: None,
+            receipts_until: None,
+            since: None,
+            rebuild: None,
+            rebuilt_by: None,
             bug,
         }
     }
@@ -200,8 +214,12 @@ impl Sale {
         if self.status == SaleStatus::Created || opens_at.is_some_and(|opens| now < opens) {
             return Some(Reserved::NotOpen { opens_at });
         }
-        let closed = self.spec.closes_at.is_some_and(|closes| closes <= now);
-        closed.then_some(Reserved::Ended)
+        if self.spec.closes_at.is_some_and(|closes| closes <= now) {
+            return Some(Reserved::Ended);
+        }
+        let receipts_only = self.receipts_until.filter(|until| now < *until);
+        let retry_at = self.paused.map(|_| now + SaleSpec::ASK_AGAIN_AFTER).or(receipts_only);
+        retry_at.map(|retry_at| Reserved::Paused { retry_at })
     }
 
     fn over_limit(&self, request: &Reserve) -> Option<Reserved> {
@@ -273,20 +291,166 @@ impl Sale {
 
     fn make_hold(&mut self, now: Timestamp, request: Reserve) -> Hold {
         let units = self.take(&request);
-        let hold = Hold {
-            id: request.id,
-            buyer: request.buyer,
-            units,
-            state: HoldState::Held,
-            deadline: now + self.spec.hold.get(),
-            seq: self.seq() + 1,
-            generation: 1,
-        };
+        let deadline = now + self.spec.hold.get();
+        let hold = self.enter(now, request.id, request.buyer, units, deadline);
+        let held = self.holds.get_mut(&hold.id).expect("it was entered");
+        held.asked = Some((request.lines, request.choice));
+        hold
+    }
+
+    /// Enters a reservation that has these units.
+    fn enter(
+        &mut self,
+        now: Timestamp,
+        id: ReservationId,
+        buyer: BuyerId,
+        units: Vec<(Sku, UnitNumber)>,
+        deadline: Timestamp,
+    ) -> Hold {
+        let (state, seq, generation) = (HoldState::Held, self.seq() + 1, self.generation);
+        let hold = Hold { id, buyer, units, state, deadline, seq, generation };
         self.log(now, EventKind::Reserved, Some(hold.id), as_ranges(&hold.units));
         self.owners.extend(hold.units.iter().map(|unit| (unit.clone(), hold.id)));
-        let held = Held { hold: hold.clone(), lines: request.lines, choice: request.choice };
-        self.holds.insert(hold.id, held);
+        self.holds.insert(hold.id, Held { hold: hold.clone(), asked: None });
         hold
+    }
+
+    fn pause(&mut self, now: Timestamp, reason: PauseReason) {
+        if self.paused.is_none() {
+            self.paused = Some(Pause { reason, since: now });
+            self.log(now, EventKind::Paused, None, Vec::new());
+        }
+    }
+
+    /// A sale like this one with nothing in it, beside it.
+    fn staged(&self, now: Timestamp) -> Self {
+        let mut staged = Self::new(self.spec.clone(), self.bug);
+        staged.log(now, EventKind::Rebuilt, None, Vec::new());
+        staged
+    }
+
+    fn load(&mut self, now: Timestamp, part: Load) {
+        match part {
+            Load::Orders(orders) => orders.into_iter().for_each(|order| self.load_order(now, order)),
+            Load::Free(sku, units) => {
+                self.stock.get_mut(&sku).expect("the caller knows the SKU").given_back.extend(units);
+            }
+            Load::Withdrawn(sku, units) => {
+                let stock = self.stock.get_mut(&sku).expect("the caller knows the SKU");
+                let new: Vec<_> =
+                    units.into_iter().filter(|range| !stock.withdrawn.contains(range)).collect();
+                stock.withdrawn.extend(&new);
+                let new: Vec<_> = new.into_iter().map(|range| (sku.clone(), range)).collect();
+                if !new.is_empty() {
+                    self.log(now, EventKind::StockWithdrawn, None, new);
+                }
+            }
+        }
+    }
+
+    fn load_order(&mut self, now: Timestamp, order: LedgerOrder) {
+        if self.holds.contains_key(&order.id) {
+            return;
+        }
+        let deadline = now + self.spec.hold.get();
+        let id = self.enter(now, order.id, order.buyer, order.units, deadline).id;
+        let (state, kind) = match order.state {
+            OrderIntent::Hold => return,
+            OrderIntent::Confirm => (HoldState::Confirmed, EventKind::Confirmed),
+            OrderIntent::Cancel => (HoldState::Cancelled, EventKind::Cancelled),
+            OrderIntent::Expire => (HoldState::Expired, EventKind::Expired),
+        };
+        // What has ended gave its units back before it was loaded.
+        self.end_as(now, id, state, kind);
+    }
+
+    /// Whether every number up to the highest has been loaded.
+    fn adds_up_to(&self, stock: &[Stocktake]) -> bool {
+        self.spec.skus.iter().zip(stock).all(|(sku, told)| {
+            let Stock { given_back, withdrawn, .. } = &self.stock[&sku.sku];
+            let owned = self.owners.keys().filter(|(of, _)| *of == sku.sku).count();
+            (given_back.len() + owned) as u64 + UnitRange::total(withdrawn)
+                == u64::from(told.handed_out) + u64::from(told.ahead)
+        })
+    }
+
+    /// What was loaded takes the place of the sale.
+    fn switch(&mut self, now: Timestamp, by: Op, switch: &Switch) {
+        let Some((_, mut new)) = self.rebuild.take() else { unreachable!("the caller has looked") };
+        for (sku, told) in new.spec.skus.clone().iter().zip(&switch.stock) {
+            let stock = new.stock.get_mut(&sku.sku).expect("it has the SKUs of its specification");
+            stock.total = told.total;
+            stock.withdrawn.sort();
+            let fresh = UnitRange::new(told.handed_out + 1, told.total);
+            stock.fresh = fresh.map(|all| all.without(stock.withdrawn.iter().copied())).unwrap_or_default();
+            if told.total > sku.units {
+                let added = UnitRange::new(sku.units + 1, told.total);
+                let added = added.into_iter().map(|range| (sku.sku.clone(), range)).collect();
+                new.log(now, EventKind::StockAdded, None, added);
+            }
+        }
+        new.generation = switch.generation;
+        new.status = self.status;
+        new.since = self.paused.map(|pause| (pause.since, now));
+        new.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
+        new.rebuilt_by = Some(by);
+        *self = *new;
+    }
+
+    /// Until when a receipt is honoured. A hold that ran when the sale was stopped gets a whole hold time from the
+    /// switch on, as those do that the ledger had heard of.
+    fn honoured_until(&self, receipt: &Receipt) -> Timestamp {
+        match self.since {
+            Some((stopped, switched))
+                if receipt.generation < self.generation && receipt.deadline > stopped =>
+            {
+                switched + self.spec.hold.get()
+            }
+            _ => receipt.deadline,
+        }
+    }
+
+    fn restore(&mut self, now: Timestamp, receipt: Receipt) -> Result<Restored> {
+        let lines = receipt.lines();
+        if let Some(held) = self.holds.get(&receipt.id) {
+            return Ok(Restored::Known(held.hold.clone()));
+        }
+        if let Some(line) = lines.iter().find(|line| !self.stock.contains_key(&line.sku)) {
+            return Err(Error::not_found(format_args!("the SKU `{}`", line.sku)));
+        }
+        if self.spec.orders.is_some() && receipt.generation >= self.generation {
+            self.pause(now, PauseReason::LostWrites);
+        }
+        if self.paused.is_some() {
+            return Ok(Restored::Paused { retry_at: now + SaleSpec::ASK_AGAIN_AFTER });
+        }
+        let deadline = self.honoured_until(&receipt);
+        if deadline <= now {
+            return Ok(Restored::Expired);
+        }
+        let request = Reserve {
+            sale: receipt.sale.clone(),
+            id: receipt.id,
+            buyer: receipt.buyer.clone(),
+            choice: receipt.choice(),
+            lines,
+        };
+        if let Some(Reserved::LimitReached { sku, limit, has }) = self.over_limit(&request) {
+            return Ok(Restored::LimitReached { sku, limit, has });
+        }
+        let same = receipt.units.iter().all(|(sku, unit)| self.stock[sku].is_free(*unit));
+        let units = if same {
+            for (sku, unit) in &receipt.units {
+                self.stock.get_mut(sku).expect("it was looked at").take(*unit);
+            }
+            receipt.units
+        } else {
+            if let Some(Short { sku, free }) = self.short(&request) {
+                return Ok(Restored::NoneLeft { sku, free });
+            }
+            self.take(&request)
+        };
+        Ok(Restored::Restored(self.enter(now, receipt.id, receipt.buyer, units, deadline)))
     }
 
     /// Moves a reservation to a state, and its units to their place in it.
@@ -333,9 +497,12 @@ impl Sale {
         self.end_as(now, id, state, kind)
     }
 
-    fn settle(&mut self, now: Timestamp, id: ReservationId, verdict: Verdict) -> Settled {
+    fn settle(&mut self, now: Timestamp, generation: u32, id: ReservationId, verdict: Verdict) -> Settled {
         let Some(held) = self.holds.get(&id) else { return Settled::Unknown };
         let state = held.hold.state;
+        if generation != self.generation {
+            return Settled::Unchanged(state);
+        }
         let (end, kind) = match (state, verdict) {
             (HoldState::Confirming, Verdict::Confirmed) => (HoldState::Confirmed, EventKind::Confirmed),
             (HoldState::Cancelling, Verdict::Cancelled) => (HoldState::Cancelled, EventKind::Cancelled),
@@ -380,10 +547,12 @@ impl Sale {
         SaleState {
             spec: self.spec.clone(),
             status: self.status,
-            generation: 1,
+            generation: self.generation,
             seq: self.seq(),
             skus: self.spec.skus.iter().map(|sku| self.sku_state(&sku.sku)).collect(),
             next_give_back: self.next_give_back(),
+            paused: self.paused,
+            receipts_until: self.receipts_until.filter(|until| now < *until),
             now,
         }
     }
@@ -417,7 +586,7 @@ impl Sale {
         };
         Books {
             sale: self.spec.id.clone(),
-            generation: 1,
+            generation: self.generation,
             seq: self.seq(),
             has_ledger: self.spec.orders.is_some(),
             skus: self.spec.skus.iter().map(|sku| self.counters(&sku.sku, sku.units)).collect(),
@@ -430,7 +599,7 @@ impl Sale {
     fn order(&self, hold: &Hold, intent: OrderIntent) -> OrderTask {
         OrderTask::Reservation {
             sale: self.spec.id.clone(),
-            generation: 1,
+            generation: hold.generation,
             seq: hold.seq,
             id: hold.id,
             buyer: hold.buyer.clone(),
@@ -542,7 +711,8 @@ impl Model {
         request.check()?;
         let sale = self.sale_mut(&request.sale)?;
         if let Some(held) = sale.holds.get(&request.id) {
-            if (&held.lines, held.choice) != (&request.lines, request.choice) {
+            let asked = held.asked.as_ref();
+            if asked.is_some_and(|(lines, choice)| (lines, *choice) != (&request.lines, request.choice)) {
                 return Ok(Reserved::KeyReused);
             }
             if sale.bug != Some(Planted::ReplayTakesASecondUnit) || sale.short(&request).is_some() {
@@ -594,11 +764,14 @@ impl Model {
         intent: OrderIntent,
     ) -> Result<Decision> {
         let of = self.sale_mut(sale)?;
-        let Some(Held { hold, .. }) = of.holds.get(&id).cloned() else { return Ok(Decision::Unknown) };
         let late_too = of.bug == Some(Planted::ExpiredHoldIsConfirmed);
-        if hold.state != HoldState::Held {
-            return Ok(decided_before(hold, intent));
-        }
+        let hold = of.holds.get(&id).map(|held| held.hold.clone());
+        let hold = match hold {
+            Some(hold) if hold.state != HoldState::Held => return Ok(decided_before(hold, intent)),
+            _ if of.paused.is_some() => return Ok(Decision::Paused),
+            None => return Ok(Decision::Unknown),
+            Some(hold) => hold,
+        };
         if hold.deadline <= now && !late_too {
             return Ok(Decision::Refused(self.decide(now, sale, id, OrderIntent::Expire)?));
         }
@@ -608,7 +781,8 @@ impl Model {
     /// See [`SaleStore::expire`](rushgate_core::SaleStore::expire).
     pub fn expire(&mut self, now: Timestamp, sale: &SaleId, n: u32) -> Result<u32> {
         check_batch(n as usize)?;
-        let overdue = self.sale_ref(sale)?.overdue(now, n);
+        let of = self.sale_ref(sale)?;
+        let overdue = if of.paused.is_some() { Vec::new() } else { of.overdue(now, n) };
         for id in &overdue {
             self.decide(now, sale, *id, OrderIntent::Expire)?;
         }
@@ -620,11 +794,107 @@ impl Model {
         &mut self,
         now: Timestamp,
         sale: &SaleId,
+        generation: u32,
         verdicts: Vec<(ReservationId, Verdict)>,
     ) -> Result<Vec<Settled>> {
         check_batch(verdicts.len())?;
         let sale = self.sale_mut(sale)?;
-        Ok(verdicts.into_iter().map(|(id, verdict)| sale.settle(now, id, verdict)).collect())
+        let settle = |(id, verdict)| sale.settle(now, generation, id, verdict);
+        Ok(verdicts.into_iter().map(settle).collect())
+    }
+
+    fn sale_with_ledger(&mut self, id: &SaleId) -> Result<&mut Sale> {
+        let sale = self.sale_mut(id)?;
+        if sale.spec.orders.is_none() {
+            return Err(Error::invalid("the sale", "has no ledger, from which it could be rebuilt"));
+        }
+        Ok(sale)
+    }
+
+    /// See [`SaleStore::pause_sale`](rushgate_core::SaleStore::pause_sale).
+    pub fn pause_sale(
+        &mut self,
+        now: Timestamp,
+        sale: &SaleId,
+        generation: u32,
+        reason: PauseReason,
+    ) -> Result<bool> {
+        let sale = self.sale_with_ledger(sale)?;
+        if sale.generation == generation {
+            sale.pause(now, reason);
+        }
+        Ok(sale.paused.is_some())
+    }
+
+    /// See [`SaleStore::begin_rebuild`](rushgate_core::SaleStore::begin_rebuild).
+    pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
+        let sale = self.sale_with_ledger(sale)?;
+        if sale.rebuild.as_ref().is_none_or(|(other, _)| *other != by) {
+            sale.pause(now, PauseReason::Rebuilding);
+            sale.paused = sale.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
+            sale.rebuild = Some((by, Box::new(sale.staged(now))));
+        }
+        Ok(())
+    }
+
+    /// See [`SaleStore::load`](rushgate_core::SaleStore::load).
+    pub fn load(
+        &mut self,
+        now: Timestamp,
+        by: Op,
+        id: &SaleId,
+        generation: u32,
+        part: Load,
+    ) -> Result<Rebuilt> {
+        part.check()?;
+        let sale = self.sale_mut(id)?;
+        let known = |sku: &Sku| sale.stock.contains_key(sku);
+        let all_known = match &part {
+            Load::Orders(orders) => orders.iter().flat_map(|order| &order.units).all(|(sku, _)| known(sku)),
+            Load::Free(sku, _) | Load::Withdrawn(sku, _) => known(sku),
+        };
+        if !all_known {
+            return Err(Error::not_found("the SKU"));
+        }
+        match &mut sale.rebuild {
+            Some((whose, staged)) if *whose == by => {
+                staged.generation = generation;
+                staged.load(now, part);
+            }
+            _ => return Ok(Rebuilt::Superseded),
+        }
+        Ok(Rebuilt::Done)
+    }
+
+    /// See [`SaleStore::switch`](rushgate_core::SaleStore::switch).
+    pub fn switch(&mut self, now: Timestamp, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
+        switch.check()?;
+        let sale = self.sale_mut(id)?;
+        if (sale.rebuilt_by, sale.generation) == (Some(by), switch.generation) {
+            return Ok(Rebuilt::Done);
+        }
+        match &sale.rebuild {
+            Some((whose, staged)) if *whose == by => {
+                if switch.generation <= sale.generation || !staged.adds_up_to(&switch.stock) {
+                    return Ok(Rebuilt::Incomplete);
+                }
+            }
+            _ => return Ok(Rebuilt::Superseded),
+        }
+        sale.switch(now, by, switch);
+        Ok(Rebuilt::Done)
+    }
+
+    /// See [`SaleStore::restore`](rushgate_core::SaleStore::restore).
+    pub fn restore(&mut self, now: Timestamp, receipt: Receipt) -> Result<Restored> {
+        let id = receipt.sale.clone();
+        let sale = self.sale_mut(&id)?;
+        let restored = sale.restore(now, receipt)?;
+        if let Restored::Restored(hold) = &restored {
+            let order = sale.order(hold, OrderIntent::Hold);
+            self.tell_ledger(now, &id, &order)?;
+        }
+        Ok(restored)
     }
 
     /// See [`SaleStore::stock`](rushgate_core::SaleStore::stock).
@@ -651,6 +921,9 @@ impl Model {
         let Some(stock) = sale.stock.get(sku) else {
             return Err(Error::not_found(format_args!("the SKU `{sku}`")));
         };
+        if sale.paused.is_some() {
+            return Ok(StockChanged::Paused);
+        }
         match change {
             StockChange::Add(n) => {
                 let total = u64::from(stock.total) + u64::from(n);

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
     Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
-    Lease, Left, Listing, LockName, LockState, LockStore, NewTask, Notice, Op, Page, QueueLimits, QueueName,
-    QueueStats, QueueStore, Released, ReservationId, Reserve, Reserved, Result, Retried, Retry, Revived,
-    SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Lease, Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason,
+    QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve,
+    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
+    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -305,8 +306,33 @@ impl SaleStore for ModelStore {
         self.step(|model, now| model.expire(now, sale, n))
     }
 
-    fn settle(&self, sale: &SaleId, verdicts: Vec<(ReservationId, Verdict)>) -> Answer<'_, Vec<Settled>> {
-        self.step(|model, now| model.settle(now, sale, verdicts))
+    fn settle(
+        &self,
+        sale: &SaleId,
+        generation: u32,
+        verdicts: Vec<(ReservationId, Verdict)>,
+    ) -> Answer<'_, Vec<Settled>> {
+        self.step(|model, now| model.settle(now, sale, generation, verdicts))
+    }
+
+    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
+        self.step(|model, now| model.pause_sale(now, sale, generation, reason))
+    }
+
+    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()> {
+        self.step(|model, now| model.begin_rebuild(now, by, sale))
+    }
+
+    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
+        self.step(|model, now| model.load(now, by, sale, generation, part))
+    }
+
+    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
+        self.step(|model, now| model.switch(now, by, sale, &switch))
+    }
+
+    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
+        self.step(|model, now| model.restore(now, receipt))
     }
 
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {

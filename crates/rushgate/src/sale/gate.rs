@@ -14,6 +14,7 @@ use rushgate_core::{
 use tokio::sync::Mutex;
 
 use super::known::{Asking, Known};
+use super::seen::Mark;
 use crate::clock::coarse_us;
 
 /// A closed gate lets one request through each 50 ms.
@@ -59,8 +60,8 @@ pub(super) struct Gate {
     give_back_at: AtomicU64,
     next_probe_us: AtomicU64,
     known: Known,
-    /// Events up to this number are learned; held by whoever is learning.
-    cursor: Mutex<u64>,
+    /// Events of this generation up to this number are learned; held by whoever is learning.
+    cursor: Mutex<Mark>,
     counters: Counters,
 }
 
@@ -93,7 +94,7 @@ impl Gate {
             give_back_at: AtomicU64::new(NEVER),
             next_probe_us: AtomicU64::new(0),
             known: Known::new(),
-            cursor: Mutex::new(0),
+            cursor: Mutex::new((0, 0)),
             counters: Counters::default(),
         }
     }
@@ -217,6 +218,9 @@ impl Gate {
             Reserved::NotOpen { .. } => window != NOT_OPEN,
             Reserved::Ended => window != ENDED,
             Reserved::Reserved(_) => window != SELLING,
+            Reserved::Paused { .. } => {
+                window != SELLING || self.shelves.values().any(|shelf| shelf.load(Ordering::Acquire) != OPEN)
+            }
             _ => false,
         }
     }
@@ -234,17 +238,23 @@ impl Gate {
         let Ok(mut cursor) = self.cursor.try_lock() else { return Ok(()) };
         let before_us = coarse_us();
         let state = store.sale(sale).await?;
-        while *cursor < state.seq {
-            let events = store.events(sale, *cursor, PAGE).await?;
+        if cursor.0 != state.generation {
+            // A rebuild has begun a new log, which names every reservation again.
+            *cursor = (state.generation, 0);
+        }
+        while cursor.1 < state.seq {
+            let events = store.events(sale, cursor.1, PAGE).await?;
             let Some(last) = events.last() else { break };
-            *cursor = last.seq;
+            cursor.1 = last.seq;
             let made = events.iter().filter(|event| event.kind == EventKind::Reserved);
             made.filter_map(|event| event.reservation).for_each(|id| self.known.add(id));
         }
         self.set_window(answer, &state, before_us);
+        // What is left of a sale that is stopped nobody knows: the store answers for it.
+        let stopped = matches!(answer, Reserved::Paused { .. });
         for sku in &state.skus {
             if let Some(shelf) = self.shelves.get(&sku.sku) {
-                shelf.store(shelf_state(sku), Ordering::Release);
+                shelf.store(if stopped { OPEN } else { shelf_state(sku) }, Ordering::Release);
             }
         }
         self.plan_probe(&state);

@@ -4,6 +4,8 @@ mod builder;
 mod gate;
 mod known;
 mod orders;
+mod rebuild;
+mod seen;
 mod sweeper;
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, LedgerBooks, Line, ReservationId,
-    Reserve, Reserved, Result, SaleId, SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
+    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, LedgerBooks, Line, PauseReason,
+    Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleState, SaleStatus, Sku,
+    StockChange, StockChanged, UnitChoice,
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};
@@ -22,10 +25,12 @@ use tokio::time::{Instant, sleep};
 pub use builder::SaleBuilder;
 pub use gate::GateStats;
 pub use orders::{OrderReport, OrderWorker};
+pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
 use gate::Gate;
+use seen::{Mark, Seen, mark_of};
 
 /// One sale by id. Cheap to clone; all handles of one client share the gate.
 ///
@@ -70,6 +75,7 @@ struct Shared {
     gate: OnceCell<Gate>,
     /// A reservation was made or moved here.
     moved: Notify,
+    seen: Seen,
 }
 
 /// From so many on, sales that nobody holds and nothing is known of are forgotten.
@@ -96,7 +102,12 @@ impl Rushgate {
             sales.retain(|_, sale| sale.gate.initialized() || Arc::strong_count(sale) > 1);
         }
         let shared = sales.entry(id.clone()).or_insert_with(|| {
-            Arc::new(Shared { id: id.clone(), gate: OnceCell::new(), moved: Notify::new() })
+            Arc::new(Shared {
+                id: id.clone(),
+                gate: OnceCell::new(),
+                moved: Notify::new(),
+                seen: Seen::default(),
+            })
         });
         Sale { gate: self.clone(), shared: Arc::clone(shared) }
     }
@@ -137,7 +148,66 @@ impl Sale {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale.
     pub async fn state(&self) -> Result<SaleState> {
-        self.gate.ask(|| self.gate.store().sale(self.id())).await
+        let before = self.shared.seen.mark();
+        let mut state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
+        let now = mark_of(&state);
+        if now < before && state.paused.is_none() {
+            self.went_back(before, now).await;
+            state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
+        }
+        self.shared.seen.note(now);
+        Ok(state)
+    }
+
+    /// Stops the sale until it is [rebuilt](Rebuild): nobody is let in, and nothing is decided. Says whether it is
+    /// stopped.
+    ///
+    /// Rushgate does so by itself when it finds that the store has lost writes.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, from which alone it could be rebuilt.
+    pub async fn pause(&self) -> Result<bool> {
+        let generation = self.state().await?.generation;
+        self.pause_as(generation, PauseReason::Operator).await
+    }
+
+    async fn pause_as(&self, generation: u32, reason: PauseReason) -> Result<bool> {
+        self.gate.ask(|| self.gate.store().pause_sale(self.id(), generation, reason)).await
+    }
+
+    /// Stops the sale because the store is behind what it said before.
+    async fn went_back(&self, before: Mark, now: Mark) {
+        tracing::error!(
+            sale = %self.id(), ?before, ?now,
+            "the store has lost writes that it had acknowledged; the sale is stopped: rebuild it"
+        );
+        if let Err(error) = self.pause_as(now.0, PauseReason::LostWrites).await {
+            tracing::error!(sale = %self.id(), %error, "the sale could not be stopped");
+        }
+    }
+
+    /// The signed text that proves a reservation: should the store lose it, [`restore`](Self::restore) brings it back.
+    /// Give it to the buyer with the reservation.
+    pub async fn receipt(&self, hold: &Hold) -> Result<String> {
+        Ok(Receipt::of(self.id(), hold).sign(self.known_gate().await?.secret()))
+    }
+
+    /// Gives a buyer the units of a receipt back if the store has lost the reservation, the same or others. A
+    /// reservation that is there is answered as it stands, so asking twice is asking once.
+    ///
+    /// A receipt whose reservation a store with a ledger has lost since its latest rebuild proves that it lost writes:
+    /// the sale is stopped, and the receipt honoured after the next rebuild.
+    pub async fn restore(&self, receipt: &str) -> Result<Restored> {
+        let receipt = match Receipt::read(receipt, self.id(), self.known_gate().await?.secret()) {
+            Ok(receipt) => receipt,
+            Err(why) => return Ok(Restored::NotHonoured(why)),
+        };
+        let answer = self.gate.ask(|| self.gate.store().restore(receipt.clone())).await?;
+        if let Restored::Restored(hold) = &answer {
+            self.shared.seen.note((hold.generation, hold.seq));
+        }
+        self.nudge();
+        Ok(answer)
     }
 
     /// Asks for units: all lines or none. Any numbers will do.
@@ -165,10 +235,7 @@ impl Sale {
         choice: UnitChoice,
         key: &IdempotencyKey,
     ) -> Result<Reserved> {
-        let gate = match self.shared.gate.get() {
-            Some(gate) => gate,
-            None => self.load().await?,
-        };
+        let gate = self.known_gate().await?;
         let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
         let probes = match gate.ask(id, lines) {
             gate::Asked::Memory(answer) => return Ok(answer),
@@ -180,11 +247,16 @@ impl Sale {
     }
 
     async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
-        let asking = gate.asking(request.id);
+        let (asking, before) = (gate.asking(request.id), self.shared.seen.mark());
         let answer = self.gate.ask(|| self.gate.store().reserve(request.clone())).await?;
         asking.answered(&answer);
-        if matches!(answer, Reserved::Reserved(_)) {
+        if let Reserved::Reserved(hold) = &answer {
             self.shared.moved.notify_waiters();
+            let now = (hold.generation, hold.seq);
+            if now <= before {
+                self.went_back(before, now).await;
+            }
+            self.shared.seen.note(now);
         }
         if probes || gate.contradicts(&answer) {
             // What this buyer is told does not hang on it.
@@ -195,7 +267,7 @@ impl Sale {
         Ok(answer)
     }
 
-    async fn load(&self) -> Result<&Gate> {
+    async fn known_gate(&self) -> Result<&Gate> {
         self.shared.gate.get_or_try_init(|| async { Ok(Gate::new(&self.state().await?.spec)) }).await
     }
 

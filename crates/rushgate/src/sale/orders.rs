@@ -1,20 +1,26 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rushgate_core::{Error, OrderTask, ReservationId, Result, SaleId, Settled, SkuSpec, Verdict};
-use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
+use rushgate_core::{Error, OrderTask, PauseReason, ReservationId, Result, SaleId, Settled, Verdict};
+use rushgate_ledger::{Ledger, Refusal, Written};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
+use super::rebuild::{Rebuild, introduction};
+use super::seen::mark_of;
 use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 
 /// A refusal that may pass, such as a stock that is on its way, is delivered again after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// How often store and ledger are compared.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A rebuild that has not switched for so long is taken for dead.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
 /// the store what was committed.
@@ -61,6 +67,7 @@ pub struct OrderWorker {
     writers: u32,
     lease: Duration,
     grace: Duration,
+    rebuilds: Option<Duration>,
 }
 
 /// What an order worker did.
@@ -92,7 +99,7 @@ impl OrderWorker {
     /// A worker for the orders' queue of that sale, which other sales may share: one writer, batches of up to 500.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { sale, ledger, batch: 500, writers: 1, lease, grace }
+        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None }
     }
 
     /// How many orders one transaction of the ledger takes at most: 1 to 1,000.
@@ -119,6 +126,13 @@ impl OrderWorker {
         self
     }
 
+    /// Rebuilds a sale by itself when it finds it stopped, and then honours only receipts for `receipts_first` (at most
+    /// 1 h). Otherwise it stops a sale whose store has lost writes, and an operator [rebuilds](Rebuild) it.
+    pub fn auto_rebuild(mut self, receipts_first: Duration) -> Self {
+        self.rebuilds = Some(receipts_first);
+        self
+    }
+
     /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See [`Worker::run`].
     ///
     /// # Errors
@@ -131,8 +145,12 @@ impl OrderWorker {
                 .hint("name one with SaleBuilder::orders when the sale is made"));
         };
         let gate = self.sale.client().clone();
-        let clerk =
-            Arc::new(Clerk { gate: gate.clone(), ledger: self.ledger, counters: Counters::default() });
+        let clerk = Arc::new(Clerk {
+            gate: gate.clone(),
+            ledger: self.ledger,
+            counters: Counters::default(),
+            rebuilds: self.rebuilds,
+        });
         let worker = Worker::new(gate.queue_of::<OrderTask>(queue)?)
             .concurrency(self.writers)
             .lease(self.lease)
@@ -142,7 +160,12 @@ impl OrderWorker {
             let clerk = Arc::clone(&at_work);
             async move { clerk.carry(jobs).await }
         };
-        let tasks = worker.run_batches(self.batch, handler, shutdown).await?;
+        let (watching, watched) =
+            (clerk.watch(&self.sale), worker.run_batches(self.batch, handler, shutdown));
+        let tasks = tokio::select! {
+            tasks = watched => tasks?,
+            () = watching => unreachable!("a watch has no end"),
+        };
         Ok(clerk.counters.report(tasks))
     }
 }
@@ -181,21 +204,84 @@ struct Clerk {
     gate: Rushgate,
     ledger: Arc<dyn Ledger>,
     counters: Counters,
+    rebuilds: Option<Duration>,
 }
 
-/// What is to be told to the store, by sale.
-type Verdicts = BTreeMap<SaleId, Vec<(ReservationId, Verdict)>>;
+/// What is to be told to the store, by sale and generation.
+type Verdicts = BTreeMap<(SaleId, u32), Vec<(ReservationId, Verdict)>>;
+
+/// What became of a batch.
+struct Judgement {
+    outcomes: Vec<Outcome>,
+    verdicts: Verdicts,
+    /// Sales whose store has lost writes, by the generation in which it shows; `None` for the one at hand.
+    parted: BTreeSet<(SaleId, Option<u32>)>,
+}
 
 impl Clerk {
     async fn carry(&self, jobs: Vec<Job<OrderTask>>) -> Vec<Outcome> {
         let entries: Vec<_> = jobs.into_iter().map(|job| job.payload).collect();
         let mut written = self.write(&entries).await;
         self.introduce_sales(&entries, &mut written).await;
-        let (outcomes, verdicts) = self.judge(&entries, written);
-        match self.settle(verdicts).await {
+        let Judgement { outcomes, verdicts, parted } = self.judge(&entries, written);
+        let told = async {
+            self.settle(verdicts).await?;
+            self.pause(parted).await
+        };
+        match told.await {
             Ok(()) => outcomes,
             Err(error) => outcomes.into_iter().map(|_| Outcome::retry(&error)).collect(),
         }
+    }
+
+    /// Stops sales whose store has parted from the ledger. Nothing but a rebuild goes on from there, and a rebuild
+    /// takes every reservation from the store: the tasks are done with.
+    async fn pause(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
+        for (id, generation) in parted {
+            let generation = match generation {
+                Some(generation) => generation,
+                None => self.through_outages("store", || self.gate.store().sale(&id)).await?.generation,
+            };
+            let pause = || self.gate.store().pause_sale(&id, generation, PauseReason::LostWrites);
+            if self.through_outages("store", pause).await? {
+                tracing::error!(sale = %id, generation, "store and ledger have parted; the sale is stopped");
+                self.rebuild(self.gate.sale_by_id(&id)).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn rebuild(&self, sale: Sale) {
+        let Some(receipts_first) = self.rebuilds else { return };
+        // It says itself how it ended. A failed one leaves the sale stopped, and is tried again by the watch.
+        let _ = Rebuild::new(sale, Arc::clone(&self.ledger)).receipts_first(receipts_first).run().await;
+    }
+
+    /// Looks from time to time whether the store is behind the ledger.
+    async fn watch(&self, sale: &Sale) {
+        loop {
+            if let Err(error) = self.look(sale).await {
+                tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn look(&self, sale: &Sale) -> Result<()> {
+        // The store is asked last: what the ledger has, it had before.
+        let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
+        let state = sale.state().await?;
+        let behind = mark_of(&state) < (known.generation, known.latest_seq);
+        if let Some(pause) = state.paused {
+            // Somebody is at it, unless that takes too long.
+            if pause.reason != PauseReason::Rebuilding || state.now.since(pause.since) > GIVEN_UP_AFTER {
+                self.rebuild(sale.clone()).await;
+            }
+        } else if behind {
+            add(&self.counters.lost_writes, 1);
+            self.pause(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;
+        }
+        Ok(())
     }
 
     /// Has the ledger commit the entries. A batch that it cannot take as a whole is taken one by one, so that a bad
@@ -267,22 +353,13 @@ impl Clerk {
 
     async fn introduce(&self, sale: &SaleId) -> Result<()> {
         let state = self.through_outages("store", || self.gate.store().sale(sale)).await?;
-        let sku = |sku: rushgate_core::SkuState| SkuSpec {
-            sku: sku.sku,
-            units: sku.total,
-            per_buyer: sku.per_buyer,
-        };
-        let known = LedgerSale {
-            sale: sale.clone(),
-            generation: state.generation,
-            skus: state.skus.into_iter().map(sku).collect(),
-        };
+        let known = introduction(&state);
         self.through_outages("ledger", || self.ledger.open_sale(known.clone())).await
     }
 
     /// What becomes of each task, and what is to be told to the store before.
-    fn judge(&self, entries: &[OrderTask], written: Vec<Result<Written>>) -> (Vec<Outcome>, Verdicts) {
-        let mut verdicts = Verdicts::new();
+    fn judge(&self, entries: &[OrderTask], written: Vec<Result<Written>>) -> Judgement {
+        let (mut verdicts, mut parted) = (Verdicts::new(), BTreeSet::new());
         let outcome = |(entry, written): (&OrderTask, Result<Written>)| {
             let written = match written {
                 Ok(written) => written,
@@ -290,13 +367,18 @@ impl Clerk {
                 Err(error) => return Outcome::retry(error),
             };
             if written.shows_lost_writes() {
-                add(&self.counters.lost_writes, 1);
-                tracing::error!(?entry, ?written, "store and ledger have parted: rebuild the sale");
+                // One of an older generation is late, or else its store is: the store knows in which it is.
+                if written != Written::Refused(Refusal::OldGeneration) {
+                    add(&self.counters.lost_writes, 1);
+                    tracing::error!(?entry, ?written, "the store has lost writes");
+                }
+                parted.insert((sale_of(entry).clone(), generation_of(entry)));
             }
-            if let OrderTask::Reservation { sale, id, intent, .. } = entry
+            if let OrderTask::Reservation { sale, generation, id, intent, .. } = entry
+                && !awaits_rebuild(&written)
                 && let Some(verdict) = written.verdict(*intent)
             {
-                verdicts.entry(sale.clone()).or_default().push((*id, verdict));
+                verdicts.entry((sale.clone(), *generation)).or_default().push((*id, verdict));
             }
             match written {
                 Written::Refused(refusal) if !refusal.is_final() => {
@@ -306,12 +388,12 @@ impl Clerk {
             }
         };
         let outcomes = entries.iter().zip(written).map(outcome).collect();
-        (outcomes, verdicts)
+        Judgement { outcomes, verdicts, parted }
     }
 
     async fn settle(&self, verdicts: Verdicts) -> Result<()> {
-        for (sale, verdicts) in verdicts {
-            let tell = || self.gate.store().settle(&sale, verdicts.clone());
+        for ((sale, generation), verdicts) in verdicts {
+            let tell = || self.gate.store().settle(&sale, generation, verdicts.clone());
             let settled = self.through_outages("store", tell).await?;
             for ((id, verdict), settled) in verdicts.iter().zip(settled) {
                 match (settled, verdict) {
@@ -319,7 +401,7 @@ impl Clerk {
                     (Settled::Settled, _) => add(&self.counters.settled, 1),
                     (Settled::Unchanged(_), _) => {}
                     (Settled::Unknown, _) => {
-                        tracing::error!(%sale, %id, "the ledger has an order that the store does not know");
+                        tracing::warn!(%sale, %id, "the ledger has an order that the store does not know");
                     }
                 }
             }
@@ -337,6 +419,18 @@ fn sale_of(entry: &OrderTask) -> &SaleId {
     match entry {
         OrderTask::Reservation { sale, .. } | OrderTask::Stock { sale, .. } => sale,
     }
+}
+
+fn generation_of(entry: &OrderTask) -> Option<u32> {
+    match entry {
+        OrderTask::Reservation { generation, .. } => Some(*generation),
+        OrderTask::Stock { .. } => None,
+    }
+}
+
+/// True for what the store cannot be told as it is: the order has other units there, or has to be written anew.
+fn awaits_rebuild(written: &Written) -> bool {
+    matches!(written, Written::Reassigned { .. } | Written::Refused(Refusal::SequenceReused))
 }
 
 /// True for what time or an operator will mend; the entries are not to blame.

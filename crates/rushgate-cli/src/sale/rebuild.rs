@@ -1,0 +1,85 @@
+//! Sales on a store that lost writes: stopping and rebuilding them, and bringing lost holds back.
+
+use anyhow::Result;
+use rushgate::{Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, Rushgate};
+use serde_json::{Value, json};
+
+use super::make::word;
+use super::reserve::held;
+use crate::args::sale::{PauseArgs, RebuildArgs, RestoreArgs};
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::output::{Output, moment};
+
+pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> Result<Exit> {
+    let paused = gate.sale(&args.id)?.pause().await?;
+    let text = format!("{} is stopped; go on with: rushgate sale rebuild {}", args.id, args.id);
+    output.line(&json!({ "sale": args.id, "paused": paused }), text)?;
+    Ok(Exit::done_if(paused))
+}
+
+pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
+    let (sale, ledger) = (gate.sale(&args.id)?, globals.ledger().await?);
+    let outcome = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first).run().await;
+    ledger.close().await?;
+    let output = globals.output();
+    match outcome? {
+        RebuildOutcome::Rebuilt(report) => {
+            let status = sale.state().await?.status;
+            let text = format!("{}; it is {}", told(&args.id, &report), word(status));
+            let mut json = shown(&report);
+            json["sale"] = args.id.into();
+            json["status"] = json!(status);
+            output.line(&json, text)?;
+            Ok(Exit::Done)
+        }
+        RebuildOutcome::Superseded => {
+            let text = "somebody else began to rebuild it meanwhile, and goes on";
+            output.line(&json!({ "outcome": "superseded", "sale": args.id }), text)?;
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+fn shown(report: &RebuildReport) -> Value {
+    let ids = |ids: &[ReservationId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "outcome": "rebuilt", "generation": report.generation, "orders": report.orders, "written": report.written,
+        "reassigned": ids(&report.reassigned), "refused": ids(&report.refused),
+    })
+}
+
+fn told(sale: &str, report: &RebuildReport) -> String {
+    let RebuildReport { generation, orders, reassigned, refused, .. } = report;
+    let (reassigned, refused) = (reassigned.len(), refused.len());
+    format!(
+        "rebuilt {sale} as generation {generation} from {orders} orders; {reassigned} have other units, {refused} \
+         found no room in the ledger"
+    )
+}
+
+pub(super) async fn restore(gate: &Rushgate, args: RestoreArgs, output: Output) -> Result<Exit> {
+    let answer = gate.sale(&args.id)?.restore(&args.receipt).await?;
+    let (json, text) = match &answer {
+        Restored::Restored(hold) => held("restored", hold),
+        Restored::Known(hold) => held("known", hold),
+        Restored::Expired => {
+            (json!({ "outcome": "expired" }), "the hold of this receipt has run out".to_owned())
+        }
+        Restored::NoneLeft { sku, free } => (
+            json!({ "outcome": "none_left", "sku": sku, "free": free }),
+            format!("none left: the units are others\' now, and {free} of {sku} are free"),
+        ),
+        Restored::LimitReached { sku, limit, has } => (
+            json!({ "outcome": "limit_reached", "sku": sku, "limit": limit, "has": has }),
+            format!("limit reached: the buyer has {has} of {sku}, and {limit} are allowed"),
+        ),
+        Restored::Paused { retry_at } => (
+            json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
+            format!("the sale is stopped; ask again after {}", moment(*retry_at)),
+        ),
+        Restored::NotHonoured(why) => (json!({ "outcome": "not_honoured", "why": why }), why.to_string()),
+    };
+    output.line(&json, text)?;
+    Ok(Exit::done_if(matches!(answer, Restored::Restored(_) | Restored::Known(_))))
+}

@@ -1,0 +1,201 @@
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timestamp, UnitChoice, UnitNumber};
+
+/// What a buyer was promised, to be shown again if the store has lost it.
+///
+/// As text it is `rg1.` with the content and a signature, both in base64url: HMAC-SHA-256 (RFC 2104, FIPS 180-4) under
+/// the sale's secret. SipHash, which makes reservation ids, would be shorter. But an id only has to be hard to guess,
+/// while a receipt takes units out of a stock, can be tried at leisure and is kept for long; so it gets the function
+/// that was made and studied for this. The secret is in the ledger too, so it survives the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Of which sale.
+    #[serde(rename = "s")]
+    pub sale: SaleId,
+    /// The generation in which the reservation was made.
+    #[serde(rename = "g")]
+    pub generation: u32,
+    /// The number of the event that made it.
+    #[serde(rename = "q")]
+    pub seq: u64,
+    /// The reservation.
+    #[serde(rename = "i")]
+    pub id: ReservationId,
+    /// Whose.
+    #[serde(rename = "b")]
+    pub buyer: BuyerId,
+    /// Its units, in the order of the lines and by number within one.
+    #[serde(rename = "u")]
+    pub units: Vec<(Sku, UnitNumber)>,
+    /// Until when it could be confirmed.
+    #[serde(rename = "d")]
+    pub deadline: Timestamp,
+}
+
+/// Why a text is no receipt of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadReceipt {
+    /// It is no receipt at all, or was cut short.
+    Unreadable,
+    /// It is another sale's.
+    OtherSale,
+    /// Its content is not what was signed, or somebody else signed it.
+    Forged,
+}
+
+impl fmt::Display for BadReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreadable => "this is no receipt; pass the whole text that `reserve` gave",
+            Self::OtherSale => "the receipt is another sale's",
+            Self::Forged => "the receipt was not signed by this sale",
+        })
+    }
+}
+
+const PREFIX: &str = "rg1.";
+
+impl Receipt {
+    /// The longest text that is looked at: that of a cart with every line full is shorter.
+    pub const TEXT_MAX: usize = 16 << 20;
+
+    /// What a reservation of that sale promises.
+    pub fn of(sale: &SaleId, hold: &Hold) -> Self {
+        Self {
+            sale: sale.clone(),
+            generation: hold.generation,
+            seq: hold.seq,
+            id: hold.id,
+            buyer: hold.buyer.clone(),
+            units: hold.units.clone(),
+            deadline: hold.deadline,
+        }
+    }
+
+    /// The signed text.
+    pub fn sign(&self, secret: SaleSecret) -> String {
+        // Names and numbers always become JSON.
+        let content = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default());
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(mac(secret, &content).finalize().into_bytes());
+        format!("{PREFIX}{content}.{signature}")
+    }
+
+    /// Reads a signed text, and checks that that sale has signed it.
+    ///
+    /// # Errors
+    /// Why it is not honoured.
+    pub fn read(text: &str, sale: &SaleId, secret: SaleSecret) -> Result<Self, BadReceipt> {
+        let parts = text.trim().strip_prefix(PREFIX).and_then(|text| text.split_once('.'));
+        let (content, signature) =
+            parts.filter(|_| text.len() <= Self::TEXT_MAX).ok_or(BadReceipt::Unreadable)?;
+        let decoded = |part| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| BadReceipt::Unreadable);
+        let json = decoded(content)?;
+        let receipt: Self = serde_json::from_slice(&json).map_err(|_| BadReceipt::Unreadable)?;
+        if receipt.sale != *sale {
+            return Err(BadReceipt::OtherSale);
+        }
+        // The comparison takes as long whatever is wrong.
+        mac(secret, content).verify_slice(&decoded(signature)?).map_err(|_| BadReceipt::Forged)?;
+        Ok(receipt)
+    }
+
+    /// The cart that was reserved: its lines in order.
+    pub fn lines(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for (sku, _) in &self.units {
+            match lines.last_mut().filter(|line| line.sku == *sku) {
+                Some(line) => line.quantity += 1,
+                None => lines.push(Line { sku: sku.clone(), quantity: 1 }),
+            }
+        }
+        lines
+    }
+
+    /// Which other numbers would do: a cart that got one number for all its lines gets one again.
+    pub fn choice(&self) -> UnitChoice {
+        match self.units.split_first() {
+            Some(((_, first), others))
+                if !others.is_empty()
+                    && others.iter().all(|(_, unit)| unit == first)
+                    && self.lines().len() == self.units.len() =>
+            {
+                UnitChoice::SameNumber
+            }
+            _ => UnitChoice::Any,
+        }
+    }
+}
+
+fn mac(secret: SaleSecret, content: &str) -> Hmac<Sha256> {
+    // A key of any length will do.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&secret.to_bytes()) else {
+        unreachable!("HMAC takes keys of every length");
+    };
+    // The secret serves reservation ids too; this says what is signed.
+    mac.update(b"rushgate receipt 1\0");
+    mac.update(content.as_bytes());
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
+
+    fn receipt(units: &[(&str, u32)]) -> Receipt {
+        Receipt {
+            sale: SaleId::new("phones").unwrap(),
+            generation: 1,
+            seq: 3,
+            id: ReservationId::from_bytes([9; 16]),
+            buyer: BuyerId::new("ann").unwrap(),
+            units: units.iter().map(|(sku, unit)| (Sku::new(sku).unwrap(), *unit)).collect(),
+            deadline: Timestamp::from_micros(5_000_000),
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_read_by_the_sale_that_signed_it_and_by_no_other() {
+        let (receipt, other) = (receipt(&[("phone", 4)]), SaleId::new("tickets").unwrap());
+        let text = receipt.sign(SECRET);
+        assert_eq!(Receipt::read(&text, &receipt.sale, SECRET), Ok(receipt.clone()));
+        assert_eq!(Receipt::read(&text, &other, SECRET), Err(BadReceipt::OtherSale));
+        let stranger = receipt.sign(SaleSecret::from_bytes([8; 16]));
+        assert_eq!(Receipt::read(&stranger, &receipt.sale, SECRET), Err(BadReceipt::Forged));
+    }
+
+    #[test]
+    fn a_receipt_that_was_changed_is_not_honoured() {
+        let receipt = receipt(&[("phone", 4)]);
+        let text = receipt.sign(SECRET);
+        let signature = text.rsplit_once('.').unwrap().1;
+        let mine = Receipt { buyer: BuyerId::new("bob").unwrap(), ..receipt.clone() }.sign(SECRET);
+        let content = mine.rsplit_once('.').unwrap().0;
+        let spliced = format!("{content}.{signature}");
+        assert_eq!(Receipt::read(&spliced, &receipt.sale, SECRET), Err(BadReceipt::Forged));
+        for text in ["", "rg1.", "rg1.x.y", "rg2.e30.e30", &text[..text.len() - 5], &text[4..]] {
+            let read = Receipt::read(text, &receipt.sale, SECRET);
+            assert!(matches!(read, Err(BadReceipt::Unreadable | BadReceipt::Forged)), "{text}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_receipt_tells_the_cart() {
+        let cart = receipt(&[("b", 1), ("b", 2), ("a", 1)]);
+        let lines: Vec<_> =
+            cart.lines().into_iter().map(|line| (line.sku.to_string(), line.quantity)).collect();
+        assert_eq!(lines, [("b".to_owned(), 2), ("a".to_owned(), 1)]);
+        assert_eq!(cart.choice(), UnitChoice::Any);
+        assert_eq!(receipt(&[("b", 5), ("a", 5)]).choice(), UnitChoice::SameNumber);
+        assert_eq!(receipt(&[("b", 5)]).choice(), UnitChoice::Any);
+    }
+}

@@ -1,0 +1,2 @@
+-- $1 sales → sale, generation
+SELECT id, generation FROM sale WHERE id = ANY ($1)

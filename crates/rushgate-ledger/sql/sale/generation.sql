@@ -1,0 +1,2 @@
+-- ?1 sale → generation
+SELECT generation FROM sale WHERE id = ?1

@@ -1,0 +1,95 @@
+-- Units for a cart: `wanted` is its lines, each the number of a SKU and how many.
+local function read_wanted(s, wanted)
+  local fields = {}
+  for _, line in ipairs(wanted) do
+    table.insert(fields, 'S' .. line.no)
+  end
+  for at, of_sku in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
+    read_sku(s, wanted[at].no, of_sku)
+  end
+end
+
+local function lowest_free(s, k, from)
+  local fresh = fresh_from(s, k, from)
+  if k.returned == 0 then return fresh end
+  local low, high = scores(k, from, SHELF - 1)
+  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
+  again = again and tonumber(again) - k.no * SHELF
+  return again and fresh and math.min(again, fresh) or again or fresh
+end
+
+local function is_free(s, k, unit)
+  if unit > k.next then return fresh_from(s, k, unit) == unit end
+  return redis.call('ZSCORE', s.returned, int(k.no * SHELF + unit))
+end
+
+-- The lowest number that is free in every line: each line is asked for its lowest from the candidate on, and the
+-- highest answer is the next candidate, until all agree.
+local function common(s, wanted)
+  local candidate = 1
+  while true do
+    local highest = candidate
+    for _, line in ipairs(wanted) do
+      local free = lowest_free(s, s.skus[line.no], candidate)
+      if not free then return nil end
+      highest = math.max(highest, free)
+    end
+    if highest == candidate then return candidate end
+    candidate = highest
+  end
+end
+
+-- The first line that is over the buyer's limit: {6, sku, limit, has}.
+local function over_limit(s, wanted, buyer)
+  local counts = {}
+  for _, line in ipairs(wanted) do
+    table.insert(counts, buyer .. '\0' .. line.no)
+  end
+  local has = redis.call('HMGET', s.buyers, unpack(counts))
+  for at, line in ipairs(wanted) do
+    local k, mine = s.skus[line.no], tonumber(has[at] or 0)
+    if mine + line.n > k.per_buyer then return { 6, line.no, k.per_buyer, mine } end
+  end
+end
+
+-- The first line that is short: {4, sku, free}, or {5, sku, free, give-back} if units of it are held.
+local function short_of(s, wanted, same)
+  local short
+  for _, line in ipairs(wanted) do
+    if not short and free_of(s.skus[line.no]) < line.n then short = line.no end
+  end
+  if not short and same and not common(s, wanted) then short = wanted[1].no end
+  if not short then return nil end
+  local k = s.skus[short]
+  if k.held == 0 then return { 4, short, free_of(k) } end
+  return { 5, short, free_of(k), next_give_back(s) }
+end
+
+-- Takes one free number. Fresh ones below it stay free, as if they had been given back.
+local function take_number(s, k, number)
+  k.changed = true
+  if number <= k.next then
+    redis.call('ZREM', s.returned, int(k.no * SHELF + number))
+    k.returned = k.returned - 1
+    return
+  end
+  local first, last = fresh_from(s, k, 1)
+  while first < number do
+    last = math.min(last, number - 1)
+    shelve(s, k, first, last)
+    pass(k, first, last)
+    first, last = fresh_from(s, k, 1)
+  end
+  pass(k, number, number)
+end
+
+-- Takes units for every line, as packed. The caller has seen that there are enough.
+local function take(s, wanted, same)
+  local units, number = {}, same and common(s, wanted)
+  for _, line in ipairs(wanted) do
+    local k, taken = s.skus[line.no], { number, number }
+    if number then take_number(s, k, number) else taken = take_lowest(s, k, line.n) end
+    table.insert(units, pack_ranges(k.no, taken))
+  end
+  return table.concat(units)
+end

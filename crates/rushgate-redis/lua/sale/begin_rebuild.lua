@@ -1,0 +1,38 @@
+-- Begins to rebuild a sale from its ledger: stops it, and makes room beside it.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the loaded sale (include/sale.lua)
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     by: 16 bytes; new for each rebuild
+-- ARGV[3]     how many: 1 to 1,000; SKUs that the sale has
+--
+-- 1  it is begun, now or before
+-- 2  the sale has no ledger
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+if not s.ledger then return 2 end
+if s.by == ARGV[2] then return 1 end
+refuse_when_full(s)
+pause(s, REBUILDING)
+redis.call('HSET', s.row, 'B', ARGV[2], 'r', REBUILDING)
+close_sale(s)
+redis.call('UNLINK', unpack(KEYS, 9, 16))
+local kept = redis.call('HMGET', s.row, 'H', 'o', 'x', 'L', 'j')
+redis.call('HSET', KEYS[9], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', kept[1], 'o', kept[2], 'x', kept[3],
+  'L', kept[4], 'j', kept[5])
+local loaded = sale_keys(9, ARGV[1])
+for no = 0, tonumber(ARGV[3]) - 1 do
+  local k = sku(s, no)
+  -- How many units there are is told at the switch; until then `ahead` counts those that were loaded.
+  loaded.skus[no] = {
+    no = no, total = 0, next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0,
+    per_buyer = k.per_buyer, json = k.json, changed = true,
+  }
+end
+append(loaded, REBUILT, nil, '')
+close_sale(loaded)
+return 1

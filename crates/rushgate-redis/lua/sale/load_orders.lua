@@ -1,0 +1,40 @@
+-- Loads orders of the ledger beside a sale that is being rebuilt. One that was loaded before changes nothing.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the loaded sale (include/sale.lua)
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     by: 16 bytes
+-- ARGV[3]     generation: 1 to 4,294,967,295; the new one
+-- ARGV[4..]   for each order, 0 to 1,000 of them:
+--               reservation: 16 bytes
+--               buyer: name
+--               state: held, confirmed, cancelled or expired
+--               units: 0 to 320,000 bytes; sku(2) first(4) last(4) for each range that is the order's now
+--
+-- 1  loaded
+-- 0  somebody else has begun to rebuild the sale since
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+if not s.paused or s.by ~= ARGV[2] then return 0 end
+local loaded = sale_keys(9, ARGV[1])
+loaded.generation = tonumber(ARGV[3])
+redis.call('HSET', loaded.row, 'g', ARGV[3])
+local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED }
+for at = 4, #ARGV, 4 do
+  local h = { id = ARGV[at], buyer = ARGV[at + 1], units = ARGV[at + 3], lines = '', deadline = now + loaded.hold }
+  if redis.call('HEXISTS', loaded.holds, h.id) == 0 then
+    each_range(h, function(no, first, last)
+      local k = sku(loaded, no)
+      k.ahead = k.ahead + last - first + 1
+    end)
+    enter_hold(loaded, h)
+    local last = LAST[ARGV[at + 2]]
+    if last then end_hold(loaded, h, last) end
+  end
+end
+close_sale(loaded)
+return 1

@@ -1,0 +1,25 @@
+-- Stops a sale until it is rebuilt from its ledger.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    generation: 1 to 4,294,967,295; a sale of another one is left alone
+-- ARGV[3]    reason: 0 to 2; its position in `PauseReason::ALL`
+--
+-- 0  it goes on
+-- 1  it is stopped
+-- 2  it has no ledger
+--
+-- flags: allow-oom
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+if not s.ledger then return 2 end
+if not s.paused and s.generation == tonumber(ARGV[2]) then
+  allow_when_full_sale(s)
+  pause(s, ARGV[3])
+  close_sale(s)
+end
+return s.paused and 1 or 0

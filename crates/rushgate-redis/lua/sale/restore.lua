@@ -1,0 +1,79 @@
+-- Gives a buyer the units of a receipt back, if the store has lost the reservation: the same if they are free, others
+-- if not. Whoever calls this has checked the receipt's signature.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     reservation: 16 bytes
+-- ARGV[3]     buyer: name
+-- ARGV[4]     generation: 1 to 4,294,967,295; in which it was made
+-- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; moment in µs
+-- ARGV[6]     same: 0 or 1; 1 if one other number must do for every line
+-- ARGV[7]     units: 10 to 320,000 bytes; sku(2) first(4) last(4) for each range, line by line
+--
+-- {1, hold}                     the buyer's again
+-- {2, hold}                     not lost: as it stands
+-- {4, sku, free}                too few are free; the first line that is short
+-- {5, sku, free, give-back}     likewise, and some are held
+-- {6, sku, limit, has}          over the limit
+-- {10, retry at}                the sale is stopped
+-- {11}                          the hold would have run out
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+-- include: take
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+local packed = redis.call('HGET', s.holds, ARGV[2])
+if packed then return { 2, packed } end
+local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
+if s.ledger and generation >= s.generation and not s.paused then
+  -- It was made in this generation and is not there: the store has lost a write.
+  refuse_when_full(s)
+  pause(s, LOST_WRITES)
+  close_sale(s)
+end
+if s.paused then return { 10, retry_at(s) } end
+if s.stopped and generation < s.generation and deadline > s.stopped then
+  -- A hold that ran when the sale was stopped gets a whole hold time from the switch on.
+  deadline = s.switched + s.hold
+end
+if deadline <= now then return { 11 } end
+local h, wanted = { id = ARGV[2], buyer = ARGV[3], units = ARGV[7], lines = '', deadline = deadline }, {}
+each_range(h, function(no, first, last)
+  local line = wanted[#wanted]
+  if not line or line.no ~= no then
+    line = { no = no, n = 0 }
+    table.insert(wanted, line)
+  end
+  line.n = line.n + last - first + 1
+end)
+read_wanted(s, wanted)
+local same, refusal = ARGV[6] == '1', over_limit(s, wanted, h.buyer)
+if refusal then return refusal end
+local all_free = true
+each_range(h, function(no, first, last)
+  for unit = first, last do
+    all_free = all_free and is_free(s, s.skus[no], unit)
+  end
+end)
+refusal = not all_free and short_of(s, wanted, same)
+if refusal then return refusal end
+refuse_when_full(s)
+local q = s.ledger and queue_keys(9)
+if q and reap(q) then return AGAIN end
+if all_free then
+  each_range(h, function(no, first, last)
+    for unit = first, last do
+      take_number(s, s.skus[no], unit)
+    end
+  end)
+else
+  h.units = take(s, wanted, same)
+end
+enter_hold(s, h)
+order(s, q, h, 'hold')
+close_sale(s)
+if q then finish(q) end
+return { 1, pack_hold(h) }

@@ -1,0 +1,51 @@
+-- Puts what was loaded in the place of a sale, if it adds up to the stock.
+--
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the loaded sale (include/sale.lua)
+-- ARGV[1]     secret: 16 bytes
+-- ARGV[2]     by: 16 bytes
+-- ARGV[3]     generation: 1 to 4,294,967,295; the new one
+-- ARGV[4]     grace: 0 to 3,600,000,000 µs; for so long only receipts are honoured
+-- ARGV[5..]   for each SKU, 1 to 1,000 of them:
+--               began with: 1 to 10,000,000
+--               total: 1 to 10,000,000
+--               handed out: 0 to 10,000,000; the highest number that somebody has
+--               ahead: 0 to 10,000,000; how many above it were withdrawn
+--
+-- 1  it goes on, now or since before
+-- 0  somebody else has begun to rebuild the sale since
+-- 2  what was loaded does not add up
+-- include: now
+-- include: queue
+-- include: put
+-- include: sale
+local s = sale_keys(1, ARGV[1])
+if not s then return MISSING end
+local generation = tonumber(ARGV[3])
+if s.by ~= ARGV[2] then return 0 end
+if not s.paused then return s.generation == generation and 1 or 0 end
+local loaded = sale_keys(9, ARGV[1])
+if not loaded then return 0 end
+if generation <= s.generation then return 2 end
+for at = 5, #ARGV, 4 do
+  if sku(loaded, (at - 5) / 4).ahead ~= ARGV[at + 2] + ARGV[at + 3] then return 2 end
+end
+for at = 5, #ARGV, 4 do
+  local k, began, total = sku(loaded, (at - 5) / 4), tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  k.changed, k.total, k.next, k.ahead = true, total, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  if total > began then
+    append(loaded, STOCK_ADDED, nil, pack_ranges(k.no, { began + 1, total }))
+  end
+end
+loaded.status = s.status
+close_sale(loaded)
+local grace = tonumber(ARGV[4])
+redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.paused), 'W', int(now),
+  'G', grace > 0 and int(now + grace) or '')
+for at = 1, 8 do
+  redis.call('UNLINK', KEYS[at])
+  if redis.call('EXISTS', KEYS[at + 8]) == 1 then
+    redis.call('RENAME', KEYS[at + 8], KEYS[at])
+  end
+end
+return 1

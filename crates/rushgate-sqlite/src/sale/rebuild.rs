@@ -1,0 +1,336 @@
+//! A store that lost writes: the sale is stopped, what the ledger knows is loaded beside it, and takes its place.
+//!
+//! What is loaded is a sale of its own, in another part of the table, until the switch renumbers the parts.
+
+use rushgate_core::{
+    Error, EventKind, LedgerOrder, Load, Op, OrderIntent, Pause, PauseReason, Rebuilt, Receipt, Reserve,
+    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
+};
+
+use super::{LIVE, STAGED, Sale, SaleRow, Units, insert, load, on_sale};
+use crate::fault::Result;
+use crate::sql::sql;
+use crate::step::Step;
+
+impl Sale<'_, '_> {
+    fn with_ledger(&self) -> Result<()> {
+        match self.row.spec.orders {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid("the sale", "has no ledger, from which it could be rebuilt").into()),
+        }
+    }
+
+    fn pause(&mut self, reason: PauseReason) -> Result<()> {
+        if self.row.paused.is_none() {
+            self.row.paused = Some(Pause { reason, since: self.step.now });
+            self.append(EventKind::Paused, None, &Units::default())?;
+        }
+        Ok(())
+    }
+
+    fn load_orders(&mut self, orders: &[LedgerOrder]) -> Result<()> {
+        for order in orders {
+            if self.find(order.id)?.is_none() {
+                self.load_order(order)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_order(&mut self, order: &LedgerOrder) -> Result<()> {
+        let units = self.units_of(&order.units)?;
+        for (sku, n) in units.per_sku() {
+            self.place(sku, n);
+        }
+        let deadline = self.step.now + self.row.spec.hold.get();
+        let mut row = self.record(order.id, &order.buyer, String::new(), units, deadline)?;
+        match order.state {
+            OrderIntent::Hold => Ok(()),
+            OrderIntent::Confirm => self.end(&mut row, EventKind::Confirmed),
+            OrderIntent::Cancel => self.end(&mut row, EventKind::Cancelled),
+            OrderIntent::Expire => self.end(&mut row, EventKind::Expired),
+        }
+    }
+
+    fn units_of(&self, named: &[(Sku, UnitNumber)]) -> Result<Units> {
+        let mut units = Units::default();
+        for (sku, unit) in named {
+            units.push(self.at(sku)?, UnitRange::one(*unit));
+        }
+        Ok(units)
+    }
+
+    /// So many more numbers have a place. Which of them are handed out is told when all are there.
+    fn place(&mut self, at: usize, n: u32) {
+        let sku = &mut self.row.skus[at];
+        sku.ahead += n;
+        sku.changed = true;
+    }
+
+    fn load_free(&mut self, sku: &Sku, units: &[UnitNumber]) -> Result<()> {
+        let (at, mut new) = (self.at(sku)?, 0);
+        for unit in units {
+            new += self.step.exec(sql!("sale/rebuild", "load_free"), (self.row.no, at, *unit))? as u32;
+        }
+        self.place(at, new);
+        self.row.skus[at].returned += new;
+        Ok(())
+    }
+
+    fn load_withdrawn(&mut self, sku: &Sku, ranges: &[UnitRange]) -> Result<()> {
+        let (at, mut new) = (self.at(sku)?, Units::default());
+        for range in ranges {
+            let params = (self.row.no, at, range.first(), range.last());
+            if self.step.exec(sql!("sale/rebuild", "load_withdrawn"), params)? > 0 {
+                self.place(at, range.count());
+                self.row.skus[at].withdrawn += range.count();
+                new.push(at, *range);
+            }
+        }
+        if new.0.is_empty() {
+            return Ok(());
+        }
+        self.append(EventKind::StockWithdrawn, None, &new).map(drop)
+    }
+
+    /// Until when a receipt is honoured. A hold that ran when the sale was stopped gets a whole hold time from the
+    /// switch on, as those do that the ledger had heard of.
+    fn honoured_until(&self, receipt: &Receipt) -> Timestamp {
+        match self.row.since {
+            Some((stopped, switched))
+                if receipt.generation < self.row.generation && receipt.deadline > stopped =>
+            {
+                switched + self.row.spec.hold.get()
+            }
+            _ => receipt.deadline,
+        }
+    }
+
+    fn restore(&mut self, receipt: &Receipt) -> Result<Restored> {
+        if let Some(row) = self.find(receipt.id)? {
+            return Ok(Restored::Known(self.hold(&row)));
+        }
+        let same = self.units_of(&receipt.units)?;
+        if self.row.spec.orders.is_some() && receipt.generation >= self.row.generation {
+            self.pause(PauseReason::LostWrites)?;
+        }
+        if self.row.paused.is_some() {
+            return Ok(Restored::Paused { retry_at: self.step.now + SaleSpec::ASK_AGAIN_AFTER });
+        }
+        let deadline = self.honoured_until(receipt);
+        if deadline <= self.step.now {
+            return Ok(Restored::Expired);
+        }
+        let units = match self.units_for(receipt, same)? {
+            Ok(units) => units,
+            Err(refusal) => return Ok(refusal),
+        };
+        let row = self.record(receipt.id, &receipt.buyer, String::new(), units, deadline)?;
+        self.order(&row, OrderIntent::Hold)?;
+        Ok(Restored::Restored(self.hold(&row)))
+    }
+
+    /// Takes the same units if they are free, and otherwise others.
+    fn units_for(&mut self, receipt: &Receipt, same: Units) -> Result<std::result::Result<Units, Restored>> {
+        let request = Reserve {
+            sale: receipt.sale.clone(),
+            id: receipt.id,
+            buyer: receipt.buyer.clone(),
+            lines: receipt.lines(),
+            choice: receipt.choice(),
+        };
+        let wanted = request.lines.iter().map(|line| Ok((self.at(&line.sku)?, line.quantity)));
+        let wanted = wanted.collect::<Result<Vec<_>>>()?;
+        let short = self.short(&request, &wanted)?;
+        if let Some(Reserved::LimitReached { sku, limit, has }) = short {
+            return Ok(Err(Restored::LimitReached { sku, limit, has }));
+        }
+        if self.are_free(&same)? {
+            for (sku, unit) in same.each() {
+                self.take_number(sku, unit)?;
+            }
+            return Ok(Ok(same));
+        }
+        match short {
+            Some(Reserved::SoldOut { sku, free } | Reserved::AllHeld { sku, free, .. }) => {
+                Ok(Err(Restored::NoneLeft { sku, free }))
+            }
+            _ if request.choice == UnitChoice::SameNumber => self.take_same(&wanted).map(Ok),
+            _ => self.take_any(&wanted).map(Ok),
+        }
+    }
+
+    fn are_free(&mut self, units: &Units) -> Result<bool> {
+        for (sku, unit) in units.each() {
+            let free = if unit > self.row.skus[sku].next {
+                self.fresh_from(sku, unit)?.is_some_and(|range| range.first() == unit)
+            } else {
+                let row: Option<i64> =
+                    self.step.value(sql!("sale/rebuild", "is_free"), (self.row.no, sku, unit))?;
+                row.is_some()
+            };
+            if !free {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+pub(crate) fn pause(step: &mut Step<'_>, id: &SaleId, generation: u32, reason: PauseReason) -> Result<bool> {
+    on_sale(step, id, |sale| {
+        sale.with_ledger()?;
+        if sale.row.generation == generation {
+            sale.pause(reason)?;
+        }
+        Ok(sale.row.paused.is_some())
+    })
+}
+
+pub(crate) fn restore(step: &mut Step<'_>, receipt: &Receipt) -> Result<Restored> {
+    on_sale(step, &receipt.sale, |sale| sale.restore(receipt))
+}
+
+pub(crate) fn begin_rebuild(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<()> {
+    on_sale(step, id, |sale| {
+        sale.with_ledger()?;
+        if sale.row.rebuilt_by == Some(by) {
+            return Ok(());
+        }
+        sale.pause(PauseReason::Rebuilding)?;
+        sale.row.paused = sale.row.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
+        sale.row.rebuilt_by = Some(by);
+        sale.row.changed = true;
+        drop_staged(sale.step, id)?;
+        stage(sale.step, &sale.row.spec)
+    })
+}
+
+fn drop_staged(step: &mut Step<'_>, id: &SaleId) -> Result<()> {
+    let Some(staged) = load(step, id, STAGED)? else { return Ok(()) };
+    for table in [
+        sql!("sale/rebuild", "drop_sale"),
+        sql!("sale/rebuild", "drop_skus"),
+        sql!("sale/rebuild", "drop_free"),
+        sql!("sale/rebuild", "drop_withdrawn"),
+        sql!("sale/rebuild", "drop_owned"),
+        sql!("sale/rebuild", "drop_buyers"),
+        sql!("sale/rebuild", "drop_holds"),
+        sql!("sale/rebuild", "drop_events"),
+    ] {
+        step.exec(table, [staged.no])?;
+    }
+    Ok(())
+}
+
+/// A sale like that one with nothing handed out. How many units there are is told at the switch: until then, as many
+/// as there can be.
+fn stage(step: &mut Step<'_>, spec: &SaleSpec) -> Result<()> {
+    let no = insert(step, spec, STAGED)?;
+    for at in 0..spec.skus.len() {
+        step.exec(sql!("sale/rebuild", "total"), (no, at, SaleSpec::UNITS_MAX))?;
+    }
+    on_staged(step, &spec.id, |sale| sale.append(EventKind::Rebuilt, None, &Units::default()).map(drop))
+}
+
+fn on_staged<T>(
+    step: &mut Step<'_>,
+    id: &SaleId,
+    verb: impl FnOnce(&mut Sale<'_, '_>) -> Result<T>,
+) -> Result<T> {
+    let row = load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild has lost what it had loaded"))?;
+    let mut sale = Sale { step, row };
+    let answer = verb(&mut sale)?;
+    let Sale { step, mut row } = sale;
+    row.write_back(step)?;
+    Ok(answer)
+}
+
+/// Whether it is this rebuild that goes on.
+fn goes_on(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<bool> {
+    on_sale(step, id, |sale| Ok(sale.row.paused.is_some() && sale.row.rebuilt_by == Some(by)))
+}
+
+pub(crate) fn load_part(
+    step: &mut Step<'_>,
+    by: Op,
+    id: &SaleId,
+    generation: u32,
+    part: &Load,
+) -> Result<Rebuilt> {
+    // Checked before the first write: a step that has written is not refused.
+    on_sale(step, id, |sale| match part {
+        Load::Orders(orders) => {
+            orders.iter().flat_map(|order| &order.units).try_for_each(|(sku, _)| sale.at(sku).map(drop))
+        }
+        Load::Free(sku, _) | Load::Withdrawn(sku, _) => sale.at(sku).map(drop),
+    })?;
+    if !goes_on(step, by, id)? {
+        return Ok(Rebuilt::Superseded);
+    }
+    on_staged(step, id, |sale| {
+        sale.row.generation = generation;
+        sale.row.changed = true;
+        match part {
+            Load::Orders(orders) => sale.load_orders(orders)?,
+            Load::Free(sku, units) => sale.load_free(sku, units)?,
+            Load::Withdrawn(sku, units) => sale.load_withdrawn(sku, units)?,
+        }
+        Ok(Rebuilt::Done)
+    })
+}
+
+pub(crate) fn switch(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
+    let done = on_sale(step, id, |sale| {
+        let row = &sale.row;
+        Ok(row.paused.is_none() && (row.rebuilt_by, row.generation) == (Some(by), switch.generation))
+    })?;
+    if done {
+        return Ok(Rebuilt::Done);
+    }
+    if !goes_on(step, by, id)? {
+        return Ok(Rebuilt::Superseded);
+    }
+    let staged =
+        load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild has lost what it had loaded"))?;
+    let generation = on_sale(step, id, |sale| Ok(sale.row.generation))?;
+    if switch.generation <= generation || !adds_up(&staged, switch) {
+        return Ok(Rebuilt::Incomplete);
+    }
+    take_the_place(step, by, id, switch)?;
+    Ok(Rebuilt::Done)
+}
+
+fn adds_up(staged: &SaleRow, switch: &Switch) -> bool {
+    staged.skus.len() == switch.stock.len()
+        && staged.skus.iter().zip(&switch.stock).all(|(sku, told)| sku.ahead == told.handed_out + told.ahead)
+}
+
+fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<()> {
+    let old = step.sales.remove(id);
+    let Some(mut old) = old else { return Err(Error::bug("a sale was forgotten within a step").into()) };
+    old.write_back(step)?;
+    on_staged(step, id, |sale| {
+        for (at, told) in switch.stock.iter().enumerate() {
+            let sku = &mut sale.row.skus[at];
+            (sku.total, sku.next, sku.ahead) = (told.total, told.handed_out, told.ahead);
+            sku.changed = true;
+            let began = sale.row.spec.skus[at].units;
+            if let Some(added) = UnitRange::new(began + 1, told.total) {
+                sale.append(EventKind::StockAdded, None, &Units::of(at, [added]))?;
+            }
+        }
+        let now = sale.step.now;
+        let row = &mut sale.row;
+        row.changed = true;
+        row.generation = switch.generation;
+        row.status = old.status;
+        row.rebuilt_by = Some(by);
+        row.since = old.paused.map(|pause| (pause.since, now));
+        row.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
+        let new = row.no;
+        sale.step.exec(sql!("sale/rebuild", "part"), (old.no, old.generation))?;
+        sale.step.exec(sql!("sale/rebuild", "part"), (new, LIVE))?;
+        Ok(())
+    })
+}

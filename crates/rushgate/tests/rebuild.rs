@@ -1,0 +1,485 @@
+//! Sales on a store that lost writes which it had acknowledged: what shows it, how they are rebuilt from the ledger, and
+//! how lost holds come back.
+
+mod common;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use common::{Bench, eventually, in_time, secs};
+use rushgate::{
+    BadReceipt, BuyerId, CancellationToken, Created, Decision, Hold, HoldState, IdempotencyKey, Ledger, Line,
+    OrderIntent, OrderReport, OrderTask, OrderWorker, PauseReason, Rebuild, RebuildOutcome, RebuildReport,
+    ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder, SaleStatus, Sku, connect_ledger,
+};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use tokio::task::JoinHandle;
+
+on_each_store! {
+    a_rebuild_keeps_what_store_and_ledger_know
+    a_rebuild_may_end_at_any_moment_and_is_run_again
+    orders_that_the_store_lost_are_found_and_kept
+    a_sale_is_rebuilt_by_itself_if_that_is_wished
+    of_two_who_rebuild_one_goes_on
+    a_stopped_sale_is_not_called_sold_out
+    receipts_of_others_are_not_honoured
+    a_sale_without_a_ledger_is_not_rebuilt
+}
+
+fn phones(units: u32) -> SaleBuilder {
+    SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60)).orders("orders")
+}
+
+async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
+    assert_eq!(gate.create_sale(sale).await.unwrap(), Created::Created);
+    let sale = gate.sale("phones").unwrap();
+    assert_eq!(sale.open().await.unwrap(), SaleStatus::Open);
+    sale
+}
+
+async fn reserve(sale: &Sale, who: impl std::fmt::Display) -> Reserved {
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let (buyer, key) = (BuyerId::new(who.to_string()).unwrap(), IdempotencyKey::new("k").unwrap());
+    sale.reserve(&buyer, &cart, &key).await.unwrap()
+}
+
+async fn hold(sale: &Sale, who: impl std::fmt::Display) -> Hold {
+    match reserve(sale, who).await {
+        Reserved::Reserved(hold) => hold,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn bought(sale: &Sale, who: impl std::fmt::Display) -> Hold {
+    let held = hold(sale, who).await;
+    assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Pending(_)));
+    held
+}
+
+fn in_memory() -> Arc<dyn Ledger> {
+    connect_ledger("sqlite::memory:").unwrap()
+}
+
+async fn rebuild(sale: &Sale, ledger: &Arc<dyn Ledger>) -> RebuildReport {
+    let run = Rebuild::new(sale.clone(), Arc::clone(ledger)).receipts_first(Duration::ZERO).run();
+    match run.await.unwrap() {
+        RebuildOutcome::Rebuilt(report) => report,
+        RebuildOutcome::Superseded => panic!("nobody else rebuilds it"),
+    }
+}
+
+struct Clerk {
+    worker: JoinHandle<rushgate::Result<OrderReport>>,
+    shutdown: CancellationToken,
+}
+
+impl Clerk {
+    fn start(sale: &Sale, ledger: &Arc<dyn Ledger>) -> Self {
+        Self::run(OrderWorker::new(sale.clone(), Arc::clone(ledger)))
+    }
+
+    fn run(worker: OrderWorker) -> Self {
+        let shutdown = CancellationToken::new();
+        Self { worker: tokio::spawn(worker.run(shutdown.clone())), shutdown }
+    }
+
+    async fn stop(self) -> OrderReport {
+        self.shutdown.cancel();
+        self.worker.await.unwrap().unwrap()
+    }
+}
+
+/// Has every order carried to the ledger.
+async fn carried(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> OrderReport {
+    let clerk = Clerk::start(sale, ledger);
+    let orders = gate.queue("orders").unwrap();
+    eventually(async || {
+        let stats = orders.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    })
+    .await;
+    clerk.stop().await
+}
+
+async fn audited(sale: &Sale, ledger: &Arc<dyn Ledger>) {
+    let audit = sale.audit(Some(&**ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+}
+
+/// Free, held and confirmed.
+async fn places(sale: &Sale) -> (u32, u32, u32) {
+    let sku = sale.state().await.unwrap().skus[0].clone();
+    assert_eq!(sku.free + sku.held + sku.confirmed + sku.withdrawn, sku.total);
+    (sku.free, sku.held, sku.confirmed)
+}
+
+async fn state(sale: &Sale, hold: &Hold) -> Option<HoldState> {
+    sale.reservation(hold.id).await.unwrap().map(|hold| hold.state)
+}
+
+/// Something of everything, half of it in the ledger.
+async fn some_trade(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> [Hold; 4] {
+    sale.withdraw_stock(&Sku::new("phone").unwrap(), 2).await.unwrap();
+    let (sold, held) = (bought(sale, "ann").await, hold(sale, "bob").await);
+    let cancelled = hold(sale, "cid").await;
+    sale.cancel(cancelled.id).await.unwrap();
+    carried(gate, sale, ledger).await;
+    sale.add_stock(&Sku::new("phone").unwrap(), 5).await.unwrap();
+    let pending = bought(sale, "dee").await;
+    hold(sale, "eve").await;
+    [sold, held, cancelled, pending]
+}
+
+async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
+    let (gate, ledger) = (bench.client(), in_memory());
+    let sale = open(&gate, phones(10)).await;
+    let [sold, held, cancelled, pending] = some_trade(&gate, &sale, &ledger).await;
+    let report = rebuild(&sale, &ledger).await;
+    assert_eq!((report.orders, &report.reassigned, &report.refused), (5, &vec![], &vec![]));
+    assert_eq!(sale.state().await.unwrap().generation, report.generation);
+    assert_eq!(places(&sale).await, (9, 2, 2));
+    audited(&sale, &ledger).await;
+    assert_eq!(state(&sale, &sold).await, Some(HoldState::Confirmed));
+    assert_eq!(state(&sale, &cancelled).await, Some(HoldState::Cancelled));
+    assert_eq!(state(&sale, &pending).await, Some(HoldState::Confirmed), "its order was saved");
+    let Reserved::Replayed(again) = reserve(&sale, "bob").await else { panic!("he has one") };
+    assert_eq!((again.id, &again.units), (held.id, &held.units));
+
+    // What the queue still carries is of the generation before.
+    assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Pending(_)));
+    hold(&sale, "fay").await;
+    let late = carried(&gate, &sale, &ledger).await;
+    assert_eq!((late.lost_writes, late.rejected), (0, 0));
+    assert_eq!(state(&sale, &held).await, Some(HoldState::Confirmed));
+    assert_eq!(places(&sale).await, (8, 2, 3));
+    audited(&sale, &ledger).await;
+}
+
+/// Drops a future after it was polled so often.
+struct CutShort<F> {
+    work: F,
+    polls: u32,
+}
+
+impl<F: Future + Unpin> Future for CutShort<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(left) = self.polls.checked_sub(1) else { return Poll::Ready(None) };
+        self.polls = left;
+        Pin::new(&mut self.work).poll(context).map(Some)
+    }
+}
+
+async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
+    let (gate, ledger) = (bench.client(), in_memory());
+    let sale = open(&gate, phones(10)).await;
+    let [_, held, ..] = some_trade(&gate, &sale, &ledger).await;
+    for polls in 0.. {
+        let run = Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(Duration::ZERO).run();
+        let cut = CutShort { work: pin!(run), polls }.await;
+        let now = sale.state().await.unwrap();
+        if let Some(outcome) = cut {
+            assert!(matches!(outcome.unwrap(), RebuildOutcome::Rebuilt(_)));
+            assert!(polls > 3, "there were moments");
+            break;
+        }
+        assert_eq!(state(&sale, &held).await, Some(HoldState::Held), "what is there stays, or is all new");
+        if now.paused.is_some() {
+            assert!(matches!(reserve(&sale, "zoe").await, Reserved::Paused { .. }));
+        }
+        assert_eq!(places(&sale).await.0, 9);
+    }
+    assert_eq!(sale.state().await.unwrap().paused, None);
+    assert_eq!(places(&sale).await, (9, 2, 2));
+    audited(&sale, &ledger).await;
+    carried(&gate, &sale, &ledger).await;
+    audited(&sale, &ledger).await;
+}
+
+/// An order that the ledger got from a store that lost it since.
+fn lost_order(n: u8, seq: u64, unit: u32) -> OrderTask {
+    OrderTask::Reservation {
+        sale: "phones".parse().unwrap(),
+        generation: 1,
+        seq,
+        id: ReservationId::from_bytes([n; 16]),
+        buyer: BuyerId::new(format!("ghost-{n}")).unwrap(),
+        units: vec![(Sku::new("phone").unwrap(), unit)],
+        intent: OrderIntent::Confirm,
+    }
+}
+
+async fn with_lost_orders(gate: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>) {
+    let ledger = in_memory();
+    let sale = open(gate, phones(units)).await;
+    hold(&sale, "ann").await;
+    carried(gate, &sale, &ledger).await;
+    // The next reservation has this number and this unit.
+    let seq = sale.state().await.unwrap().seq + 1;
+    let written = ledger.write(vec![lost_order(1, seq, 2), lost_order(2, seq + 7, 3)]).await.unwrap();
+    assert!(written.iter().all(|written| !written.shows_lost_writes()), "{written:?}");
+    (sale, ledger)
+}
+
+async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
+    let gate = bench.client();
+    let (sale, ledger) = with_lost_orders(&gate, 10).await;
+    let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
+    let report = carried(&gate, &sale, &ledger).await;
+    assert!(report.lost_writes > 0, "{report:?}");
+    let pause = sale.state().await.unwrap().paused.expect("it is stopped");
+    assert_eq!(pause.reason, PauseReason::LostWrites);
+    assert!(matches!(reserve(&sale, "dee").await, Reserved::Paused { .. }));
+    assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Paused);
+
+    rebuild(&sale, &ledger).await;
+    carried(&gate, &sale, &ledger).await;
+    audited(&sale, &ledger).await;
+    assert_eq!(state(&sale, &bob).await, Some(HoldState::Confirmed));
+    assert_eq!(places(&sale).await, (5, 2, 3));
+    let bobs = sale.reservation(bob.id).await.unwrap().unwrap();
+    assert_ne!(bobs.units, bob.units, "his unit was sold before");
+    assert!(matches!(sale.confirm(cid.id).await.unwrap(), Decision::Pending(_)));
+}
+
+async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
+    let gate = bench.client();
+    let (sale, ledger) = with_lost_orders(&gate, 10).await;
+    let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
+    let clerk = Clerk::run(worker);
+    eventually(async || sale.state().await.unwrap().generation > 1).await;
+    bought(&sale, "bob").await;
+    let orders = gate.queue("orders").unwrap();
+    eventually(async || orders.stats().await.unwrap().leased + orders.stats().await.unwrap().ready == 0)
+        .await;
+    clerk.stop().await;
+    audited(&sale, &ledger).await;
+    assert_eq!(places(&sale).await, (6, 1, 3));
+}
+
+async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
+    let (gate, ledger) = (bench.client(), in_memory());
+    let sale = open(&gate, phones(10)).await;
+    some_trade(&gate, &sale, &ledger).await;
+    let mut rebuilds = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let other = bench.client().sale("phones").unwrap();
+        rebuilds.spawn(Rebuild::new(other, Arc::clone(&ledger)).receipts_first(Duration::ZERO).run());
+    }
+    let mut done = 0;
+    while let Some(outcome) = rebuilds.join_next().await {
+        done += u32::from(matches!(outcome.unwrap().unwrap(), RebuildOutcome::Rebuilt(_)));
+    }
+    assert!(done >= 1);
+    assert_eq!(sale.state().await.unwrap().paused, None);
+    assert_eq!(places(&sale).await, (9, 2, 2));
+    audited(&sale, &ledger).await;
+}
+
+async fn a_stopped_sale_is_not_called_sold_out(bench: Bench) {
+    let sale = open(&bench.client(), phones(1)).await;
+    hold(&sale, "ann").await;
+    assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
+    bench.client().sale("phones").unwrap().pause().await.unwrap();
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::Paused { .. })).await;
+    for n in 0..50 {
+        assert!(matches!(reserve(&sale, n).await, Reserved::Paused { .. }));
+    }
+    rebuild(&sale, &in_memory()).await;
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. })).await;
+}
+
+async fn receipts_of_others_are_not_honoured(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(10)).await;
+    let ann = hold(&sale, "ann").await;
+    let receipt = sale.receipt(&ann).await.unwrap();
+    assert_eq!(sale.restore(&receipt).await.unwrap(), Restored::Known(ann.clone()));
+    let elsewhere = SaleBuilder::new("cases").sku("case", 1, 1);
+    gate.create_sale(elsewhere).await.unwrap();
+    let other = gate.sale("cases").unwrap().restore(&receipt).await.unwrap();
+    assert_eq!(other, Restored::NotHonoured(BadReceipt::OtherSale));
+    let (content, _) = receipt.rsplit_once('.').unwrap();
+    let forged = format!("{content}.AAAA");
+    assert_eq!(sale.restore(&forged).await.unwrap(), Restored::NotHonoured(BadReceipt::Forged));
+    assert_eq!(sale.restore("please").await.unwrap(), Restored::NotHonoured(BadReceipt::Unreadable));
+}
+
+async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 1, 1)).await;
+    assert!(sale.pause().await.unwrap_err().is_invalid());
+    let error = Rebuild::new(sale.clone(), in_memory()).run().await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let nobody = Rebuild::new(gate.sale("nobody").unwrap(), in_memory()).run().await.unwrap_err();
+    assert!(nobody.is_not_found(), "{nobody}");
+    hold(&sale, "ann").await;
+}
+
+// ── stores that really lose ─────────────────────────────────────────────────────────────────────────────────────────
+
+/// What became of those whose reservations a store lost.
+async fn all_is_well_again(
+    gate: &Rushgate,
+    ledger: &Arc<dyn Ledger>,
+    lost: &[(Hold, String)],
+    sold: &[Hold],
+) {
+    let sale = gate.sale("phones").unwrap();
+    if sale.state().await.is_ok_and(|state| state.status == SaleStatus::Created) {
+        sale.open().await.unwrap();
+    }
+    audited(&sale, ledger).await;
+    for hold in sold {
+        assert_eq!(state(&sale, hold).await, Some(HoldState::Confirmed), "the ledger had it");
+    }
+    for (hold, receipt) in lost {
+        assert_eq!(sale.confirm(hold.id).await.unwrap(), Decision::Unknown);
+        let Restored::Restored(back) = sale.restore(receipt).await.unwrap() else { panic!("it is free") };
+        assert_eq!((&back.units, back.id), (&hold.units, hold.id));
+        assert!(matches!(sale.confirm(hold.id).await.unwrap(), Decision::Pending(_)));
+    }
+    carried(gate, &sale, ledger).await;
+    audited(&sale, ledger).await;
+    let (.., confirmed) = places(&sale).await;
+    assert_eq!(confirmed as usize, lost.len() + sold.len());
+}
+
+/// Buyers who paid and whose orders are in the ledger, and buyers who have nothing but a receipt.
+async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(Hold, String)>) {
+    let sale = gate.sale("phones").unwrap();
+    let (mut sold, mut lost) = (Vec::new(), Vec::new());
+    for n in 0..3 {
+        sold.push(bought(&sale, format!("paid-{n}")).await);
+    }
+    carried(gate, &sale, ledger).await;
+    for n in 0..3 {
+        let hold = hold(&sale, format!("lost-{n}")).await;
+        let receipt = sale.receipt(&hold).await.unwrap();
+        lost.push((hold, receipt));
+    }
+    (sold, lost)
+}
+
+async fn stopped_by_a_look(gate: &Rushgate, ledger: &Arc<dyn Ledger>) {
+    let sale = gate.sale("phones").unwrap();
+    let clerk = Clerk::start(&sale, ledger);
+    eventually(async || sale.state().await.unwrap().paused.is_some()).await;
+    assert!(clerk.stop().await.lost_writes > 0);
+    assert!(matches!(reserve(&sale, "stranger").await, Reserved::Paused { .. }));
+}
+
+fn copy(from: &Path, to: &Path) {
+    for log in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{log}", to.display()));
+    }
+    std::fs::copy(from, to).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_backup_of_the_file_is_rebuilt_from_the_ledger() {
+    in_time(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, backup) = (folder.path().join("store.db"), folder.path().join("backup.db"));
+        let url = format!("sqlite:{}", file.display());
+        let ledger = connect_ledger(&format!("sqlite:{}/orders.db", folder.path().display())).unwrap();
+
+        let gate = Rushgate::connect(&url).await.unwrap();
+        let sale = open(&gate, phones(20)).await;
+        let early = bought(&sale, "early").await;
+        carried(&gate, &sale, &ledger).await;
+        gate.close().await.unwrap();
+        copy(&file, &backup);
+
+        let gate = Rushgate::connect(&url).await.unwrap();
+        let (mut sold, lost) = buyers(&gate, &ledger).await;
+        gate.close().await.unwrap();
+        copy(&backup, &file);
+
+        let gate = Rushgate::connect(&url).await.unwrap();
+        stopped_by_a_look(&gate, &ledger).await;
+        rebuild(&gate.sale("phones").unwrap(), &ledger).await;
+        sold.push(early);
+        all_is_well_again(&gate, &ledger, &lost, &sold).await;
+        gate.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_gone_is_made_again_from_the_ledger() {
+    in_time(async {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}/store.db", folder.path().display());
+        let ledger = connect_ledger(&format!("sqlite:{}/orders.db", folder.path().display())).unwrap();
+        let gate = Rushgate::connect(&url).await.unwrap();
+        open(&gate, phones(20)).await;
+        let (sold, lost) = buyers(&gate, &ledger).await;
+        gate.close().await.unwrap();
+        std::fs::remove_file(folder.path().join("store.db")).unwrap();
+
+        let gate = Rushgate::connect(&url).await.unwrap();
+        let sale = gate.sale("phones").unwrap();
+        rebuild(&sale, &ledger).await;
+        assert_eq!(sale.state().await.unwrap().status, SaleStatus::Created, "an operator opens it");
+        all_is_well_again(&gate, &ledger, &lost, &sold).await;
+        gate.close().await.unwrap();
+    })
+    .await;
+}
+
+/// Waits until the replica has everything that the primary has.
+async fn replicated(primary: &RedisServer, replica: &RedisServer) {
+    let offset = |server: &RedisServer, field: &str| {
+        let script = format!("return string.match(redis.call('INFO', 'replication'), '{field}:(%d+)')");
+        let answer =
+            server.command(&["EVAL", &format!("return tonumber((function() {script} end)()) or -1"), "0"]);
+        answer.strip_prefix(':').and_then(|number| number.parse::<i64>().ok())
+    };
+    eventually(async || {
+        let has = offset(replica, "slave_repl_offset");
+        has.is_some_and(|has| has > 0) && has == offset(primary, "master_repl_offset")
+    })
+    .await;
+}
+
+async fn a_failover_loses_writes(kind: Kind) {
+    let (mut primary, replica) = (RedisSetup::new(kind).start(), RedisSetup::new(kind).start());
+    replica.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    let ledger = in_memory();
+    let gate = Rushgate::connect(&primary.url()).await.unwrap();
+    let sale = open(&gate, phones(20)).await;
+    let early = bought(&sale, "early").await;
+    carried(&gate, &sale, &ledger).await;
+    replicated(&primary, &replica).await;
+    // From here on nothing reaches the replica, and everything is acknowledged.
+    replica.command(&["REPLICAOF", "NO", "ONE"]);
+    let (mut sold, lost) = buyers(&gate, &ledger).await;
+    primary.kill();
+
+    let gate = Rushgate::connect(&replica.url()).await.unwrap();
+    let promoted = gate.sale("phones").unwrap();
+    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
+    stopped_by_a_look(&gate, &ledger).await;
+    let report = rebuild(&promoted, &ledger).await;
+    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
+    assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
+    sold.push(early);
+    all_is_well_again(&gate, &ledger, &lost, &sold).await;
+    gate.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_lost_by_a_failover_of_redis_come_back() {
+    in_time(a_failover_loses_writes(Kind::Redis)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_lost_by_a_failover_of_valkey_come_back() {
+    in_time(a_failover_loses_writes(Kind::Valkey)).await;
+}
