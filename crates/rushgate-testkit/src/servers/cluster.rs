@@ -68,17 +68,18 @@ impl ClusterSetup {
 
     fn try_start(&self) -> Option<ClusterGroup> {
         let count = self.primaries * (1 + self.replicas);
-        let plan: Vec<_> = (0..count).map(|number| self.node(number)).collect();
+        let group = rand::random();
+        let plan: Vec<_> = (0..count).map(|number| self.node(group, number)).collect();
         let start = |number| self.setup(&plan, number).try_start();
         let nodes: Option<Vec<_>> = (0..count).map(start).collect();
-        Some(ClusterGroup { nodes: nodes?, primaries: self.primaries, replicas: self.replicas })
+        Some(ClusterGroup { group, nodes: nodes?, primaries: self.primaries, replicas: self.replicas })
     }
 
     /// The first nodes are the primaries; behind them come the replicas, one of each primary in turn.
-    fn node(&self, number: usize) -> Planned {
+    fn node(&self, group: u128, number: usize) -> Planned {
         let slots = (number < self.primaries)
             .then(|| number * SLOTS / self.primaries..=(number + 1) * SLOTS / self.primaries - 1);
-        Planned { port: free_port(), bus: free_port(), slots }
+        Planned { id: id(group, number), port: free_port(), bus: free_port(), slots }
     }
 
     /// A node that knows the whole Cluster from its first moment on, as after a restart: nobody has to be introduced.
@@ -86,16 +87,16 @@ impl ClusterSetup {
         let lines = plan.iter().enumerate().map(|(at, node)| {
             let myself = if at == number { "myself," } else { "" };
             let (part, of, slots) = match &node.slots {
-                Some(slots) => ("master", "-".to_owned(), format!(" {}-{}", slots.start(), slots.end())),
-                None => ("slave", id(at % self.primaries), String::new()),
+                Some(slots) => ("master", "-", format!(" {}-{}", slots.start(), slots.end())),
+                None => ("slave", plan[at % self.primaries].id.as_str(), String::new()),
             };
-            let (id, epoch, Planned { port, bus, .. }) = (id(at), at % self.primaries + 1, node);
+            let (epoch, Planned { id, port, bus, .. }) = (at % self.primaries + 1, node);
             format!("{id} 127.0.0.1:{port}@{bus} {myself}{part} {of} 0 0 {epoch} connected{slots}\n")
         });
         let text =
             lines.collect::<String>() + &format!("vars currentEpoch {} lastVoteEpoch 0\n", self.primaries);
-        let Planned { port, bus, .. } = plan[number];
-        let mut setup = RedisSetup::new(self.kind).on_port(port).with_file(NODES_FILE, text).with(&[
+        let Planned { port, bus, .. } = &plan[number];
+        let mut setup = RedisSetup::new(self.kind).on_port(*port).with_file(NODES_FILE, text).with(&[
             "--cluster-enabled",
             "yes",
             "--cluster-config-file",
@@ -119,19 +120,23 @@ const NEVER_MISSED: [&str; 4] = ["--cluster-node-timeout", "2000000000", "--repl
 
 /// A node before it was started.
 struct Planned {
+    id: String,
     port: u16,
     bus: u16,
     slots: Option<RangeInclusive<usize>>,
 }
 
-fn id(number: usize) -> String {
-    format!("{:040x}", number + 1)
+/// No node of another group has it: a node that meets one with the name of its own, on a port that was given out
+/// again, would take it into its Cluster.
+fn id(group: u128, number: usize) -> String {
+    format!("{group:032x}{number:08x}")
 }
 
 /// The nodes of a Cluster. Dropping it ends them all.
 pub struct ClusterGroup {
     /// The nodes; the first ones were the primaries when they were started.
     pub nodes: Vec<RedisServer>,
+    group: u128,
     primaries: usize,
     replicas: usize,
 }
@@ -189,8 +194,8 @@ impl ClusterGroup {
         let from = self.owner(key);
         let slot = self.nodes[from].ask(&["CLUSTER", "KEYSLOT", key]).concat();
         let moving = SlotMove { group: self, slot, from, to };
-        moving.set(to, &["IMPORTING", &id(from)]);
-        moving.set(from, &["MIGRATING", &id(to)]);
+        moving.set(to, &["IMPORTING", &id(self.group, from)]);
+        moving.set(from, &["MIGRATING", &id(self.group, to)]);
         moving
     }
 
@@ -231,7 +236,7 @@ impl SlotMove<'_> {
         let mut others = self.group.running_primaries();
         others.retain(|node| ![self.from, self.to].contains(node));
         for node in [self.to, self.from].into_iter().chain(others) {
-            self.set(node, &["NODE", &id(self.to)]);
+            self.set(node, &["NODE", &id(self.group.group, self.to)]);
         }
     }
 }
