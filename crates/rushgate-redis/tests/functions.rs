@@ -207,7 +207,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             "the reservation, is `short`; it must be 16 bytes",
         ),
         (
-            format!("rushgate_sale_settle {sale} {TOKEN} {TOKEN} sold"),
+            format!("rushgate_sale_settle {sale} {TOKEN} 1 {TOKEN} sold"),
             "is `sold`; it must be confirmed, cancelled",
         ),
         (
