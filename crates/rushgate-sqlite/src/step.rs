@@ -181,7 +181,7 @@ pub(crate) struct Replays {
 
 impl Replays {
     /// Answers kept at most.
-    const COUNT_MAX: usize = 1_024;
+    const COUNT_MAX: usize = 4_096;
     /// Answers kept however heavy they are.
     const COUNT_MIN: usize = 16;
     /// Bytes of payload kept at most, above the minimum count.

@@ -80,6 +80,8 @@ pub(crate) struct Syncer {
     shared: Arc<Shared>,
     commits: Option<Sender<Committed>>,
     thread: Option<JoinHandle<()>>,
+    /// The latest commit that the thread was given.
+    handed: u64,
 }
 
 struct Shared {
@@ -104,15 +106,16 @@ impl Syncer {
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("rushgate-syncer".into());
         let thread = thread.spawn(move || of_thread.run(&receive))?;
-        Ok(Self { shared, commits: Some(commits), thread: Some(thread) })
+        Ok(Self { shared, commits: Some(commits), thread: Some(thread), handed: 0 })
     }
 
     /// Sees to it that the commit gets on the disk and is told of. A few callers with nobody before them are answered
     /// here and now, which saves them the way through another thread.
-    pub(crate) fn see_to(&self, commit: Committed) {
-        let idle = self.shared.horizon.has(commit.number.saturating_sub(1));
+    pub(crate) fn see_to(&mut self, commit: Committed) {
+        let idle = self.shared.horizon.has(self.handed);
         match &self.commits {
             Some(commits) if commit.group.len() >= Self::GROUP_MIN || !idle => {
+                self.handed = commit.number;
                 // The thread lives for as long as there is a sender; else the callers are told by the drop.
                 let _ = commits.send(commit);
             }
@@ -143,7 +146,9 @@ impl Shared {
 
     fn finish(&self, commits: Vec<Committed>) {
         let latest = commits.iter().map(|commit| commit.number).max().unwrap_or_default();
-        let failed = if self.horizon.has(latest) { None } else { self.sync().err() };
+        // What changed nothing may rest on a commit whose sync failed.
+        let is_safe = self.failed.get().is_none() && self.horizon.has(latest);
+        let failed = if is_safe { None } else { self.sync().err() };
         self.horizon.reach(latest);
         for commit in commits {
             commit.group.into_iter().for_each(|job| job.answer(failed.as_ref()));
@@ -173,6 +178,34 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Asked(Sender<Option<bool>>);
+
+    impl Job for Asked {
+        fn run(&mut self, _: &mut crate::step::Step<'_>) -> crate::fault::Result<()> {
+            Ok(())
+        }
+
+        fn answer(self: Box<Self>, failed: Option<&Error>) {
+            self.0.send(failed.map(Error::may_have_happened)).unwrap();
+        }
+    }
+
+    #[test]
+    fn after_a_failed_sync_even_what_changed_nothing_may_not_have_happened() {
+        let shared =
+            Shared { log: None, listeners: Arc::default(), horizon: Arc::default(), failed: OnceLock::new() };
+        let (tell, told) = mpsc::channel();
+        let unchanged = || {
+            let group: Vec<Box<dyn Job>> = vec![Box::new(Asked(tell.clone()))];
+            vec![Committed { group, news: Vec::new(), number: 0 }]
+        };
+        shared.finish(unchanged());
+        assert_eq!(told.recv().unwrap(), None);
+        shared.failed.set(Error::unavailable("the disk failed").maybe_happened()).unwrap();
+        shared.finish(unchanged());
+        assert_eq!(told.recv().unwrap(), Some(true));
+    }
 
     #[test]
     fn a_reader_waits_for_the_commits_that_it_may_have_seen_and_for_no_others() {
