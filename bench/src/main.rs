@@ -1,9 +1,9 @@
 //! Rushgate beside the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
 //!
 //! ```text
-//! rushgate-bench [sqlite|redis|valkey] [WORD]
+//! rushgate-bench [--alone] [sqlite|redis|valkey] [WORD]
 //! ```
-//! A store's name measures that store alone, a word only the rows with that word in their name. The SQLite files are
+//! `--alone` leaves the ceiling out, for a look with a profiler. A store's name measures that store alone, a word only the rows with that word in their name. The SQLite files are
 //! made in the present directory; Redis is started on a free port and stopped at the end, without persistence, as
 //! the server's own benchmark tool is mostly run.
 #![allow(clippy::print_stdout)]
@@ -20,6 +20,10 @@ use rushgate_testkit::servers::Kind;
 
 fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let alone = words.first().is_some_and(|word| word == "--alone");
+    if alone {
+        words.remove(0);
+    }
     let mut stores = vec!["sqlite", "redis"];
     if let Some(first) = words.first() {
         let known = ["sqlite", "redis", "valkey"];
@@ -28,7 +32,7 @@ fn main() -> Result<()> {
             words.remove(0);
         }
     }
-    let table = table::Table::new(words.into_iter().next());
+    let table = table::Table::new(words.into_iter().next(), alone);
     table::machine();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     for store in stores {

@@ -235,12 +235,12 @@ class Sale {
 
   /** It is paid for. `refused` means that the payment must be given back. */
   async confirm (reservation) {
-    return DECISIONS[(await this.call('confirm', [Buffer.from(reservation, 'hex')]))[0]]
+    return DECISIONS[(await this.call('confirm', [Buffer.from(reservation, 'hex')]))[0][0]]
   }
 
   /** The buyer does not want it any more. */
   async cancel (reservation) {
-    return DECISIONS[(await this.call('cancel_hold', [Buffer.from(reservation, 'hex')]))[0]]
+    return DECISIONS[(await this.call('cancel_hold', [Buffer.from(reservation, 'hex')]))[0][0]]
   }
 
   async call (verb, args) {

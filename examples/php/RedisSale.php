@@ -53,13 +53,13 @@ final class RedisSale
     /** The hold is paid for. `refused` means that the payment must be given back. */
     public function confirm(string $reservation): string
     {
-        return self::DECISIONS[$this->call('confirm', [hex2bin($reservation)])[0]];
+        return self::DECISIONS[$this->call('confirm', [hex2bin($reservation)])[0][0]];
     }
 
     /** The buyer does not want it any more. */
     public function cancel(string $reservation): string
     {
-        return self::DECISIONS[$this->call('cancel_hold', [hex2bin($reservation)])[0]];
+        return self::DECISIONS[$this->call('cancel_hold', [hex2bin($reservation)])[0][0]];
     }
 
     private function call(string $verb, array $arguments): array

@@ -219,11 +219,11 @@ class Sale:
 
     def confirm(self, reservation):
         """It is paid for. `refused` means that the payment must be given back."""
-        return DECISIONS[self._call("confirm", [bytes.fromhex(reservation)])[0]]
+        return DECISIONS[self._call("confirm", [bytes.fromhex(reservation)])[0][0]]
 
     def cancel(self, reservation):
         """The buyer does not want it any more."""
-        return DECISIONS[self._call("cancel_hold", [bytes.fromhex(reservation)])[0]]
+        return DECISIONS[self._call("cancel_hold", [bytes.fromhex(reservation)])[0][0]]
 
     def _call(self, verb, arguments):
         while True:

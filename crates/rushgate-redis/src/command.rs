@@ -1,7 +1,7 @@
 use crate::scripts::Script;
 
 /// A command with its arguments in one buffer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Command {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -22,6 +22,10 @@ impl Command {
         self.ends.push(self.bytes.len());
     }
 
+    pub(crate) fn extend(&mut self, args: &Self) {
+        args.args().for_each(|arg| self.push(arg));
+    }
+
     /// The argument behind the command's name: its key, if it has one.
     pub(crate) fn first_key(&self) -> &[u8] {
         self.args().nth(1).unwrap_or_default()
@@ -37,6 +41,17 @@ impl Command {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) command: Command,
+    /// One of many things that such a call may ask for, behind the arguments that are the same for all. The answer is
+    /// a list with one for each.
+    pub(crate) item: Option<Item>,
+}
+
+/// What one of several askers wants of a script that takes many.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) args: Command,
+    /// How much work it is: so that no script that many share keeps the server for long.
+    pub(crate) weight: u32,
 }
 
 impl Call {
@@ -48,8 +63,14 @@ impl Call {
             n += 1;
         }
         let mut command = Command::new("EVALSHA").arg(script.sha()).arg(n.to_string());
-        of_keys.args().for_each(|key| command.push(key));
-        Self { command }
+        command.extend(&of_keys);
+        Self { command, item: None }
+    }
+
+    /// The arguments of one item.
+    pub(crate) fn item(mut self, weight: u32, args: Command) -> Self {
+        self.item = Some(Item { args, weight });
+        self
     }
 
     /// The first of its keys, which stand behind their count. Every script has one.

@@ -91,7 +91,7 @@ pub(crate) enum Kind<'a> {
 }
 
 /// Kinds that have a word of their own, the checks in `lua/functions/library.lua`, and what passes them.
-pub(crate) const NAMED: [(&str, &str, &str); 7] = [
+pub(crate) const NAMED: [(&str, &str, &str); 8] = [
     ("name", "name", "1 to 200 bytes of UTF-8 without white space, control characters or braces"),
     ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
     ("due", "due", "'' for now, `+` and 0 to 34,560,000,000,000 µs for so long from now, or a moment in µs"),
@@ -111,6 +111,12 @@ pub(crate) const NAMED: [(&str, &str, &str); 7] = [
         "specification",
         "specification",
         "a JSON object with `skus` and `secret`, as described under \"A sale's specification\"",
+    ),
+    (
+        "cart",
+        "cart",
+        "`any`, or `same` for the same number in every line; then for each line, 1 to 32 of them, a space, the number \
+         of its SKU in the sale (-1 if the sale has none such, each other once), `*` and a quantity of 1 to 1,000",
     ),
     ("name as JSON", "json_name", "a name as a JSON string, with its quotes"),
 ];

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::check::Checked;
 use crate::cluster::is_referral;
-use crate::command::Command;
+use crate::command::{Call, Command, Item};
 use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::reply::Reply;
@@ -21,6 +21,9 @@ use crate::work::{Books, What, Work, fail};
 
 /// Steps that travel together at most.
 const BATCH_MAX: usize = 128;
+/// Items that one call of a script has at most, and how much work they may be together unless one alone is more.
+const ITEMS_MAX: usize = 128;
+const WEIGHT_MAX: u32 = 1_000;
 /// Batches on their way at most.
 const IN_FLIGHT_MAX: usize = 16;
 /// How often a script may be unknown to the server before the step is given up.
@@ -204,17 +207,17 @@ impl Link {
     async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
         let (mut loads, mut moves) = (0, 0);
         while !batch.is_empty() {
-            let plan = Plan::of(&batch, conn.checked.replicas);
-            self.books.sent(batch.len(), plan.commands.len());
+            let plan = Plan::of(batch, conn.checked.replicas);
+            self.books.sent(plan.steps.len(), plan.commands.len());
             let answers = match self.send(&conn, &plan.commands).await {
                 Ok(answers) => answers,
                 Err(error) => {
                     self.lost(&conn);
                     tracing::debug!(%error, "the connection to the store ended");
-                    return fail(batch, &fault::broken(&error));
+                    return fail(plan.works(), &fault::broken(&error));
                 }
             };
-            let rest = plan.hand_out(batch, answers, |refusal| match refusal.code.as_str() {
+            let rest = plan.hand_out(answers, |refusal| match refusal.code.as_str() {
                 "NOSCRIPT" if loads < LOADS_MAX => Fate::Load,
                 "READONLY" if self.way.follows_sentinels() && moves < MOVES_MAX => Fate::Follow,
                 _ if is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
@@ -269,12 +272,23 @@ fn not_sent(broken: &Broken) -> Error {
     Error::unavailable(format_args!("the connection to the server ended at once: {broken}"))
 }
 
-/// The commands of a batch, and how many of them belong to each step.
+/// The commands of a batch, and whom their answers are for.
 struct Plan {
     commands: Vec<Command>,
-    counts: Vec<usize>,
+    steps: Vec<Step>,
     /// Replicas that must have what the batch wrote. If there are any, the last command waits for them.
     replicas: u32,
+}
+
+/// Commands whose answers belong together.
+struct Step {
+    /// The place of the last, and how many they are.
+    last: usize,
+    count: usize,
+    /// Who asked.
+    works: Vec<Work>,
+    /// Of a call that takes items, one of each who asked: how much work they are together.
+    weight: Option<u32>,
 }
 
 /// What is left of a batch that was answered.
@@ -300,30 +314,54 @@ enum Fate {
 }
 
 impl Plan {
-    fn of(batch: &[Work], replicas: u32) -> Self {
-        let counts = Vec::with_capacity(batch.len());
-        let mut plan = Self { commands: Vec::with_capacity(batch.len() + 1), counts, replicas };
-        for work in batch {
-            let before = plan.commands.len();
-            if work.asking {
-                plan.commands.push(Command::new("ASKING"));
-            }
-            match &work.what {
-                What::Call(call) => plan.commands.push(call.command.clone()),
-                What::Command(command) => plan.commands.push(command.clone()),
-                What::Together(commands) => {
-                    plan.commands.push(Command::new("MULTI"));
-                    plan.commands.extend(commands.iter().cloned());
-                    plan.commands.push(Command::new("EXEC"));
-                }
-            }
-            plan.counts.push(plan.commands.len() - before);
-        }
+    fn of(batch: Vec<Work>, replicas: u32) -> Self {
+        let (commands, steps) = (Vec::with_capacity(batch.len() + 1), Vec::with_capacity(batch.len()));
+        let mut plan = Self { commands, steps, replicas };
+        batch.into_iter().for_each(|work| plan.add(work));
         if replicas > 0 {
             let wait = Command::new("WAIT").arg(replicas.to_string());
             plan.commands.push(wait.arg(REPLICATED_MAX.as_millis().to_string()));
         }
         plan
+    }
+
+    fn add(&mut self, work: Work) {
+        let item = match &work.what {
+            What::Call(Call { command, item: Some(item) }) => Some((command, item)),
+            _ => None,
+        };
+        if let Some((command, item)) = item
+            && !work.asking
+            && let Some(step) = self.steps.iter_mut().find(|step| step.takes(command, item))
+        {
+            self.commands[step.last].extend(&item.args);
+            step.weight = step.weight.map(|weight| weight.saturating_add(item.weight));
+            return step.works.push(work);
+        }
+        let (before, weight) = (self.commands.len(), item.map(|(_, item)| item.weight));
+        if work.asking {
+            self.commands.push(Command::new("ASKING"));
+        }
+        match &work.what {
+            What::Call(call) => {
+                let mut command = call.command.clone();
+                call.item.iter().for_each(|item| command.extend(&item.args));
+                self.commands.push(command);
+            }
+            What::Command(command) => self.commands.push(command.clone()),
+            What::Together(commands) => {
+                self.commands.push(Command::new("MULTI"));
+                self.commands.extend(commands.iter().cloned());
+                self.commands.push(Command::new("EXEC"));
+            }
+        }
+        let end = self.commands.len();
+        self.steps.push(Step { last: end - 1, count: end - before, works: vec![work], weight });
+    }
+
+    /// All who asked.
+    fn works(self) -> impl Iterator<Item = Work> {
+        self.steps.into_iter().flat_map(|step| step.works)
     }
 
     /// Whether as many replicas as must have it have what the batch wrote.
@@ -336,36 +374,61 @@ impl Plan {
     }
 
     /// Answers the steps, but for those that are to be sent again.
-    fn hand_out(self, batch: Vec<Work>, answers: Vec<Answered>, fate: impl Fn(&Refusal) -> Fate) -> Rest {
+    fn hand_out(self, answers: Vec<Answered>, fate: impl Fn(&Refusal) -> Fate) -> Rest {
         let replicated = self.is_replicated(&answers);
         let mut answers = answers.into_iter();
         let mut rest = Rest::default();
-        for (work, count) in batch.into_iter().zip(self.counts) {
-            match answer_of(answers.by_ref().take(count)) {
-                Some(Ok(reply)) if reply.is("AGAIN") => rest.again.push(work),
-                Some(Ok(reply)) if replicated => work.answer(Ok(reply)),
-                Some(Ok(_)) => work.answer(Err(fault::not_replicated())),
-                Some(Err(refusal)) => rest.add(work, refusal, &fate),
-                None => work.answer(Err(Error::bug("the server sent too few answers").maybe_happened())),
+        for step in self.steps {
+            match answer_of(answers.by_ref().take(step.count)) {
+                Some(Ok(reply)) if reply.is("AGAIN") => rest.again.extend(step.works),
+                Some(Ok(reply)) if replicated => step.answer(reply),
+                Some(Ok(_)) => fail(step.works, &fault::not_replicated()),
+                Some(Err(refusal)) => rest.add(step.works, &refusal, &fate),
+                None => fail(step.works, &Error::bug("the server sent too few answers").maybe_happened()),
             }
         }
         rest
     }
 }
 
+impl Step {
+    /// Whether another item may join those of this step.
+    fn takes(&self, command: &Command, item: &Item) -> bool {
+        let light = self.weight.is_some_and(|weight| weight.saturating_add(item.weight) <= WEIGHT_MAX);
+        let first = self.works.first().map(|work| (&work.what, work.asking));
+        let same = matches!(first, Some((What::Call(call), false)) if call.command == *command);
+        light && self.works.len() < ITEMS_MAX && same
+    }
+
+    /// Hands the answer out: the whole to whoever asked, or to each the answer to its item. A word is for all.
+    fn answer(self, reply: Reply) {
+        match reply {
+            Reply::List(answers) if self.weight.is_some() => {
+                let mut answers = answers.into_iter();
+                for work in self.works {
+                    let answer = answers.next();
+                    let missing = || Error::bug("the server sent too few answers").maybe_happened();
+                    work.answer(answer.ok_or_else(missing));
+                }
+            }
+            reply => self.works.into_iter().for_each(|work| work.answer(Ok(reply.clone()))),
+        }
+    }
+}
+
 impl Rest {
-    fn add(&mut self, work: Work, refusal: Refusal, fate: impl Fn(&Refusal) -> Fate) {
-        match fate(&refusal) {
+    fn add(&mut self, works: Vec<Work>, refusal: &Refusal, fate: impl Fn(&Refusal) -> Fate) {
+        match fate(refusal) {
             Fate::Load => {
                 self.lacks_scripts = true;
-                self.again.push(work);
+                self.again.extend(works);
             }
             Fate::Follow => {
                 self.is_replica = true;
-                self.again.push(work);
+                self.again.extend(works);
             }
-            Fate::Refer => self.referred.push((work, refusal)),
-            Fate::Refused => work.answer(Err(fault::refused(&refusal))),
+            Fate::Refer => self.referred.extend(works.into_iter().map(|work| (work, refusal.clone()))),
+            Fate::Refused => fail(works, &fault::refused(refusal)),
         }
     }
 }

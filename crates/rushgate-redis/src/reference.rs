@@ -66,7 +66,8 @@ fn names(keys: Vec<Vec<u8>>) -> String {
 /// Keys, and what the shared piece says that is behind them.
 fn described(text: &mut String, title: &str, keys: Vec<Vec<u8>>, piece: &str) {
     let _ = writeln!(text, "**{title}**: {}\n\n```text", names(keys));
-    for line in include(piece).lines().map_while(|line| line.strip_prefix("--")) {
+    let lines = include(piece).lines().take_while(|line| !line.starts_with("-- include: "));
+    for line in lines.map_while(|line| line.strip_prefix("--")) {
         let _ = writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(line));
     }
     text.push_str("```\n\n");

@@ -145,29 +145,31 @@ pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
     status_of(reply.int()?)
 }
 
-/// What is asked for, as it is compared when the key comes again.
-fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
+/// What is asked for, by the numbers of the SKUs: -1 for one that the sale has not.
+fn write_cart(home: &Home, lines: &[Line], choice: UnitChoice) -> String {
     let mut text = String::from(match choice {
         UnitChoice::Any => "any",
         UnitChoice::SameNumber => "same",
     });
     for line in lines {
-        let _ = write!(text, " {}*{}", line.sku, line.quantity);
+        let no = home.index.get(&line.sku).map_or(-1, |no| *no as i64);
+        let _ = write!(text, " {no}*{}", line.quantity);
     }
     text
 }
 
+/// How much work a request is: a common number is looked for in every line.
+fn weight(request: &Reserve) -> u32 {
+    match request.choice {
+        UnitChoice::Any => request.lines.iter().map(|line| line.quantity).sum(),
+        UnitChoice::SameNumber => u32::MAX,
+    }
+}
+
 pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
-    let call = home
-        .call_with_orders(Script::SaleReserve)
-        .arg(request.id.to_bytes())
-        .arg(request.buyer.as_str())
-        .flag(request.choice == UnitChoice::SameNumber)
-        .arg(write_lines(&request.lines, request.choice));
-    request.lines.iter().fold(call, |call, line| {
-        let no = home.index.get(&line.sku).map_or("-1".to_owned(), usize::to_string);
-        call.arg(no).number(line.quantity.into())
-    })
+    let mut args = Command::default().arg(request.id.to_bytes()).arg(request.buyer.as_str());
+    args.push(write_cart(home, &request.lines, request.choice).as_bytes());
+    home.call_with_orders(Script::SaleReserve).item(weight(request), args)
 }
 
 pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
@@ -207,11 +209,15 @@ fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
 }
 
 pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
-    home.call_with_orders(Script::SaleConfirm).arg(id.to_bytes())
+    decide(home, Script::SaleConfirm, id)
 }
 
 pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
-    home.call_with_orders(Script::SaleCancelHold).arg(id.to_bytes())
+    decide(home, Script::SaleCancelHold, id)
+}
+
+fn decide(home: &Home, script: Script, id: ReservationId) -> Call {
+    home.call_with_orders(script).item(1, Command::default().arg(id.to_bytes()))
 }
 
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {

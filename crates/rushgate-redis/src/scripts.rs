@@ -1,5 +1,6 @@
 //! The Lua files, with the shared pieces that they name spliced in.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 macro_rules! scripts {
@@ -33,6 +34,10 @@ macro_rules! scripts {
             }
         }
 
+        /// The names of the pieces that scripts share.
+        #[cfg(test)]
+        pub(crate) const INCLUDES: &[&str] = &[$($include),*];
+
         /// A piece that scripts share.
         pub(crate) fn include(name: &str) -> &'static str {
             match name {
@@ -44,7 +49,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    includes { "lock" "now" "once" "put" "queue" "sale" "take" }
+    includes { "decide" "draft" "line" "lock" "now" "once" "put" "queue" "sale" "take" }
     lock {
         LockAcquire = "acquire"
         LockExtend = "extend"
@@ -107,26 +112,97 @@ struct Loaded {
 
 static LOADED: LazyLock<Vec<Loaded>> = LazyLock::new(|| {
     let load = |script: &Script| {
-        let body = splice(script.file());
+        let body = assemble(script.file());
         Loaded { sha: sha1(body.as_bytes()), body }
     };
     Script::ALL.iter().map(load).collect()
 });
 
-/// Puts each shared piece in the place of the line `-- include: NAME`. Comments stay behind, to keep scripts small.
-fn splice(file: &str) -> String {
-    let mut body = String::with_capacity(4 * file.len());
-    for line in file.lines() {
-        match line.strip_prefix("-- include: ") {
-            Some(name) => body.push_str(&splice(include(name))),
-            None if line.trim_start().starts_with("--") || line.trim().is_empty() => {}
-            None => {
-                body.push_str(line.trim_start());
-                body.push('\n');
-            }
+/// The pieces that a file names, and those that they name, each once and behind what it needs.
+pub(crate) fn included(file: &'static str) -> Vec<&'static str> {
+    let mut pieces = Vec::new();
+    add_included(file, &mut pieces);
+    pieces
+}
+
+fn add_included(file: &'static str, pieces: &mut Vec<&'static str>) {
+    for name in file.lines().filter_map(|line| line.strip_prefix("-- include: ")) {
+        if !pieces.contains(&name) {
+            add_included(include(name), pieces);
+            pieces.push(name);
         }
     }
-    body
+}
+
+/// The file with whatever it uses of the shared pieces, each in the place where it is named. The server makes every
+/// function anew that a call comes by, so what is not used is left out; comments are, too.
+fn assemble(file: &'static str) -> String {
+    let mut statements = Vec::new();
+    add_statements(file, false, &mut Vec::new(), &mut statements);
+    // Lua knows a name only behind the place that defines it.
+    let mut used = HashSet::new();
+    let mut kept: Vec<_> = statements.into_iter().rev().filter(|of| of.is_used(&mut used)).collect();
+    kept.reverse();
+    let lines = kept.iter().flat_map(|of| &of.lines);
+    lines.flat_map(|line| [line.trim_start(), "\n"]).collect()
+}
+
+/// Some lines that belong together: each begins at the margin, and ends before the next or with its own last line.
+struct Statement {
+    lines: Vec<&'static str>,
+    is_shared: bool,
+}
+
+fn add_statements(
+    file: &'static str,
+    is_shared: bool,
+    pieces: &mut Vec<&'static str>,
+    all: &mut Vec<Statement>,
+) {
+    for line in file.lines() {
+        if let Some(name) = line.strip_prefix("-- include: ") {
+            if !pieces.contains(&name) {
+                pieces.push(name);
+                add_statements(include(name), true, pieces, all);
+            }
+        } else if line.trim_start().starts_with("--") || line.trim().is_empty() {
+        } else if line.starts_with([' ', '}']) || line == "end" {
+            all.last_mut().expect("a statement goes on").lines.push(line);
+        } else {
+            all.push(Statement { lines: vec![line], is_shared });
+        }
+    }
+}
+
+impl Statement {
+    /// Whether something that follows uses what it defines. Then what it uses itself is used.
+    fn is_used(&self, used: &mut HashSet<&'static str>) -> bool {
+        let defined = if self.is_shared { defined_by(self.lines[0]) } else { Vec::new() };
+        let is_used = defined.is_empty() || defined.iter().any(|name| used.contains(name));
+        if is_used {
+            used.extend(self.lines.iter().flat_map(|line| words(line)));
+        }
+        is_used
+    }
+}
+
+/// The names that a statement is there for. One that defines none does something.
+fn defined_by(line: &'static str) -> Vec<&'static str> {
+    let Some(rest) = line.strip_prefix("local ") else { return Vec::new() };
+    match rest.strip_prefix("function ") {
+        Some(rest) => words(rest).take(1).collect(),
+        None => words(rest.split_once('=').map_or(rest, |(names, _)| names)).collect(),
+    }
+}
+
+/// The words outside of texts.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let code = line.split('\'').step_by(2);
+    code.flat_map(|part| part.split(|c| !is_word(c))).filter(|word| !word.is_empty())
+}
+
+pub(crate) fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 impl Script {
@@ -270,6 +346,37 @@ mod tests {
     }
 
     #[test]
+    fn a_script_has_the_functions_that_it_calls_and_no_other() {
+        let lines = INCLUDES.iter().flat_map(|name| include(name).lines());
+        let functions: Vec<_> = lines.filter_map(|line| line.strip_prefix("local function ")).collect();
+        for script in Script::ALL {
+            for function in &functions {
+                let name = function.split('(').next().unwrap();
+                let before = script.body().split('(').map(|before| before.rsplit(|c| !is_word(c)).next());
+                let seen = before.filter(|word| *word == Some(name)).count();
+                let defined = script.body().contains(&format!("local function {function}"));
+                let own = script.file().contains(&format!("local function {name}("));
+                assert!(own || defined == (seen > 0) && seen != 1, "{}: {name}", script.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_is_defined_where_it_is_used() {
+        let is_constant = |word: &str| word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
+        for script in Script::ALL {
+            let mut known: HashSet<_> = ["KEYS", "ARGV"].into();
+            for line in script.body().lines() {
+                known.extend(defined_by(line));
+                let unknown = words(line).find(|word| {
+                    is_constant(word) && word.starts_with(char::is_alphabetic) && !known.contains(word)
+                });
+                assert_eq!(unknown, None, "{}: {line}", script.name());
+            }
+        }
+    }
+
+    #[test]
     fn every_lua_file_is_a_script_or_a_piece_of_one() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
         for area in ["lock", "queue", "sale"] {
@@ -281,9 +388,9 @@ mod tests {
         }
         for file in std::fs::read_dir(folder.join("include")).unwrap() {
             let file = file.unwrap().file_name().into_string().unwrap();
-            let line = format!("-- include: {}", file.strip_suffix(".lua").unwrap());
-            let used = Script::ALL.iter().any(|script| script.file().lines().any(|other| other == line));
-            assert!(used, "include/{file} is used by nobody");
+            let name = file.strip_suffix(".lua").unwrap();
+            let used = Script::ALL.iter().any(|script| included(script.file()).contains(&name));
+            assert!(used && INCLUDES.contains(&name), "include/{file} is used by nobody");
         }
     }
 

@@ -109,6 +109,20 @@ function is.json_name(value)
   return read and #list == 1 and type(list[1]) == 'string' and is.name(list[1]) and list[1]
 end
 
+-- `any` or `same`, and for each line a space, the number of its SKU, `*` and how many.
+function is.cart(value)
+  local lines = string.match(value, '^any( .*)$') or string.match(value, '^same( .*)$')
+  if not lines then return false end
+  local seen, n = {}, 0
+  local rest = string.gsub(lines, ' (-?%d+)%*(%d+)', function(no, quantity)
+    local fine = is.whole(no, -1, 999) and not seen[tonumber(no)] and is.whole(quantity, 1, 1000)
+    seen[tonumber(no)] = tonumber(no) >= 0
+    n = n + (fine and 1 or 33)
+    return ''
+  end)
+  return rest == '' and n >= 1 and n <= 32
+end
+
 function is.specification(value)
   local read, specification = pcall(cjson.decode, value)
   return read and type(specification) == 'table' and type(specification.skus) == 'table'

@@ -13,29 +13,24 @@
 --
 -- {1, hold, reservation}        reserved; the reservation's 16 bytes are what confirms and cancels it
 -- {2, hold, reservation}        made before under this key
--- {3}                           the key was used with other lines
+-- {3}                           the key was used with another cart
 -- {4, sku, free}                sold out
 -- {5, sku, free, give-back}     all held; the earliest deadline or ''
 -- {6, sku, limit, has}          over the limit
 -- {7}                           not open
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
+-- {10, retry at}                nobody is let in for the moment: the sale is stopped, or honours receipts only
 local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
-local fields = {}
+local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
 for at = 5, #ARGV, 2 do
-  table.insert(fields, 'S' .. ARGV[at])
+  table.insert(cart, tonumber(ARGV[at]) .. '*' .. tonumber(ARGV[at + 1]))
 end
-local asked = { ARGV[4] == '1' and 'same' or 'any' }
-for line, packed in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do
-  local at = 3 + 2 * line
-  local name = packed and cjson.decode('[' .. string.sub(packed, SKU_BYTES + 1) .. ']')[1] or '?'
-  if not packed then ARGV[at] = '-1' end
-  table.insert(asked, name .. '*' .. string.match(ARGV[at + 1], '^0*(%d+)$'))
-end
-ARGV[2] = id
-table.insert(ARGV, 5, table.concat(asked, ' '))
-local answer = verbs.sale_reserve()
+ARGV = { ARGV[1], id, ARGV[3], table.concat(cart, ' ') }
+local answers = verbs.sale_reserve()
+if answers.ok then return answers end
+local answer = answers[1]
 if answer[1] == 1 or answer[1] == 2 then
   answer[3] = id
 end

@@ -1,4 +1,5 @@
 -- Putting a task in. Outcomes: 1 added, 2 kept, 3 replaced, each with a revision; 4 full, with the bound.
+-- include: queue
 local KEEP, REPLACE, EARLIEST, DEBOUNCE = 0, 1, 2, 3
 
 -- A newcomer to a record that waits.
@@ -17,7 +18,7 @@ local function put_over(q, t, task)
   else
     t.due, t.priority, t.max = task.due, task.priority, task.max
     if task.mode == DEBOUNCE then t.due = math.min(t.due, t.first + task.max_wait) end
-    if t.ran then redis.call('HDEL', q.runs, t.id) end
+    if t.ran then set_field(q.runs, t.id, false) end
     store_record(q, t, task.body)
   end
   wait(q, t, not was_due)
@@ -51,9 +52,8 @@ end
 local function put(q, task, bounded)
   local t = load(q, task.id)
   if not t then
-    if bounded and q.bound and redis.call('HLEN', q.records) >= q.bound then
-      return 4, q.bound
-    end
+    if bounded and is_full(q) then return 4, q.bound end
+    q.size = q.size and q.size + 1
     q.revision = q.revision + 1
     task.revision, task.first = q.revision, now
     begin(q, task, task.body, true)

@@ -12,6 +12,7 @@
 --   waiting    ZSET  arrival(6) id -> due, one for each of the ten priorities
 -- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it.
 -- The body is opaque here: content type and payload.
+-- include: draft
 local HEADER, HEADER_BYTES = '>I6I7I7I6I1I2', 29
 local RUN, RUN_BYTES = '>I2I1I7I7I7', 24
 local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
@@ -23,13 +24,10 @@ local AGAIN = { ok = 'AGAIN' }
 
 local function queue_keys(first)
   local q = {
-    meta = KEYS[first], records = KEYS[first + 1], runs = KEYS[first + 2], newcomers = KEYS[first + 3],
-    leases = KEYS[first + 4], dead = KEYS[first + 5], dead_ids = KEYS[first + 6], listeners = KEYS[first + 7],
-    waiting = {}, woken = 0,
+    meta = KEYS[first], records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
+    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
+    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8, woken = 0,
   }
-  for priority = 0, 9 do
-    q.waiting[priority] = KEYS[first + 8 + priority]
-  end
   local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b')
   q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
   q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
@@ -44,11 +42,38 @@ end
 
 -- A first write that a server out of memory allows, so that what is in can be worked off.
 local function allow_when_full(q)
-  redis.call('ZREM', q.leases, '')
+  redis.call('ZREM', q.leases.key, '')
 end
 
 local function is_used(q, priority)
   return bit.band(q.used, bit.lshift(1, priority)) ~= 0
+end
+
+-- The tasks of a priority that wait.
+local function waiting(q, priority)
+  local of = q.waiting[priority]
+  if not of then
+    of = sorted_set(KEYS[q.first + priority])
+    q.waiting[priority] = of
+  end
+  return of
+end
+
+-- Whoever looks into the sets themselves writes back first.
+local function write_back_queue(q)
+  write_back(q.records)
+  write_back(q.runs)
+  write_back(q.leases)
+  for _, of in pairs(q.waiting) do
+    write_back(of)
+  end
+end
+
+-- Whether there are as many tasks as there may be.
+local function is_full(q)
+  if not q.bound then return false end
+  q.size = q.size or redis.call('HLEN', q.records.key)
+  return q.size >= q.bound
 end
 
 local function has(task, flag)
@@ -60,8 +85,11 @@ local function body_of(record)
 end
 
 local function task_of(id, record, run)
-  local t = { id = id, record = record, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '' }
-  t.revision, t.first, t.due, t.arrival, t.priority, t.max = struct.unpack(HEADER, record)
+  local revision, first, due, arrival, priority, max = struct.unpack(HEADER, record)
+  local t = {
+    id = id, record = record, revision = revision, first = first, due = due, arrival = arrival, priority = priority,
+    max = max, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '',
+  }
   if run then
     t.ran = true
     t.attempts, t.flags, t.claim, t.till, t.due = struct.unpack(RUN, run)
@@ -73,8 +101,18 @@ local function task_of(id, record, run)
 end
 
 local function load(q, id)
-  local record = redis.call('HGET', q.records, id)
-  return record and task_of(id, record, redis.call('HGET', q.runs, id))
+  local record = read(q.records, id)
+  return record and task_of(id, record, read(q.runs, id))
+end
+
+-- Tasks whose ids are arguments, one in so many from a first on, are about to be loaded.
+local function fetch_tasks(q, first, width)
+  local ids = {}
+  for at = first, #ARGV, width do
+    ids[#ids + 1] = ARGV[at]
+  end
+  fetch(q.records, ids)
+  fetch(q.runs, ids)
 end
 
 local function pack_run(t)
@@ -84,12 +122,12 @@ end
 
 local function store_run(q, t)
   t.ran = true
-  redis.call('HSET', q.runs, t.id, pack_run(t))
+  set_field(q.runs, t.id, pack_run(t))
 end
 
 local function store_record(q, t, body)
   t.record = struct.pack(HEADER, t.revision, t.first, t.due, t.arrival, t.priority, t.max) .. body
-  redis.call('HSET', q.records, t.id, t.record)
+  set_field(q.records, t.id, t.record)
 end
 
 local function place(t)
@@ -103,7 +141,7 @@ end
 -- The task waits. Somebody may have to be woken for it.
 local function wait(q, t, wake)
   q.used = bit.bor(q.used, bit.lshift(1, t.priority))
-  redis.call('ZADD', q.waiting[t.priority], int(t.due), place(t))
+  add(waiting(q, t.priority), t.due, place(t))
   q.changed = true
   if wake and t.due <= now then
     q.woken = q.woken + 1
@@ -115,16 +153,16 @@ end
 -- Takes the task from wherever it waits or is leased.
 local function lift(q, t)
   if has(t, LEASED) then
-    redis.call('ZREM', q.leases, lease_of(t))
+    take_out(q.leases, lease_of(t))
   else
-    redis.call('ZREM', q.waiting[t.priority], place(t))
+    take_out(waiting(q, t.priority), place(t))
   end
 end
 
 local function remove(q, t)
   lift(q, t)
-  redis.call('HDEL', q.records, t.id)
-  if t.ran then redis.call('HDEL', q.runs, t.id) end
+  set_field(q.records, t.id, false)
+  if t.ran then set_field(q.runs, t.id, false) end
 end
 
 -- A new life under an id: every attempt before it, at the end of the arrivals.
@@ -141,7 +179,7 @@ local function promote(q, t, wake)
   lift(q, t)
   local newcomer = redis.call('HGET', q.newcomers, t.id)
   redis.call('HDEL', q.newcomers, t.id)
-  redis.call('HDEL', q.runs, t.id)
+  set_field(q.runs, t.id, false)
   begin(q, task_of(t.id, newcomer), body_of(newcomer), wake)
   return true
 end
@@ -162,34 +200,16 @@ local function back(q, t, due, wake)
   wait(q, t, wake)
 end
 
--- Ends the leases that have run out, in the order of their ends. True if there are more than one call may end.
-local function reap(q)
-  local over = redis.call('ZRANGEBYSCORE', q.leases, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
-  for _, lease in ipairs(over) do
-    local t = load(q, string.sub(lease, 8))
-    if promote(q, t) then
-      -- The newcomer waits.
-    elseif has(t, CANCELLED) then
-      remove(q, t)
-    elseif t.attempts >= t.max then
-      die(q, t, t.till, 'lease ran out')
-    else
-      back(q, t, t.till)
-    end
-  end
-  q.changed = q.changed or #over > 0
-  return #over == REAPED_MAX
-end
-
 -- When something is due that is not due now: the first delay or lease to end.
 local function next_due(q)
+  write_back_queue(q)
   local first
   local function see(set)
-    local head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')
     if head[2] then first = math.min(first or math.huge, tonumber(head[2])) end
   end
   for priority = 0, 9 do
-    if is_used(q, priority) then see(q.waiting[priority]) end
+    if is_used(q, priority) then see(waiting(q, priority)) end
   end
   see(q.leases)
   return first
@@ -209,28 +229,55 @@ end
 
 -- Writes the queue's counters back, and wakes whoever waits for what has come in.
 local function finish(q)
+  write_back_queue(q)
   if q.woken > 0 and not q.paused then
     ring(q, q.woken)
   elseif q.soonest and not q.paused and redis.call('ZCARD', q.listeners) > 0 and next_due(q) == q.soonest then
     ring(q, 1)
   end
   if q.changed then
-    redis.call('HSET', q.meta, 'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes),
-      'u', q.used)
+    redis.call('HSET', q.meta, 'v', q.revision, 'a', q.arrival, 'c', q.claim, 'w', q.wakes, 'u', q.used)
   end
+end
+
+-- Ends the leases that have run out, in the order of their ends. True if there are more than one call may end.
+local function reap(q)
+  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, REAPED_MAX)
+  for at, lease in ipairs(over) do
+    over[at] = string.sub(lease, 8)
+  end
+  fetch(q.records, over)
+  fetch(q.runs, over)
+  for _, id in ipairs(over) do
+    local t = load(q, id)
+    if promote(q, t) then
+      -- The newcomer waits.
+    elseif has(t, CANCELLED) then
+      remove(q, t)
+    elseif t.attempts >= t.max then
+      die(q, t, t.till, 'lease ran out')
+    else
+      back(q, t, t.till)
+    end
+  end
+  q.changed = q.changed or #over > 0
+  if #over < REAPED_MAX then return false end
+  finish(q)
+  return true
 end
 
 -- The first due tasks, in the order in which they are given out, as {id, record, run or ''}, ...
 local function due_tasks(q, n)
+  write_back_queue(q)
   local ids = {}
   for priority = 0, 9 do
     if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', q.waiting[priority], '-inf', int(now), 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
       for _, at in ipairs(places) do
         table.insert(ids, string.sub(at, 7))
       end
     end
   end
   if #ids == 0 then return {}, {}, {} end
-  return ids, redis.call('HMGET', q.records, unpack(ids)), redis.call('HMGET', q.runs, unpack(ids))
+  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
 end

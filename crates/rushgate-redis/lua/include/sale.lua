@@ -19,6 +19,7 @@
 -- The lines of a hold that came back after a loss are ''. What a rebuild has loaded so far is a sale of its own under
 -- eight other keys; the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
+-- include: put
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
 local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT = 8, 9, 10, 11, 12, 13, 14
 local LOST_WRITES, REBUILDING = 0, 2
@@ -29,16 +30,14 @@ local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local UNIT = '>I2I4'
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
--- Members that one command is given at most.
-local CHUNK = 1000
 -- The client must read the sale's specification anew: there is no such sale here, or another one.
 local MISSING = { ok = 'MISSING' }
 
 local function sale_keys(first, secret)
   local s = {
-    row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], owners = KEYS[first + 3],
-    buyers = KEYS[first + 4], holds = KEYS[first + 5], deadlines = KEYS[first + 6], events = KEYS[first + 7],
-    skus = {},
+    row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], owners = hash(KEYS[first + 3]),
+    buyers = hash(KEYS[first + 4]), holds = hash(KEYS[first + 5]), deadlines = sorted_set(KEYS[first + 6]),
+    events = KEYS[first + 7], skus = {}, news = {},
   }
   local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
   if row[1] ~= secret then return nil end
@@ -50,6 +49,7 @@ local function sale_keys(first, secret)
 end
 
 local function read_sku(s, no, packed)
+  if not packed then return nil end
   local k = { no = no }
   k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
   k.json = string.sub(packed, SKU_BYTES + 1)
@@ -59,6 +59,16 @@ end
 
 local function sku(s, no)
   return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'S' .. no))
+end
+
+local function buyer_field(buyer, no)
+  return buyer .. '\0' .. no
+end
+
+local function count_units(s, buyer, no, n)
+  local field = buyer_field(buyer, no)
+  n = (tonumber(read(s.buyers, field)) or 0) + n
+  set_field(s.buyers, field, n > 0 and n)
 end
 
 local function pack_sku(k)
@@ -77,7 +87,7 @@ end
 
 -- The scores of a SKU's numbers from one to another.
 local function scores(k, first, last)
-  return int(k.no * SHELF + first), int(k.no * SHELF + last)
+  return k.no * SHELF + first, k.no * SHELF + last
 end
 
 -- A first write that a server out of memory refuses.
@@ -87,12 +97,18 @@ end
 
 -- A first write that a server out of memory allows.
 local function allow_when_full_sale(s)
-  redis.call('ZREM', s.deadlines, '')
+  redis.call('ZREM', s.deadlines.key, '')
 end
 
--- Writes the sale's counters back.
+-- Writes back what was changed, and the sale's counters.
 local function close_sale(s)
-  local fields = { 's', s.status, 'q', int(s.seq) }
+  write_back(s.owners)
+  write_back(s.buyers)
+  write_back(s.holds)
+  write_back(s.deadlines)
+  in_chunks('RPUSH', s.events, s.news)
+  s.news = {}
+  local fields = { 's', s.status, 'q', s.seq }
   for no, k in pairs(s.skus) do
     if k.changed then
       table.insert(fields, 'S' .. no)
@@ -105,14 +121,14 @@ end
 local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
   local of = reservation and '\1' .. reservation or '\0'
-  redis.call('RPUSH', s.events, struct.pack('>I7I1', now, kind) .. of .. units)
+  s.news[#s.news + 1] = struct.pack('>I7I1', now, kind) .. of .. units
 end
 
 -- Stops the sale until it is rebuilt.
 local function pause(s, reason)
   if s.paused then return end
   s.paused = now
-  redis.call('HSET', s.row, 'p', int(now), 'r', reason)
+  redis.call('HSET', s.row, 'p', now, 'r', reason)
   append(s, PAUSED, nil, '')
 end
 
@@ -122,24 +138,14 @@ local function retry_at(s)
   return s.receipts and now < s.receipts and s.receipts or nil
 end
 
--- Carries a command out on many members, some at a time. `members` may be scores and members in turn.
-local function in_chunks(command, key, members)
-  for from = 1, #members, CHUNK do
-    redis.call(command, key, unpack(members, from, math.min(from + CHUNK - 1, #members)))
-  end
-end
-
 -- The numbers from `first` to `last` are free again.
 local function shelve(s, k, first, last)
-  for from = first, last, CHUNK / 2 do
-    local members = {}
-    for unit = from, math.min(from + CHUNK / 2 - 1, last) do
-      local code = int(k.no * SHELF + unit)
-      table.insert(members, code)
-      table.insert(members, code)
-    end
-    redis.call('ZADD', s.returned, unpack(members))
+  local members = {}
+  for code = k.no * SHELF + first, k.no * SHELF + last do
+    members[#members + 1] = code
+    members[#members + 1] = code
   end
+  in_chunks('ZADD', s.returned, members)
   k.returned = k.returned + last - first + 1
 end
 
@@ -172,7 +178,7 @@ end
 local function withdraw(s, no, ranges)
   local members = {}
   for at = 1, #ranges, 2 do
-    table.insert(members, int(no * SHELF + ranges[at + 1]))
+    table.insert(members, no * SHELF + ranges[at + 1])
     table.insert(members, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
   end
   in_chunks('ZADD', s.withdrawn, members)
@@ -207,13 +213,13 @@ local function take_returned(s, k, n, lowest)
   local low, high = scores(k, 0, SHELF - 1)
   local codes
   if lowest then
-    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, int(n))
+    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, n)
     redis.call('ZREMRANGEBYSCORE', s.returned, low, codes[#codes])
     for _, code in ipairs(codes) do
       add_range(ranges, code - k.no * SHELF, code - k.no * SHELF)
     end
   else
-    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, int(n))
+    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, n)
     redis.call('ZREMRANGEBYSCORE', s.returned, codes[#codes], high)
     for at = #codes, 1, -1 do
       add_range(ranges, codes[at] - k.no * SHELF, codes[at] - k.no * SHELF)
@@ -253,7 +259,7 @@ local function read_hold(id, packed)
 end
 
 local function load_hold(s, id)
-  local packed = redis.call('HGET', s.holds, id)
+  local packed = read(s.holds, id)
   return packed and read_hold(id, packed)
 end
 
@@ -263,44 +269,54 @@ local function pack_hold(h)
 end
 
 local function store_hold(s, h)
-  redis.call('HSET', s.holds, h.id, pack_hold(h))
+  set_field(s.holds, h.id, pack_hold(h))
 end
 
 local function deadline_of(h)
   return struct.pack('>I6', h.seq) .. h.id
 end
 
-local function each_range(h, visit)
-  for at = 1, #h.units, RANGE_BYTES do
-    visit(struct.unpack(RANGE, h.units, at))
+-- The ranges of a hold, unpacked: {sku, first, last, sku, first, last, ...}
+local function ranges_of(h)
+  if not h.ranges then
+    local ranges, n = {}, 0
+    for at = 1, #h.units, RANGE_BYTES do
+      ranges[n + 1], ranges[n + 2], ranges[n + 3] = struct.unpack(RANGE, h.units, at)
+      n = n + 3
+    end
+    h.ranges = ranges
   end
+  return h.ranges
 end
 
 -- Each SKU with its ranges, in the order of the lines.
 local function json_of_units(s, h)
-  local lines, of = {}, nil
-  each_range(h, function(no, first, last)
+  local ranges, json, of = ranges_of(h), {}, nil
+  for at = 1, #ranges, 3 do
+    local no, line = ranges[at], #json
     if no ~= of then
-      of = no
-      table.insert(lines, { no = no })
+      of, line = no, line + 1
+      json[line] = sku(s, no).json .. ','
     end
-    table.insert(lines[#lines], first)
-    table.insert(lines[#lines], last)
-  end)
-  for at, line in ipairs(lines) do
-    lines[at] = '[' .. sku(s, line.no).json .. ',' .. json_of_ranges(line) .. ']'
+    json[line] = json[line] .. (at > 1 and ranges[at - 3] == no and ',[' or '[[') .. ranges[at + 1] .. ','
+      .. ranges[at + 2] .. ']'
   end
-  return '[' .. table.concat(lines, ',') .. ']'
+  return '[[' .. table.concat(json, ']],[') .. ']]]'
 end
 
 local function put_order(q, id, json)
   put(q, { id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json }, false)
 end
 
+-- The task of a reservation's orders: its 16 bytes as hexadecimal digits.
+local function order_id(id)
+  return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
+end
+
 -- Puts the order into the orders' queue, in the step of the change itself.
 local function order(s, q, h, intent)
   if not s.ledger then return end
-  local id = string.format(string.rep('%02x', 16), string.byte(h.id, 1, 16))
+  local id = order_id(h.id)
   put_order(q, id, '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":'
     .. int(h.seq) .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":' .. json_of_units(s, h)
     .. ',"intent":"' .. intent .. '"}')
@@ -308,55 +324,57 @@ end
 
 -- Enters a reservation that has these units, as packed.
 local function enter_hold(s, h)
-  local owners, counts = {}, {}
+  local ranges = ranges_of(h)
   h.state, h.seq, h.generation = HELD, s.seq + 1, s.generation
-  each_range(h, function(no, first, last)
+  for at = 1, #ranges, 3 do
+    local no, first, last = ranges[at], ranges[at + 1], ranges[at + 2]
     for unit = first, last do
-      table.insert(owners, struct.pack(UNIT, no, unit))
-      table.insert(owners, h.id)
+      add(s.owners, struct.pack(UNIT, no, unit), h.id)
     end
-    counts[no] = (counts[no] or 0) + last - first + 1
-  end)
-  for no, n in pairs(counts) do
-    local k = sku(s, no)
+    local k, n = sku(s, no), last - first + 1
     k.changed, k.held = true, k.held + n
-    redis.call('HINCRBY', s.buyers, h.buyer .. '\0' .. no, n)
+    count_units(s, h.buyer, no, n)
   end
-  in_chunks('HSET', s.owners, owners)
   append(s, 0, h.id, h.units)
   store_hold(s, h)
-  redis.call('ZADD', s.deadlines, int(h.deadline), deadline_of(h))
+  add(s.deadlines, h.deadline, deadline_of(h))
 end
 
 -- Ends a reservation: its units are sold, free again, or withdrawn.
 local function end_hold(s, h, kind)
   h.state = kind == QUARANTINED and REJECTED or kind
   store_hold(s, h)
-  redis.call('ZREM', s.deadlines, deadline_of(h))
-  each_range(h, function(no, first, last)
+  take_out(s.deadlines, deadline_of(h))
+  local ranges = ranges_of(h)
+  for at = 1, #ranges, 3 do
+    local no, first, last = ranges[at], ranges[at + 1], ranges[at + 2]
     local k, n = sku(s, no), last - first + 1
     k.changed, k.held = true, k.held - n
     if kind == CONFIRMED then
       k.confirmed = k.confirmed + n
-      return
+    else
+      for unit = first, last do
+        take_out(s.owners, struct.pack(UNIT, no, unit))
+      end
+      count_units(s, h.buyer, no, -n)
     end
-    local owned = {}
-    for unit = first, last do
-      table.insert(owned, struct.pack(UNIT, no, unit))
-    end
-    in_chunks('HDEL', s.owners, owned)
     if kind == QUARANTINED then
       k.withdrawn = k.withdrawn + n
       withdraw(s, no, { first, last })
-    else
+    elseif kind ~= CONFIRMED then
       shelve(s, k, first, last)
     end
-    local field = h.buyer .. '\0' .. no
-    if redis.call('HINCRBY', s.buyers, field, -n) <= 0 then
-      redis.call('HDEL', s.buyers, field)
-    end
-  end)
+  end
   append(s, kind, h.id, h.units)
+end
+
+-- Holds whose ids are arguments, one in so many from a first on, are about to be loaded.
+local function fetch_holds(s, first, width)
+  local ids = {}
+  for at = first, #ARGV, width do
+    ids[#ids + 1] = ARGV[at]
+  end
+  fetch(s.holds, ids)
 end
 
 -- Decides an undecided hold: to its end, or until the ledger has committed.
@@ -368,7 +386,7 @@ local function decide(s, q, h, intent)
   end
   h.state = MIDDLE[intent]
   store_hold(s, h)
-  redis.call('ZREM', s.deadlines, deadline_of(h))
+  take_out(s.deadlines, deadline_of(h))
   append(s, h.state, h.id, '')
   order(s, q, h, intent)
 end
@@ -381,10 +399,11 @@ local function expire(s, q, overdue)
 end
 
 local function overdue_holds(s, n)
-  return redis.call('ZRANGEBYSCORE', s.deadlines, '-inf', int(now), 'LIMIT', 0, n)
+  write_back(s.deadlines)
+  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now, 'LIMIT', 0, n)
 end
 
 local function next_give_back(s)
-  local head = redis.call('ZRANGE', s.deadlines, 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', s.deadlines.key, 0, 0, 'WITHSCORES')
   return head[2] and int(tonumber(head[2])) or ''
 end

@@ -1,14 +1,6 @@
 -- Units for a cart: `wanted` is its lines, each the number of a SKU and how many.
-local function read_wanted(s, wanted)
-  local fields = {}
-  for _, line in ipairs(wanted) do
-    table.insert(fields, 'S' .. line.no)
-  end
-  for at, of_sku in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
-    read_sku(s, wanted[at].no, of_sku)
-  end
-end
 
+-- include: sale
 local function lowest_free(s, k, from)
   local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
@@ -20,7 +12,7 @@ end
 
 local function is_free(s, k, unit)
   if unit > k.next then return fresh_from(s, k, unit) == unit end
-  return redis.call('ZSCORE', s.returned, int(k.no * SHELF + unit))
+  return redis.call('ZSCORE', s.returned, k.no * SHELF + unit)
 end
 
 -- The lowest number that is free in every line: each line is asked for its lowest from the candidate on, and the
@@ -41,13 +33,8 @@ end
 
 -- The first line that is over the buyer's limit: {6, sku, limit, has}.
 local function over_limit(s, wanted, buyer)
-  local counts = {}
   for _, line in ipairs(wanted) do
-    table.insert(counts, buyer .. '\0' .. line.no)
-  end
-  local has = redis.call('HMGET', s.buyers, unpack(counts))
-  for at, line in ipairs(wanted) do
-    local k, mine = s.skus[line.no], tonumber(has[at] or 0)
+    local k, mine = s.skus[line.no], tonumber(read(s.buyers, buyer_field(buyer, line.no)) or 0)
     if mine + line.n > k.per_buyer then return { 6, line.no, k.per_buyer, mine } end
   end
 end
@@ -62,6 +49,7 @@ local function short_of(s, wanted, same)
   if not short then return nil end
   local k = s.skus[short]
   if k.held == 0 then return { 4, short, free_of(k) } end
+  write_back(s.deadlines)
   return { 5, short, free_of(k), next_give_back(s) }
 end
 
@@ -69,7 +57,7 @@ end
 local function take_number(s, k, number)
   k.changed = true
   if number <= k.next then
-    redis.call('ZREM', s.returned, int(k.no * SHELF + number))
+    redis.call('ZREM', s.returned, k.no * SHELF + number)
     k.returned = k.returned - 1
     return
   end
@@ -83,13 +71,16 @@ local function take_number(s, k, number)
   pass(k, number, number)
 end
 
--- Takes units for every line, as packed. The caller has seen that there are enough.
-local function take(s, wanted, same)
-  local units, number = {}, same and common(s, wanted)
+-- Takes units for every line of a hold. The caller has seen that there are enough.
+local function take(s, wanted, same, h)
+  local number, ranges, n = same and common(s, wanted), {}, 0
+  h.units, h.ranges = '', ranges
   for _, line in ipairs(wanted) do
     local k, taken = s.skus[line.no], { number, number }
     if number then take_number(s, k, number) else taken = take_lowest(s, k, line.n) end
-    table.insert(units, pack_ranges(k.no, taken))
+    for at = 1, #taken, 2 do
+      ranges[n + 1], ranges[n + 2], ranges[n + 3], n = k.no, taken[at], taken[at + 1], n + 3
+    end
+    h.units = h.units .. pack_ranges(k.no, taken)
   end
-  return table.concat(units)
 end

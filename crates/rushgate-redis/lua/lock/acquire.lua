@@ -16,19 +16,24 @@
 -- include: lock
 local lock = lock_keys(1)
 local token, lease, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if not lock.lined and not is_held(lock) then
+  grant(lock, token, now + lease, ARGV[6], ARGV[7])
+  return { 1, lock.fence, now + lease, lease }
+end
+-- include: line
 tidy(lock)
 if holds(lock, token) then
   -- The first write is one that a server out of memory allows: a confirmation must not be refused.
   redis.call('ZREM', lock.line, token)
   take_from_line(lock, token)
-  redis.call('HSET', lock.state, 'd', int(now + lease))
+  redis.call('HSET', lock.state, 'd', now + lease)
   keep_until(lock, now + lease)
   return { 1, lock.fence, now + lease, lease }
 end
 local row = lock.lined and redis.call('HGET', lock.waiters, token)
 if row and not redis.call('ZSCORE', lock.line, token) then
   -- Who let a claim window pass takes its old place again.
-  redis.call('ZADD', lock.line, int(struct.unpack('>I7', row)), token)
+  redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
 end
 if not is_held(lock) then
   local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
@@ -42,7 +47,7 @@ if not row and wait > 0 then
   local ticket = redis.call('HINCRBY', lock.state, 't', 1)
   redis.call('HSET', lock.waiters, token, struct.pack(WAITER, ticket, lease, now, now + wait, ARGV[6]) .. ARGV[7])
   redis.call('ZADD', lock.line, ticket, token)
-  redis.call('ZADD', lock.ends, int(now + wait), token)
+  redis.call('ZADD', lock.ends, now + wait, token)
   lock.lined, lock.expires = true, 0
   keep_until(lock, math.max(now + wait, lock.till))
 end

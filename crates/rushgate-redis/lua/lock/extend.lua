@@ -9,7 +9,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: lock
+-- include: line
 local lock = lock_keys(1)
 if not holds(lock, ARGV[1]) then
   return {}
@@ -18,6 +18,6 @@ local lease = tonumber(ARGV[2])
 -- The first write is one that a server out of memory allows.
 redis.call('ZREM', lock.line, ARGV[1])
 take_from_line(lock, ARGV[1])
-redis.call('HSET', lock.state, 'd', int(now + lease))
+redis.call('HSET', lock.state, 'd', now + lease)
 keep_until(lock, now + lease)
 return { lock.fence, now + lease, lease }

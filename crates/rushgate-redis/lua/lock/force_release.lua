@@ -8,14 +8,15 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: lock
+-- include: line
 local lock = lock_keys(1)
 local lost = {}
 if is_held(lock) then
   lost = { lock.owner, lock.fence, lock.till, lock.info }
   local inbox = string.format(string.rep('%02x', 8), string.byte(lock.info, 8, 15))
-  free(lock)
+  redis.call('HDEL', lock.state, 'o', 'd', 'i')
   take_from_line(lock, lost[1])
+  lock.owner, lock.till = false, 0
   redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.state)
 end
 hand_over(lock, tonumber(ARGV[1]))

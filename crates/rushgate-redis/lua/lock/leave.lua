@@ -10,10 +10,11 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: lock
+-- include: line
 local lock = lock_keys(1)
 if holds(lock, ARGV[1]) then
-  release(lock, ARGV[1])
+  release(lock)
+  take_from_line(lock, ARGV[1])
   hand_over(lock, tonumber(ARGV[2]))
   return 2
 end

@@ -11,8 +11,14 @@
 -- include: now
 -- include: lock
 local lock = lock_keys(1)
-if holds(lock, ARGV[1]) then
-  release(lock, ARGV[1])
+local held = holds(lock, ARGV[1])
+if held then
+  release(lock)
+end
+if not lock.lined then return lock.released == ARGV[1] and 1 or 0 end
+-- include: line
+if held then
+  take_from_line(lock, ARGV[1])
 end
 hand_over(lock, tonumber(ARGV[2]))
 return lock.released == ARGV[1] and 1 or 0

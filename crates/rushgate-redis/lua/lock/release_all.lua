@@ -9,7 +9,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: lock
+-- include: line
 local lock = lock_keys(1)
 if lock.lined then
   for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
@@ -19,7 +19,7 @@ if lock.lined then
   end
 end
 if is_held(lock) and string.sub(lock.owner, 1, 8) == ARGV[1] then
-  release(lock, lock.owner)
+  release(lock)
   hand_over(lock, tonumber(ARGV[2]))
   return 1
 end

@@ -7,7 +7,7 @@
 --
 -- flags: no-writes
 -- include: now
--- include: lock
+-- include: line
 local lock = lock_keys(1)
 local holder, waiters = {}, {}
 if is_held(lock) then

@@ -26,7 +26,7 @@ local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
 local ids, records, runs = due_tasks(q, n)
 answer = { 0, q.wakes }
 if #ids > 0 then
-  local leased, leases, lifted = {}, {}, {}
+  local lifted = {}
   q.claim = math.max(q.claim, now - 1)
   for at, id in ipairs(ids) do
     local t = task_of(id, records[at], runs[at])
@@ -35,20 +35,14 @@ if #ids > 0 then
     t.attempts, t.flags = t.attempts + 1, t.flags + LEASED
     t.claim, t.till, t.worker = q.claim, till, ARGV[4]
     local run = pack_run(t)
-    table.insert(leased, id)
-    table.insert(leased, run)
-    table.insert(leases, int(till))
-    table.insert(leases, lease_of(t))
-    table.insert(answer, id)
-    table.insert(answer, records[at])
-    table.insert(answer, run)
+    add(q.runs, id, run)
+    add(q.leases, till, lease_of(t))
+    answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, records[at], run
   end
   -- They were the first of their sets.
   for priority, count in pairs(lifted) do
-    redis.call('ZREMRANGEBYRANK', q.waiting[priority], 0, count - 1)
+    redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, count - 1)
   end
-  redis.call('HSET', q.runs, unpack(leased))
-  redis.call('ZADD', q.leases, unpack(leases))
   q.changed = true
 end
 if #ids < n then

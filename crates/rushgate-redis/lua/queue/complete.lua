@@ -19,34 +19,27 @@ local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
-local ids, gone, leases = {}, {}, {}
+local ids = {}
 for at = 2, #ARGV, 2 do
   table.insert(ids, ARGV[at])
 end
-local runs = redis.call('HMGET', q.runs, unpack(ids))
-local ended = {}
+fetch(q.runs, ids)
 for at, id in ipairs(ids) do
-  local claim, outcome = tonumber(ARGV[2 * at + 1]), 0
-  if runs[at] and not ended[id] then
-    local _, flags, of = struct.unpack(RUN, runs[at])
-    if of == claim and bit.band(flags, LEASED) ~= 0 then
-      ended[id] = true
-      if bit.band(flags, REPLACED) ~= 0 then
-        promote(q, load(q, id), true)
-        outcome = 2
-      else
-        table.insert(gone, id)
-        table.insert(leases, struct.pack('>I7', of) .. id)
-        outcome = 1
-      end
+  local run, outcome = read(q.runs, id), 0
+  local _, flags, claim
+  if run then _, flags, claim = struct.unpack(RUN, run) end
+  if run and claim == tonumber(ARGV[2 * at + 1]) and bit.band(flags, LEASED) ~= 0 then
+    if bit.band(flags, REPLACED) ~= 0 then
+      promote(q, load(q, id), true)
+      outcome = 2
+    else
+      take_out(q.leases, struct.pack('>I7', claim) .. id)
+      set_field(q.records, id, false)
+      set_field(q.runs, id, false)
+      outcome = 1
     end
   end
-  table.insert(answer, outcome)
-end
-if #gone > 0 then
-  redis.call('ZREM', q.leases, unpack(leases))
-  redis.call('HDEL', q.records, unpack(gone))
-  redis.call('HDEL', q.runs, unpack(gone))
+  answer[at] = outcome
 end
 finish(q)
 return remember(once, answer)

@@ -14,7 +14,6 @@
 --
 -- {outcome, revision or bound, ...}  1 added, 2 kept, 3 replaced, each with a revision; 4 full, with the bound
 -- include: now
--- include: queue
 -- include: put
 -- include: once
 local q, once = queue_keys(1), replay_keys(19, ARGV[1])
@@ -23,6 +22,11 @@ local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
+local ids = {}
+for at = 2, #ARGV, 7 do
+  ids[#ids + 1] = ARGV[at]
+end
+fetch(q.records, ids)
 for at = 2, #ARGV, 7 do
   local due = ARGV[at + 1]
   if due == '' then

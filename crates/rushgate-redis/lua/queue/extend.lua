@@ -14,13 +14,14 @@
 local q = queue_keys(1)
 allow_when_full(q)
 if reap(q) then return AGAIN end
+fetch_tasks(q, 2, 2)
 local answer, till = {}, now + tonumber(ARGV[1])
 for at = 2, #ARGV, 2 do
   local t, outcome = load(q, ARGV[at]), 0
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     t.till = till
     store_run(q, t)
-    redis.call('ZADD', q.leases, int(till), lease_of(t))
+    add(q.leases, till, lease_of(t))
     outcome = has(t, CANCELLED) and 2 or 1
   end
   table.insert(answer, outcome)

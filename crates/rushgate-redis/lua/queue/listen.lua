@@ -10,6 +10,6 @@
 local q = queue_keys(1)
 local missed = ARGV[2] == '' and 0 or math.max(q.wakes - tonumber(ARGV[2]), 0)
 if missed == 0 then
-  redis.call('ZADD', q.listeners, int(now), ARGV[1])
+  redis.call('ZADD', q.listeners, now, ARGV[1])
 end
 return { missed, q.wakes }

@@ -11,9 +11,10 @@ touch(q)
 if reap(q) then return AGAIN end
 q.paused = ARGV[1] == '1'
 redis.call('HSET', q.meta, 'p', ARGV[1])
+write_back_queue(q)
 for priority = 0, 9 do
   if is_used(q, priority) then
-    q.woken = q.woken + redis.call('ZCOUNT', q.waiting[priority], '-inf', int(now))
+    q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
   end
 end
 finish(q)

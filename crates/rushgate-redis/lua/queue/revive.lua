@@ -12,7 +12,6 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
 -- include: put
 -- include: once
 local PAGE = 500
@@ -37,8 +36,7 @@ end
 for _, id in ipairs(ids) do
   local letter = redis.call('HGET', q.dead, id)
   if letter then
-    local full = q.bound and redis.call('HLEN', q.records) >= q.bound
-    if full or redis.call('HEXISTS', q.records, id) == 1 then
+    if is_full(q) or read(q.records, id) then
       answer[2] = answer[2] + 1
     else
       local _, _, max, priority, length, head = struct.unpack('>I7I2I2I1I2', letter)

@@ -10,16 +10,16 @@
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
-local ready, waiting, oldest = 0, 0, now
+local ready, all, oldest = 0, 0, now
 for priority = 0, 9 do
   if is_used(q, priority) then
-    local set = q.waiting[priority]
+    local set = waiting(q, priority).key
     ready = ready + redis.call('ZCOUNT', set, '-inf', int(now))
-    waiting = waiting + redis.call('ZCARD', set)
+    all = all + redis.call('ZCARD', set)
     oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or now)
   end
 end
 return {
-  ready, waiting - ready, redis.call('ZCARD', q.leases), redis.call('ZCARD', q.dead_ids), now - oldest,
+  ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.dead_ids), now - oldest,
   q.paused and 1 or 0, q.bound and int(q.bound) or '',
 }

@@ -13,7 +13,7 @@ local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
 local answer = { now }
-local records, runs = redis.call('HMGET', q.records, unpack(ARGV)), redis.call('HMGET', q.runs, unpack(ARGV))
+local records, runs = redis.call('HMGET', q.records.key, unpack(ARGV)), redis.call('HMGET', q.runs.key, unpack(ARGV))
 for at = 1, #ARGV do
   if records[at] then
     table.insert(answer, ARGV[at])

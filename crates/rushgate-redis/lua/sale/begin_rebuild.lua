@@ -9,8 +9,6 @@
 -- 1  it is begun, now or before
 -- 2  the sale has no ledger
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end

@@ -14,8 +14,6 @@
 --
 -- 1
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 if not sale_keys(1, ARGV[1]) then
   local row = KEYS[1]

@@ -14,8 +14,6 @@
 -- 1  loaded
 -- 0  somebody else has begun to rebuild the sale since
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
@@ -26,11 +24,12 @@ redis.call('HSET', loaded.row, 'g', ARGV[3])
 local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED }
 for at = 4, #ARGV, 4 do
   local h = { id = ARGV[at], buyer = ARGV[at + 1], units = ARGV[at + 3], lines = '', deadline = now + loaded.hold }
-  if redis.call('HEXISTS', loaded.holds, h.id) == 0 then
-    each_range(h, function(no, first, last)
-      local k = sku(loaded, no)
-      k.ahead = k.ahead + last - first + 1
-    end)
+  if not read(loaded.holds, h.id) then
+    local ranges = ranges_of(h)
+    for range = 1, #ranges, 3 do
+      local k = sku(loaded, ranges[range])
+      k.ahead = k.ahead + ranges[range + 2] - ranges[range + 1] + 1
+    end
     enter_hold(loaded, h)
     local last = LAST[ARGV[at + 2]]
     if last then end_hold(loaded, h, last) end

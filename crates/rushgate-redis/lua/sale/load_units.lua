@@ -14,8 +14,6 @@
 -- 1  loaded
 -- 0  somebody else has begun to rebuild the sale since
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end

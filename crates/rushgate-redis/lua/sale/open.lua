@@ -5,8 +5,6 @@
 --
 -- its status then: 0 created, 1 open, 2 ended
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end

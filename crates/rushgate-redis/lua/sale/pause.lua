@@ -11,8 +11,6 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end

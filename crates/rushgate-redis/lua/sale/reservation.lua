@@ -9,10 +9,8 @@
 --
 -- flags: no-writes
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local packed = redis.call('HGET', s.holds, ARGV[2])
+local packed = read(s.holds, ARGV[2])
 return packed and { packed } or {}

@@ -19,13 +19,10 @@
 -- {10, retry at}                the sale is stopped
 -- {11}                          the hold would have run out
 -- include: now
--- include: queue
--- include: put
--- include: sale
 -- include: take
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local packed = redis.call('HGET', s.holds, ARGV[2])
+local packed = read(s.holds, ARGV[2])
 if packed then return { 2, packed } end
 local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
 if s.ledger and generation >= s.generation and not s.paused then
@@ -41,36 +38,37 @@ if s.stopped and generation < s.generation and deadline > s.stopped then
 end
 if deadline <= now then return { 11 } end
 local h, wanted = { id = ARGV[2], buyer = ARGV[3], units = ARGV[7], lines = '', deadline = deadline }, {}
-each_range(h, function(no, first, last)
-  local line = wanted[#wanted]
+local ranges = ranges_of(h)
+for at = 1, #ranges, 3 do
+  local no, line = ranges[at], wanted[#wanted]
   if not line or line.no ~= no then
     line = { no = no, n = 0 }
     table.insert(wanted, line)
   end
-  line.n = line.n + last - first + 1
-end)
-read_wanted(s, wanted)
+  line.n = line.n + ranges[at + 2] - ranges[at + 1] + 1
+  sku(s, no)
+end
 local same, refusal = ARGV[6] == '1', over_limit(s, wanted, h.buyer)
 if refusal then return refusal end
 local all_free = true
-each_range(h, function(no, first, last)
-  for unit = first, last do
-    all_free = all_free and is_free(s, s.skus[no], unit)
+for at = 1, #ranges, 3 do
+  for unit = ranges[at + 1], ranges[at + 2] do
+    all_free = all_free and is_free(s, s.skus[ranges[at]], unit)
   end
-end)
+end
 refusal = not all_free and short_of(s, wanted, same)
 if refusal then return refusal end
 refuse_when_full(s)
 local q = s.ledger and queue_keys(9)
 if q and reap(q) then return AGAIN end
 if all_free then
-  each_range(h, function(no, first, last)
-    for unit = first, last do
-      take_number(s, s.skus[no], unit)
+  for at = 1, #ranges, 3 do
+    for unit = ranges[at + 1], ranges[at + 2] do
+      take_number(s, s.skus[ranges[at]], unit)
     end
-  end)
+  end
 else
-  h.units = take(s, wanted, same)
+  take(s, wanted, same, h)
 end
 enter_hold(s, h)
 order(s, q, h, 'hold')

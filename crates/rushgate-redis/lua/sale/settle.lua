@@ -11,8 +11,6 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
@@ -22,6 +20,7 @@ local KIND = {
   confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
 }
 local answer = {}
+fetch_holds(s, 3, 2)
 for at = 3, #ARGV, 2 do
   local h, verdict, outcome = load_hold(s, ARGV[at]), ARGV[at + 1], 0
   if h then

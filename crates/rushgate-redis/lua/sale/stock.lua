@@ -18,8 +18,6 @@
 -- {4, fresh}  too many of them were given back: all but so many
 -- {5}         the sale is stopped
 -- include: now
--- include: queue
--- include: put
 -- include: once
 -- include: sale
 local s = sale_keys(1, ARGV[1])

@@ -16,8 +16,6 @@
 -- 0  somebody else has begun to rebuild the sale since
 -- 2  what was loaded does not add up
 -- include: now
--- include: queue
--- include: put
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end

@@ -1,0 +1,28 @@
+-- What buyers decide about their holds.
+-- include: sale
+local function decide_each(s, q, last, intent)
+  local began, answers = false, {}
+  for at = 2, last do
+    local h = load_hold(s, ARGV[at])
+    local undecided = h and h.state == HELD
+    if s.paused and (undecided or not h) then
+      answers[#answers + 1] = { 4 }
+    elseif not h then
+      answers[#answers + 1] = { 0 }
+    else
+      if undecided and not began then
+        began = true
+        allow_when_full_sale(s)
+        if q and reap(q) then return AGAIN end
+      end
+      if undecided then decide(s, q, h, h.deadline <= now and 'expire' or intent) end
+      local outcome = h.state == LAST[intent] and 1 or h.state == MIDDLE[intent] and 2 or 3
+      answers[#answers + 1] = { outcome, read(s.holds, h.id) }
+    end
+  end
+  if began then
+    close_sale(s)
+    if q then finish(q) end
+  end
+  return answers
+end

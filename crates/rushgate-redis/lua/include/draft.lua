@@ -1,0 +1,74 @@
+-- A hash or sorted set of which a call may change many members: what it changes is gathered, and written by one command
+-- for many, in the order of the changes. What it reads of a hash it reads once. `false` is what is not there.
+-- Members that one command is given at most.
+local CHUNK = 1000
+-- The server keeps a small set as a list, which it goes through for each member. If many are added, something long,
+-- taken out again, makes it a table for as long as there is something in it.
+local MANY = 32
+local LONG = '01234567890123456789012345678901234567890123456789012345678901234'
+
+-- Carries a command out on many members, some at a time. `members` may be scores and members in turn.
+local function in_chunks(command, key, members)
+  for from = 1, #members, CHUNK do
+    redis.call(command, key, unpack(members, from, math.min(from + CHUNK - 1, #members)))
+  end
+end
+
+local function hash(key)
+  return { key = key, put = 'HSET', take = 'HDEL', long = 0, values = {}, added = {}, n = 0, taken = {} }
+end
+
+local function sorted_set(key)
+  return { key = key, put = 'ZADD', take = 'ZREM', long = LONG, added = {}, n = 0, taken = {} }
+end
+
+local function write_back(of)
+  if of.n > 0 then
+    local many = of.n > MANY
+    if many then redis.call(of.put, of.key, 0, LONG) end
+    in_chunks(of.put, of.key, of.added)
+    if many then redis.call(of.take, of.key, of.long) end
+    of.added, of.n = {}, 0
+  end
+  if of.taken[1] then
+    in_chunks(of.take, of.key, of.taken)
+    of.taken = {}
+  end
+end
+
+-- A member of a sorted set and its score, or a field of a hash and its value.
+local function add(of, first, second)
+  if of.taken[1] then write_back(of) end
+  local n = of.n
+  of.added[n + 1], of.added[n + 2], of.n = first, second, n + 2
+end
+
+local function take_out(of, member)
+  if of.n > 0 then write_back(of) end
+  of.taken[#of.taken + 1] = member
+end
+
+local function set_field(of, field, value)
+  of.values[field] = value
+  if value then add(of, field, value) else take_out(of, field) end
+end
+
+-- A field of a hash.
+local function read(of, field)
+  local value = of.values[field]
+  if value == nil then
+    value = redis.call('HGET', of.key, field)
+    of.values[field] = value
+  end
+  return value
+end
+
+-- Reads many fields of a hash at once, so that each is at hand when it is asked for.
+local function fetch(of, fields)
+  if #fields == 0 then return end
+  write_back(of)
+  local values = of.values
+  for at, value in ipairs(redis.call('HMGET', of.key, unpack(fields))) do
+    values[fields[at]] = value
+  end
+end

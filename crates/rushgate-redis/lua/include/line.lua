@@ -1,0 +1,37 @@
+-- The line of a lock, which most locks have not.
+-- include: lock
+local WAITER = '>I7I7I7I7c8'
+local WAITER_BYTES = 36
+
+local function take_from_line(lock, token)
+  if lock.lined and redis.call('HDEL', lock.waiters, token) == 1 then
+    redis.call('ZREM', lock.line, token)
+    redis.call('ZREM', lock.ends, token)
+  end
+end
+
+-- Those whose wait is over leave the line.
+local function tidy(lock)
+  if not lock.lined then return end
+  repeat
+    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
+    for _, token in ipairs(over) do
+      redis.call('HDEL', lock.waiters, token)
+      redis.call('ZREM', lock.line, token)
+      redis.call('ZREM', lock.ends, token)
+    end
+  until #over < 500
+end
+
+-- Gives a free lock to the first in line for no longer than the claim window, and wakes it: `A` asks it to confirm.
+local function hand_over(lock, window)
+  tidy(lock)
+  if is_held(lock) or not lock.lined then return end
+  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
+  if not token then return end
+  local row = redis.call('HGET', lock.waiters, token)
+  local _, lease, _, _, inbox = struct.unpack(WAITER, row)
+  redis.call('ZREM', lock.line, token)
+  grant(lock, token, now + math.min(lease, window), inbox, string.sub(row, WAITER_BYTES + 1))
+  redis.call('PUBLISH', 'rg:in:' .. string.format(string.rep('%02x', 8), string.byte(inbox, 1, 8)), 'A' .. token .. lock.state)
+end
