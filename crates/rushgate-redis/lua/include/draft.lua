@@ -15,17 +15,17 @@ local function in_chunks(command, key, members)
 end
 
 local function hash(key)
-  return { key = key, put = 'HSET', take = 'HDEL', long = 0, values = {}, added = {}, n = 0, taken = {} }
+  return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0, taken = {} }
 end
 
 local function sorted_set(key)
-  return { key = key, put = 'ZADD', take = 'ZREM', long = LONG, added = {}, n = 0, taken = {} }
+  return { key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, taken = {} }
 end
 
 local function write_back(of)
   if of.n > 0 then
     local many = of.n > MANY
-    if many then redis.call(of.put, of.key, 0, LONG) end
+    if many then redis.call(of.put, of.key, of.before, LONG) end
     in_chunks(of.put, of.key, of.added)
     if many then redis.call(of.take, of.key, of.long) end
     of.added, of.n = {}, 0

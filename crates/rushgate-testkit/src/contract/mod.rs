@@ -211,6 +211,7 @@ macro_rules! contract_suite {
                 a_task_comes_out_as_it_went_in
                 order_is_priority_then_due_time_then_arrival
                 a_batch_is_answered_one_by_one_in_order
+                a_large_batch_is_worked_off_to_its_last_task
                 nothing_is_given_out_before_its_time
                 keep_leaves_a_waiting_record_as_it_is
                 keep_leaves_a_leased_record_as_it_is
