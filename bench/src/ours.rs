@@ -112,6 +112,8 @@ pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
     Ok(rate)
 }
 
+/// How long a worker that found nothing takes to be idle.
+const SETTLED: Duration = Duration::from_millis(5);
 /// How often a hand-over and a pick-up are timed.
 const TIMES: usize = 2_000;
 
@@ -156,8 +158,9 @@ pub async fn pick_up(url: &str) -> Result<(f64, f64)> {
     let queue = sender.queue("idle")?;
     let mut times = Vec::with_capacity(TIMES);
     for n in 0..TIMES {
-        // Until the worker has answered for the last and waits again.
+        // Until the worker has answered for the last and waits again, and the store knows that it does.
         while idle_not_yet(&queue).await? {}
+        tokio::time::sleep(SETTLED).await;
         let start = Instant::now();
         queue.enqueue_all(vec![task(format!("task:{n}"))?]).await?;
         let began = starts.recv().await.context("the worker runs")?;

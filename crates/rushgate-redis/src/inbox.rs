@@ -1,21 +1,25 @@
 //! The connection on which the store's pushes arrive, made again whenever it is lost.
 
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-use rushgate_core::{Notice, QueueName, Result, Token};
+use rushgate_core::{Extend, Lease, LockName, Notice, QueueName, Result, Token};
 
 use crate::backoff::Backoff;
 use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
+use crate::reply::Packed;
 use crate::slot::slot;
 use crate::way::Way;
 
 /// What one push says.
 #[derive(Debug, PartialEq, Eq)]
 enum Push {
-    /// Who waits for, or holds, the lock in that slot has news.
-    Token { token: Token, notice: Notice, slot: u16 },
+    /// A lock was handed to a token, for as long as it may take to say that somebody is there to use it.
+    Granted(Extend),
+    /// A lock was taken from a token by force.
+    Revoked { lock: LockName, token: Token },
     /// So many tasks of a queue, and its count of wake-ups.
     Queue { queue: QueueName, tasks: u64, seen: u64 },
 }
@@ -23,21 +27,29 @@ enum Push {
 impl Push {
     fn slot(&self) -> u16 {
         match self {
-            Self::Token { slot, .. } => *slot,
+            Self::Granted(Extend { name: lock, .. }) | Self::Revoked { lock, .. } => {
+                slot(&keys::lock_state(lock))
+            }
             Self::Queue { queue, .. } => slot(&keys::queue_meta(queue)),
         }
     }
 }
 
-/// `A` and `R` are followed by a token and a key of the lock: ask, or lost by force. `Q` by tasks, wake-ups and the
-/// queue's name.
+/// `A` is followed by a token, its lease and a key of the lock; `R` by a token and a key of the lock; `Q` by tasks,
+/// wake-ups and the queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
-        b'A' | b'R' => {
-            let notice = if *kind == b'A' { Notice::Ask } else { Notice::Revoked };
+        b'A' => {
+            let (token, rest) = rest.split_first_chunk()?;
+            let (lease, key) = rest.split_first_chunk::<7>()?;
+            let lease = Duration::from_micros(Packed(lease).number(7).ok()?);
+            let (name, token) = (keys::lock_name(key)?, Token::from_bytes(*token));
+            Some(Push::Granted(Extend { name, token, lease: Lease::new(lease).ok()? }))
+        }
+        b'R' => {
             let (token, key) = rest.split_first_chunk()?;
-            Some(Push::Token { token: Token::from_bytes(*token), notice, slot: slot(key) })
+            Some(Push::Revoked { lock: keys::lock_name(key)?, token: Token::from_bytes(*token) })
         }
         b'Q' => {
             let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, ' ');
@@ -50,6 +62,8 @@ fn read(push: &[u8]) -> Option<Push> {
 
 /// What an inbox does with a push that concerns others than its listeners.
 pub(crate) trait Post: Send + Sync + 'static {
+    /// A lock was handed to somebody here who waits for it: the store is told so, and he is told what it answers.
+    fn confirm(self: Arc<Self>, granted: Extend);
     /// Others of this process still wait: the store must be told so.
     fn register(self: Arc<Self>, queue: QueueName, seen: u64);
     /// Nobody here waits any more: another process may.
@@ -126,11 +140,17 @@ impl Inbox {
         if !way.takes_pushes_of(push.slot()) {
             return;
         }
+        let post = self.post.get().and_then(Weak::upgrade);
         match push {
-            Push::Token { token, notice, .. } => self.listeners.tell_token(token, notice),
+            Push::Granted(granted) => match post {
+                Some(post) if self.listeners.has_token(granted.token) => post.confirm(granted),
+                // Whoever begins to listen asks.
+                _ => self.listeners.tell_token(granted.token, Notice::Ask),
+            },
+            Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
-                let Some(post) = self.post.get().and_then(Weak::upgrade) else { return };
+                let Some(post) = post else { return };
                 match told {
                     Told::All => {}
                     Told::OthersWait(seen) => post.register(queue, seen),
@@ -150,13 +170,12 @@ mod tests {
     #[test]
     fn pushes_are_read_and_others_are_left_alone() {
         let token = Token::new(ClientId::from_u64(1), 2);
-        let mut push = b"A".to_vec();
-        push.extend(token.to_bytes());
-        push.extend(b"rg:{l:foo}:s");
-        let slot = slot(b"l:foo");
-        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Ask, slot }));
-        push[0] = b'R';
-        assert_eq!(read(&push), Some(Push::Token { token, notice: Notice::Revoked, slot }));
+        let (name, lease) = (LockName::new("foo").unwrap(), Lease::new(Duration::from_secs(10)).unwrap());
+        let push = |kind: &[u8], lease: &[u8]| [kind, &token.to_bytes(), lease, b"rg:{l:foo}:s"].concat();
+        let granted = Push::Granted(Extend { name: name.clone(), token, lease });
+        assert_eq!(granted.slot(), slot(b"l:foo"));
+        assert_eq!(read(&push(b"A", &10_000_000u64.to_be_bytes()[1..])), Some(granted));
+        assert_eq!(read(&push(b"R", b"")), Some(Push::Revoked { lock: name, token }));
         let queue = QueueName::new("mail").unwrap();
         assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue, tasks: 3, seen: 17 }));
         for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Z"] {

@@ -34,6 +34,11 @@ pub(crate) fn lock(name: &LockName) -> impl Iterator<Item = Vec<u8>> {
     ["s", "q", "w", "x"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
+/// The first of them.
+pub(crate) fn lock_state(name: &LockName) -> Vec<u8> {
+    under(&format!("l:{name}"), "s")
+}
+
 /// The name in a lock's state key.
 pub(crate) fn lock_name(key: &[u8]) -> Option<LockName> {
     let text = std::str::from_utf8(key).ok()?;

@@ -33,5 +33,6 @@ local function hand_over(lock, window)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)
   redis.call('ZREM', lock.line, token)
   grant(lock, token, now + math.min(lease, window), inbox, string.sub(row, WAITER_BYTES + 1))
-  redis.call('PUBLISH', 'rg:in:' .. string.format(string.rep('%02x', 8), string.byte(inbox, 1, 8)), 'A' .. token .. lock.state)
+  local channel = 'rg:in:' .. string.format('%08x%08x', struct.unpack('>I4I4', inbox))
+  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7', lease) .. lock.state)
 end
