@@ -116,12 +116,12 @@ impl RedisSetup {
     pub fn start(self) -> RedisServer {
         let program = self.kind.program();
         let server = RedisServer::start(self);
-        server.unwrap_or_else(|| panic!("{program} did not start on any of {TRIES} ports"))
+        server.unwrap_or_else(|said| panic!("{program} did not start on any of {TRIES} ports:\n{said}"))
     }
 
     /// Starts it, if its port is free.
     pub(super) fn try_start(self) -> Option<RedisServer> {
-        RedisServer::start(self)
+        RedisServer::start(self).ok()
     }
 }
 
@@ -134,7 +134,8 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    fn start(setup: RedisSetup) -> Option<Self> {
+    /// If it does not start, what it said at the last try.
+    fn start(setup: RedisSetup) -> Result<Self, String> {
         let folder = scratch_folder();
         let mut server = Self { setup, folder, port: 0, child: None };
         if let Some(clock) = &server.setup.clock {
@@ -143,21 +144,24 @@ impl RedisServer {
         if server.setup.encrypted {
             make_certificates(&server.folder);
         }
-        for (name, text) in &server.setup.files {
-            fs::write(server.folder.join(name), text).expect("the folder can be written");
-        }
         let tries = if server.setup.port.is_some() { 1 } else { TRIES };
+        let mut said = String::new();
         for _ in 0..tries {
             server.port = server.setup.port.unwrap_or_else(free_port);
-            if server.launch() {
-                return Some(server);
+            // Anew each time: a sentinel that does not come up may leave half a configuration.
+            for (name, text) in &server.setup.files {
+                fs::write(server.folder.join(name), text).expect("the folder can be written");
+            }
+            match server.launch() {
+                Ok(()) => return Ok(server),
+                Err(words) => said = words,
             }
         }
-        None
+        Err(said)
     }
 
-    /// Starts the program on the chosen port, and says whether it came up.
-    fn launch(&mut self) -> bool {
+    /// Starts the program on the chosen port. If it does not come up, what it said.
+    fn launch(&mut self) -> Result<(), String> {
         let started = self.spawn();
         let mut child = match started {
             Ok(child) => child,
@@ -168,14 +172,14 @@ impl RedisServer {
             Err(error) => panic!("{} cannot be started: {error}", self.setup.kind.program()),
         };
         let ready = watch(child.stdout.take().expect("the output is piped"));
-        let up = ready.recv_timeout(START_MAX).unwrap_or(false);
-        if !up {
+        let up = ready.recv_timeout(START_MAX).unwrap_or_else(|_| Err("it was not ready in time".to_owned()));
+        if up.is_err() {
             let _ = child.kill();
             let _ = child.wait();
-            return false;
+            return up;
         }
         self.child = Some(child);
-        true
+        Ok(())
     }
 
     /// Starts the program, without waiting for it.
@@ -253,7 +257,8 @@ impl RedisServer {
     /// Starts it again on the same port and the same files.
     pub fn restart(&mut self) {
         self.kill();
-        assert!(self.launch(), "{} did not come up again", self.setup.kind.program());
+        let program = self.setup.kind.program();
+        self.launch().unwrap_or_else(|said| panic!("{program} did not come up again:\n{said}"));
     }
 
     /// Stops it as `kill -STOP` does, until [`resume`](Self::resume).
@@ -321,17 +326,23 @@ impl Drop for RedisServer {
     }
 }
 
-/// Tells when the server says that it accepts connections, or ends without; and reads on, so that it never waits for
-/// a reader.
-fn watch(output: impl Read + Send + 'static) -> Receiver<bool> {
+/// Tells when the server says that it accepts connections, or what it said if it ends without; and reads on, so that it
+/// never waits for a reader.
+fn watch(output: impl Read + Send + 'static) -> Receiver<Result<(), String>> {
     let (tell, told) = channel();
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let (mut said, mut is_up) = (String::new(), false);
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
             if line.contains("eady to accept connections") || line.contains("Sentinel ID is") {
-                let _ = tell.send(true);
+                is_up = true;
+                let _ = tell.send(Ok(()));
+            } else if !is_up {
+                said.push_str(&line);
+                said.push('\n');
             }
         }
-        let _ = tell.send(false);
+        let _ = tell.send(Err(said));
     });
     told
 }
