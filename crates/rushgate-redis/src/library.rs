@@ -329,6 +329,24 @@ mod tests {
         }
     }
 
+    /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
+    const CONTRACT: &str = "02b4f9d0083174a9aa820b244bbc73ef91487f3b";
+
+    #[test]
+    fn the_protocol_has_another_number_when_the_contract_is_another() {
+        let files = Script::ALL.iter().map(|script| script.file()).chain([RESERVE_BY_KEY, VERSION_OF]);
+        let headers = files.flat_map(|file| file.lines().take_while(|line| line.starts_with("--")));
+        let mut contract: String = headers.collect();
+        for line in INCLUDES.iter().flat_map(|name| include(name).lines()) {
+            if line.starts_with("--   ") || line.contains("'>I") {
+                contract.push_str(line);
+            }
+        }
+        let sum = sha1(contract.as_bytes());
+        let why = format!("raise PROTOCOL if a call that was right is wrong now, then write {sum} here");
+        assert_eq!(sum, CONTRACT, "{why}");
+    }
+
     #[test]
     fn the_label_is_read_and_an_edit_is_seen() {
         let label = Label::of(&CODE).unwrap();

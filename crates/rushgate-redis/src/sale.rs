@@ -209,15 +209,16 @@ fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
 }
 
 pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
-    decide(home, Script::SaleConfirm, id)
+    decide(home, Script::SaleConfirm, id, 1)
 }
 
 pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
-    decide(home, Script::SaleCancelHold, id)
+    // A hold may give many units back, and only the store knows how many.
+    decide(home, Script::SaleCancelHold, id, 50)
 }
 
-fn decide(home: &Home, script: Script, id: ReservationId) -> Call {
-    home.call_with_orders(script).item(1, Command::default().arg(id.to_bytes()))
+fn decide(home: &Home, script: Script, id: ReservationId, weight: u32) -> Call {
+    home.call_with_orders(script).item(weight, Command::default().arg(id.to_bytes()))
 }
 
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
