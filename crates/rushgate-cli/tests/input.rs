@@ -23,9 +23,9 @@ fn what_is_typed_wrong_is_a_usage_error() {
     let long = "x".repeat(201);
     for (args, part) in [
         (&["lock", "run", "a", "--lease", "5", "--", "true"][..], "5 what? write 5s or 5ms"),
-        (&["lock", "run", "a", "--lease", "0s", "--", "true"], "the lease is 0ns; it must be 10 ms to 24 h"),
+        (&["lock", "run", "a", "--lease", "0s", "--", "true"], "the lease is 0s; it must be 10 ms to 24 h"),
         (&["lock", "run", "a", "--lease", "999999d", "--", "true"], "it must be 10 ms to 24 h"),
-        (&["lock", "run", "a", "--wait", "25h", "--", "true"], "the wait"),
+        (&["lock", "run", "a", "--wait", "25h", "--", "true"], "the wait is 1d 1h; it must be at most 1d"),
         (&["lock", "run", "a", "--wait", "-5s", "--", "true"], "unexpected argument"),
         (&["lock", "run", "", "--", "true"], "the lock's name is empty"),
         (&["lock", "run", "a b", "--", "true"], "contains ' '"),

@@ -211,3 +211,12 @@ fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
     assert_eq!(shop.json(&["queue", "ls"]), json!(["mail"]));
     assert_eq!(shop.json(&["queue", "stats"])[0]["queue"], "mail");
 }
+
+#[test]
+fn a_queue_without_due_tasks_has_no_oldest_one() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a", "--delay", "1h"]);
+    let table = shop.ok(&["queue", "stats", "mail"]);
+    let words: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(words, ["mail", "0", "1", "0", "0", "-", "none", "runs"]);
+}
