@@ -74,7 +74,11 @@ impl Globals {
             Fault::usage("no ledger is named")
                 .hint("name it: --orders sqlite:orders.db, RUSHGATE_ORDERS, or `orders` in rushgate.toml")
         })?;
-        // Opening a file may wait for another process.
-        Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger(&url)).await??)
+        open_ledger(url).await
     }
+}
+
+/// Opens a ledger. Opening a file may wait for another process.
+pub(crate) async fn open_ledger(url: String) -> Result<Arc<dyn Ledger>> {
+    Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger(&url)).await??)
 }

@@ -11,6 +11,9 @@ use serde_json::json;
 use crate::exit::{Exit, Fault, Verdict};
 use crate::globals::{Color, Globals};
 
+/// Has a terminal begin the line anew.
+pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
+
 /// Where to write, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
@@ -106,6 +109,12 @@ impl Output {
         if !self.quiet {
             self.stderr(format_args!("{text}"));
         }
+    }
+
+    /// For whoever watches, in place of a line that is drawn again and again.
+    pub(crate) fn over_progress(self, text: impl Display) {
+        let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
+        self.note(format_args!("{clear}{text}"));
     }
 
     /// For whoever asked for more.

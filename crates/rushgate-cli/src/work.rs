@@ -65,7 +65,7 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
     };
     let report = tokio::select! {
         report = worker.run(handler, shutdown.clone()) => report?,
-        () = second_signal => {
+        _ = second_signal => {
             output.note("stopped at once; the tasks at hand come again when their leases run out");
             return Ok(Exit::Done);
         }

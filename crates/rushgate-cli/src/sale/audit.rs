@@ -22,11 +22,12 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
     } else {
         sale.audit(None).await?
     };
-    output.data(&audit, text(&audit, output))?;
+    output.data(&audit, audit_text(&audit, output))?;
     Ok(Exit::done_if(audit.ok))
 }
 
-fn text(audit: &Audit, output: Output) -> String {
+/// The audit for people, in full.
+pub(crate) fn audit_text(audit: &Audit, output: Output) -> String {
     let mut text = String::new();
     let mark = |ok| if ok { output.paint(Paint::Good, "ok  ") } else { output.paint(Paint::Bad, "FAIL") };
     for check in &audit.checks {

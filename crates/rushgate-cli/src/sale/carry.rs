@@ -33,7 +33,7 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     };
     let (orders, swept, ()) = tokio::select! {
         done = all => done?,
-        () = second_signal => return Ok(Exit::Done),
+        _ = second_signal => return Ok(Exit::Done),
     };
     let json = json!({
         "written": orders.written, "settled": orders.settled, "rejected": orders.rejected,
