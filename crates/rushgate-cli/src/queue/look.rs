@@ -35,6 +35,9 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     let Some(queue) = args.queue else {
         let queues = gate.queues().await?;
         let text: String = queues.iter().map(|queue| format!("{queue}\n")).collect();
+        if queues.is_empty() {
+            output.remark("no queues");
+        }
         output.data(&queues, text)?;
         return Ok(Exit::Done);
     };
@@ -43,9 +46,13 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         State::Ready => TaskState::Ready,
         State::Leased => TaskState::Leased,
     });
-    let tasks = gate.queue(queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
+    let filtered = state.is_some() || !args.after.is_empty();
+    let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
         output.note(format_args!("there may be more; go on with --after {}", last.task.ticket.id));
+    }
+    if tasks.is_empty() {
+        output.remark(format_args!("no {} in `{queue}`", if filtered { "such tasks" } else { "tasks" }));
     }
     let views: Vec<_> = tasks.iter().map(InfoView::from).collect();
     output.data(&views, infos(&tasks))?;
@@ -54,10 +61,11 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
 
 pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
     let one = args.queue.is_some();
-    let names = match args.queue {
-        Some(queue) => vec![queue],
-        None => gate.queues().await?.iter().map(ToString::to_string).collect(),
-    };
+    let known: Vec<_> = gate.queues().await?.iter().map(ToString::to_string).collect();
+    if let Some(queue) = args.queue.as_ref().filter(|queue| !known.contains(queue)) {
+        output.remark(format_args!("no queue `{queue}` is known"));
+    }
+    let names = args.queue.map_or(known, |queue| vec![queue]);
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let stats = gate.queue(&name)?.stats().await?;

@@ -20,7 +20,7 @@ use super::patiently;
 use super::script::{self, Click, Script, Then};
 use super::stage::offered;
 use super::tally::{Desk, Promises, Tally, Told, histogram};
-use crate::output::{Output, moment};
+use crate::output::{Output, counted, moment};
 
 /// Buyers that a member takes from the line at a time.
 const STRETCH: u64 = 64;
@@ -225,10 +225,10 @@ impl Wait {
             return;
         }
         self.told = true;
-        let units = if held == 1 { "unit" } else { "units" };
+        let units = counted(held.into(), "unit");
         let end = moment(state.now + state.spec.hold.get());
         self.output.over_progress(format_args!(
-            "waiting for {held} {units} in carts to be paid for or to run out, until {end} at the latest; \
+            "waiting for {units} in carts to be paid for or to run out, until {end} at the latest; \
              Ctrl-C waits no longer"
         ));
     }

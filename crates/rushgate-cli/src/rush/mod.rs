@@ -38,14 +38,14 @@ const OUTAGE_MAX: Duration = Duration::from_secs(30);
 /// Order tasks of a worker that died come back after so long.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
 
-/// Open a sale, send a crowd of buyers, carry out every order, and audit the books.
+/// Open a sale, send a crowd of buyers, and audit the books.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rushgate rush --stock 10 --buyers 1000000
   rushgate rush --stock 500 --buyers 100000 --per-buyer 2 --seed 7 --json
 Several processes in one sale, on one file; start this as often as you like:
-  rushgate rush --join launch --store sqlite:launch.db --stock 100 --buyers 200000
+  rushgate rush --join launch --store sqlite:launch.db --stock 100
 
 INT, TERM or HUP stops it: nobody else is let in, and the books are audited. A second one
 ends it at once, with 128+n.

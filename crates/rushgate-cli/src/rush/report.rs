@@ -18,7 +18,7 @@ use super::stage::{Stage, offered};
 use super::tally::{Promises, Tally, Told, per_second};
 use super::{RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::sale::audit_text;
 
 pub(super) struct Report {
@@ -190,8 +190,7 @@ impl Report {
         if self.interrupted {
             let done = match self.waiting {
                 0 => "every order until then was carried out".to_owned(),
-                1 => "1 order until then was not carried out".to_owned(),
-                n => format!("{} orders until then were not carried out", thousands(n)),
+                n => format!("not carried out: {}", counted(n, "order")),
             };
             writeln!(out, "  Stopped     by a signal; {done}\n")?;
         }

@@ -15,7 +15,7 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
     // A ledger that was named for other sales says nothing about this one.
     let has_ledger = sale.state().await?.spec.orders.is_some() && globals.orders.is_some();
     let audit = if has_ledger {
-        let ledger = globals.ledger().await?;
+        let ledger = globals.ledger_to_look_at().await?;
         let audit = sale.audit(Some(&*ledger)).await;
         ledger.close().await?;
         audit?
