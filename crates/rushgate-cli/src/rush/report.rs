@@ -18,7 +18,7 @@ use super::stage::{Stage, offered};
 use super::tally::{Promises, Tally, Told, per_second};
 use super::{RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
-use crate::output::{Output, counted};
+use crate::output::Output;
 use crate::sale::audit_text;
 
 pub(super) struct Report {
@@ -180,17 +180,17 @@ impl Report {
         let what = if self.joined { ", together with whoever joined" } else { "" };
         writeln!(
             out,
-            "Sale `{}`: {} × {SKU}, {} per buyer; {} buyers (seed {}){what}\n",
+            "Sale `{}`: {} × {SKU}, {} per buyer; {} (seed {}){what}\n",
             self.sale,
             thousands(stock.total.into()),
             stock.per_buyer,
-            thousands(self.buyers),
+            many(self.buyers, "buyer"),
             self.seed
         )?;
         if self.interrupted {
             let done = match self.waiting {
                 0 => "every order until then was carried out".to_owned(),
-                n => format!("not carried out: {}", counted(n, "order")),
+                n => format!("not carried out: {}", many(n, "order")),
             };
             writeln!(out, "  Stopped     by a signal; {done}\n")?;
         }
@@ -204,11 +204,11 @@ impl Report {
             thousands(stock.confirmed.into()),
             thousands(stock.total.into())
         )?;
-        let [confirmed, cancelled, expired, late] = self.payments.map(thousands);
-        let carts = if self.payments[2] == 1 { "cart" } else { "carts" };
+        let [confirmed, cancelled, _, late] = self.payments.map(thousands);
+        let carts = many(self.payments[2], "cart");
         writeln!(
             out,
-            "  Payments    {confirmed} paid, {cancelled} called off, {late} too late; {expired} {carts} ran out"
+            "  Payments    {confirmed} paid, {cancelled} called off, {late} too late; {carts} ran out"
         )?;
         writeln!(
             out,
@@ -236,18 +236,18 @@ impl Report {
         )?;
         writeln!(
             out,
-            "  Store       {} calls, {} write transactions, {} statements; {} answers came from memory",
-            thousands(self.store.calls),
-            thousands(self.store.transactions),
-            thousands(self.store.statements),
-            thousands(self.gate.from_memory)
+            "  Store       {}, {}, {}; {} from memory",
+            many(self.store.calls, "call"),
+            many(self.store.transactions, "write transaction"),
+            many(self.store.statements, "statement"),
+            many(self.gate.from_memory, "answer")
         )?;
         writeln!(
             out,
-            "  Ledger      {} orders in {} transactions, {} statements",
-            thousands(self.ledger.orders),
-            thousands(self.ledger.transactions),
-            thousands(self.ledger.statements)
+            "  Ledger      {} in {}, {}",
+            many(self.ledger.orders, "order"),
+            many(self.ledger.transactions, "transaction"),
+            many(self.ledger.statements, "statement")
         )?;
         if let Some(files) = &self.files {
             writeln!(out, "  Files       {}", files.display())?;
@@ -339,6 +339,11 @@ pub(super) fn thousands(n: u64) -> String {
     text
 }
 
+/// So many things, in the singular if it is one.
+fn many(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
 fn seconds(length: Duration) -> String {
     format!("{:.2} s", length.as_secs_f64())
 }
@@ -364,6 +369,7 @@ mod tests {
         assert_eq!(thousands(0), "0");
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(1_000_000), "1,000,000");
+        assert_eq!((many(1, "cart").as_str(), many(2_000, "cart").as_str()), ("1 cart", "2,000 carts"));
         assert_eq!(micros(0.42), "0.4 µs");
         assert_eq!(micros(12_345.0), "12.3 ms");
     }
