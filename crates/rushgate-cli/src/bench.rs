@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use rushgate::{BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, SaleBuilder, Sku};
+use rushgate::{
+    BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, SaleBuilder, Sku, Spoken,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -37,9 +39,9 @@ pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
 async fn bench(gate: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit> {
     let names = Names(rand::random());
     output.note(format_args!(
-        "{} cycles for {:?} with {} callers on {}",
+        "{} cycles for {} with {} callers on {}",
         args.subject.word(),
-        args.time(),
+        Spoken(args.time()),
         args.callers,
         gate.info().url
     ));

@@ -10,8 +10,8 @@ use rustix::fs::{statfs, statvfs};
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::globals::Globals;
-use crate::output::{Output, Paint};
+use crate::globals::{Globals, file_of};
+use crate::output::{Output, Paint, counted};
 
 /// Below this, a store may soon have no room.
 const FREE_MIN: u64 = 256 << 20;
@@ -44,14 +44,10 @@ struct Findings {
 
 pub(crate) async fn run(globals: &Globals) -> Result<Exit> {
     let output = globals.output();
-    let file = file(globals.store_url());
-    let is_new = file.as_ref().is_some_and(|file| !file.exists());
+    let file = file_of(globals.store_url());
     globals
         .with_gate(async |gate| {
             let mut findings = findings(&gate.info());
-            if is_new {
-                findings.warnings.push("there was no such file; it was made now".to_owned());
-            }
             look_at_content(&gate, &mut findings).await?;
             if let Some(file) = file {
                 look_at_file(&file, &mut findings);
@@ -60,14 +56,6 @@ pub(crate) async fn run(globals: &Globals) -> Result<Exit> {
             Ok(Exit::Done)
         })
         .await
-}
-
-/// The store's file, if it is one.
-fn file(url: &str) -> Option<PathBuf> {
-    let path = url.strip_prefix("sqlite:")?;
-    let path = path.split_once('?').map_or(path, |(path, _)| path);
-    let path = path.strip_prefix("//").unwrap_or(path);
-    (path != ":memory:" && !path.is_empty()).then(|| path.into())
 }
 
 fn findings(info: &StoreInfo) -> Findings {
@@ -105,7 +93,7 @@ async fn look_at_content(gate: &Rushgate, findings: &mut Findings) -> Result<()>
             findings.warnings.push(format!("queue {name} is paused"));
         }
         if stats.dead > 0 {
-            findings.warnings.push(format!("queue {name} has {} dead letters", stats.dead));
+            findings.warnings.push(format!("queue {name} has {}", counted(stats.dead, "dead letter")));
         }
     }
     let page = || Page { limit: 10_000, ..Page::default() };
@@ -179,7 +167,12 @@ fn text(findings: &Findings, output: Output) -> String {
     lines.extend([
         (
             "queues",
-            format!("{}, {} tasks, {} dead letters", findings.queues, findings.tasks, findings.dead_letters),
+            format!(
+                "{}, {}, {}",
+                findings.queues,
+                counted(findings.tasks, "task"),
+                counted(findings.dead_letters, "dead letter")
+            ),
         ),
         ("locks", format!("{} held, {} waited for", findings.locks_held, findings.locks_waited_for)),
         ("sales", findings.sales.to_string()),

@@ -28,8 +28,8 @@ impl Exit {
     /// Every status that is Rushgate's own, with what it says.
     pub(crate) const OWN: [(Self, &str); 7] = [
         (Self::Done, "done"),
-        (Self::Refused, "refused: stale ticket, lock busy or lost, sold out, audit failed, no such thing"),
-        (Self::Usage, "wrong usage: unknown flag, bad name, number out of range, bad rushgate.toml"),
+        (Self::Refused, "refused: stale ticket, lock busy or lost, sold out, audit failed, unknown"),
+        (Self::Usage, "wrong usage: unknown flag, bad name, number out of range, bad file"),
         (Self::NotAllowed, "not allowed"),
         (Self::Unavailable, "the store cannot be used: unreachable, full, misconfigured or damaged"),
         (Self::MayHaveHappened, "no answer came, and the step may have happened"),

@@ -1,11 +1,12 @@
 //! What every command is given.
 
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rushgate::{Ledger, Rushgate};
+use rushgate::{Error, Ledger, Rushgate};
 
 use crate::exit::{Exit, Fault};
 use crate::output::Output;
@@ -70,11 +71,51 @@ impl Globals {
 
     /// Opens the ledger that was named.
     pub(crate) async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
-        let url = self.orders.clone().ok_or_else(|| {
+        open_ledger(self.ledger_url()?).await
+    }
+
+    /// The same, to look at: a file that is not there is not made.
+    pub(crate) async fn ledger_to_look_at(&self) -> Result<Arc<dyn Ledger>> {
+        let url = self.ledger_url()?;
+        must_exist(&url)?;
+        open_ledger(url).await
+    }
+
+    fn ledger_url(&self) -> Result<String, Fault> {
+        self.orders.clone().ok_or_else(|| {
             Fault::usage("no ledger is named")
                 .hint("name it: --orders sqlite:orders.db, RUSHGATE_ORDERS, or `orders` in rushgate.toml")
-        })?;
-        // Opening a file may wait for another process.
-        Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger(&url)).await??)
+        })
     }
+}
+
+/// The file that a URL names, if it names one.
+pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite:")?;
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let path = path.strip_prefix("//").unwrap_or(path);
+    (path != ":memory:" && !path.is_empty()).then(|| path.into())
+}
+
+/// Refuses a file that is not there. Of a directory that is not there the store says more.
+pub(crate) fn must_exist(url: &str) -> Result<(), Error> {
+    match file_of(url) {
+        Some(file) if !file.exists() && directory_of(&file).exists() => {
+            Err(Error::misconfigured(format_args!("there is no file `{}`", file.display()))
+                .hint("check the path; a command that writes makes the file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn directory_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Opens a ledger. Opening a file may wait for another process.
+pub(crate) async fn open_ledger(url: String) -> Result<Arc<dyn Ledger>> {
+    Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger(&url)).await??)
 }

@@ -29,7 +29,7 @@ use clap::FromArgMatches;
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
 use crate::exit::{Exit, Fault};
-use crate::globals::{Color, Globals};
+use crate::globals::{Color, Globals, must_exist};
 use crate::output::Output;
 
 fn main() -> ExitCode {
@@ -68,8 +68,10 @@ fn json_output() -> Output {
 
 fn usage(error: &clap::Error) -> Fault {
     let text = error.render().to_string();
-    let first = text.lines().next().unwrap_or_default();
-    Fault::usage(first.strip_prefix("error: ").unwrap_or(first)).hint("see --help")
+    // What follows is for people who look at a screen.
+    let message = text.split("\n\nUsage:").next().unwrap_or_default();
+    let message = message.split("\n\nFor more information").next().unwrap_or_default().trim();
+    Fault::usage(message.strip_prefix("error: ").unwrap_or(message)).hint("see --help")
 }
 
 /// What was typed; the file comes in later, for those commands that have a use for it.
@@ -89,6 +91,9 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
         Verb::Completions(args) => completions::run(&args, globals.output()),
         verb => {
             let globals = if needs_file(&verb) { with_file(globals)? } else { globals };
+            if only_looks(&verb) {
+                must_exist(globals.store_url())?;
+            }
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let exit = runtime.block_on(dispatch(verb, &globals));
             // A read of stdin that nobody answers must not hold up the end.
@@ -101,6 +106,17 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
 /// A bench must not find its way into the working directory's store by a file.
 fn needs_file(verb: &Verb) -> bool {
     !matches!(verb, Verb::Bench(_) | Verb::Warden)
+}
+
+/// A look at a mistyped path must not make a file there.
+fn only_looks(verb: &Verb) -> bool {
+    match verb {
+        Verb::Doctor(_) => true,
+        Verb::Lock(verb) => verb.only_looks(),
+        Verb::Queue(verb) => verb.only_looks(),
+        Verb::Sale(verb) => verb.only_looks(),
+        _ => false,
+    }
 }
 
 fn with_file(mut globals: Globals) -> Result<Globals> {

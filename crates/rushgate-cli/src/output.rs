@@ -11,6 +11,9 @@ use serde_json::json;
 use crate::exit::{Exit, Fault, Verdict};
 use crate::globals::{Color, Globals};
 
+/// Has a terminal begin the line anew.
+pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
+
 /// Where to write, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
@@ -105,6 +108,19 @@ impl Output {
     pub(crate) fn note(self, text: impl Display) {
         if !self.quiet {
             self.stderr(format_args!("{text}"));
+        }
+    }
+
+    /// For whoever watches, in place of a line that is drawn again and again.
+    pub(crate) fn over_progress(self, text: impl Display) {
+        let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
+        self.note(format_args!("{clear}{text}"));
+    }
+
+    /// For people who would see nothing at all otherwise; JSON says so by itself.
+    pub(crate) fn remark(self, text: impl Display) {
+        if !self.json {
+            self.note(text);
         }
     }
 
@@ -209,6 +225,11 @@ impl<const N: usize> Display for Table<N> {
     }
 }
 
+/// So many things, in the singular if it is one.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+}
+
 /// A moment, in UTC and to the millisecond.
 pub(crate) fn moment(at: Timestamp) -> String {
     let millis = at.as_micros() / 1_000;
@@ -242,6 +263,11 @@ mod tests {
         assert_eq!(at(0), "1970-01-01T00:00:00.007Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00.007Z");
         assert_eq!(at(1_795_228_136), "2026-11-21T02:28:56.007Z");
+    }
+
+    #[test]
+    fn one_thing_is_in_the_singular() {
+        assert_eq!(["0 tasks", "1 task", "2 tasks"], [0, 1, 2].map(|n| counted(n, "task")));
     }
 
     #[test]

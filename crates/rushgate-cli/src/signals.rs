@@ -33,14 +33,14 @@ impl Signals {
         }
     }
 
-    /// A token that the first signal cancels.
-    pub(crate) fn cancels(mut self) -> (CancellationToken, impl Future<Output = ()>) {
+    /// A token that the first signal cancels, and the second signal.
+    pub(crate) fn cancels(mut self) -> (CancellationToken, impl Future<Output = Signal>) {
         let token = CancellationToken::new();
         let first = token.clone();
         let twice = async move {
             self.next().await;
             first.cancel();
-            self.next().await;
+            self.next().await
         };
         (token, twice)
     }

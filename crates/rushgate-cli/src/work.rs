@@ -65,13 +65,13 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
     };
     let report = tokio::select! {
         report = worker.run(handler, shutdown.clone()) => report?,
-        () = second_signal => {
+        _ = second_signal => {
             output.note("stopped at once; the tasks at hand come again when their leases run out");
             return Ok(Exit::Done);
         }
         never = until_empty(&queue, args.until_empty, &shutdown) => match never? {},
     };
-    say(report, output);
+    say(report, output)?;
     match shop.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(fault) => Err(fault),
         None => Ok(Exit::Done),
@@ -105,11 +105,19 @@ async fn is_empty(queue: &Queue) -> Result<bool> {
     Ok(stats.ready + stats.scheduled + stats.leased == 0)
 }
 
-fn say(report: WorkerReport, output: Output) {
+/// The summary: data for a program, after the lines about tasks; for people a remark, since stdout is the commands'.
+fn say(report: WorkerReport, output: Output) -> Result<()> {
     let WorkerReport { done, retried, dead, given_back, lost, .. } = report;
+    if output.is_json() {
+        let summary = json!({
+            "done": done, "retried": retried, "dead": dead, "given_back": given_back, "lost": lost
+        });
+        return output.line(&json!({ "summary": summary }), "");
+    }
     output.note(format_args!(
         "{done} done, {retried} to be retried, {dead} dead, {given_back} given back, {lost} lost"
     ));
+    Ok(())
 }
 
 /// What the commands share.
@@ -199,7 +207,7 @@ impl Shop {
             .env("RUSHGATE_FENCE", job.fence().to_string())
             .env("RUSHGATE_ATTEMPT", job.attempt.to_string());
         if self.output.is_json() {
-            // stdout has one line of JSON for each task, and nothing else.
+            // stdout has one line of JSON for each task, and the summary.
             command.stdout(std::io::stderr());
         }
         command

@@ -23,9 +23,9 @@ fn what_is_typed_wrong_is_a_usage_error() {
     let long = "x".repeat(201);
     for (args, part) in [
         (&["lock", "run", "a", "--lease", "5", "--", "true"][..], "5 what? write 5s or 5ms"),
-        (&["lock", "run", "a", "--lease", "0s", "--", "true"], "the lease is 0ns; it must be 10 ms to 24 h"),
+        (&["lock", "run", "a", "--lease", "0s", "--", "true"], "the lease is 0s; it must be 10 ms to 24 h"),
         (&["lock", "run", "a", "--lease", "999999d", "--", "true"], "it must be 10 ms to 24 h"),
-        (&["lock", "run", "a", "--wait", "25h", "--", "true"], "the wait"),
+        (&["lock", "run", "a", "--wait", "25h", "--", "true"], "the wait is 1d 1h; it must be at most 1d"),
         (&["lock", "run", "a", "--wait", "-5s", "--", "true"], "unexpected argument"),
         (&["lock", "run", "", "--", "true"], "the lock's name is empty"),
         (&["lock", "run", "a b", "--", "true"], "contains ' '"),
@@ -49,13 +49,21 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "dead", "retry", "q"], "required"),
         (&["work", "q", "--concurrency", "0", "--exec", "true"], "the concurrency"),
         (&["sale", "create", "s", "--sku", "phone"], "write NAME=UNITS"),
+        (&["sale", "create", "s", "--sku", "phone=99999999999"], "99999999999 is out of range"),
+        (&["sale", "create", "s", "--sku", "phone=1:99999999999"], "99999999999 is out of range"),
+        (
+            &["sale", "reserve", "s", "--buyer", "a", "--key", "k", "--line", "phone=99999999999"],
+            "99999999999 is out of range",
+        ),
+        (&["sale", "create", "s", "--sku", "phone=1", "--closes-at", "1000000000000"], "has passed"),
+        (&["--orders", "foo", "rush"], "the ledger's URL has no scheme"),
         (&["sale", "create", "s", "--sku", "phone=0"], "the stock is 0"),
         (&["sale", "create", "s", "--sku", "phone=1:0"], "the limit per buyer is 0"),
         (&["sale", "create", "s", "--sku", "phone=1", "--hold", "0s"], "the hold time"),
         (&["sale", "create", "s", "--sku", "phone=1", "--sku", "phone=1"], "listed twice"),
         (&["sale", "confirm", "s", "x"], "32 hexadecimal digits"),
         (&["--store", "postgres://secret@host", "queue", "ls"], "the scheme `postgres`"),
-        (&["--store", "sqlite:a.db?durabilty=power", "queue", "ls"], "unknown option"),
+        (&["--store", "sqlite:a.db?durabilty=power", "queue", "resume", "q"], "unknown option"),
         (&["--no-such-flag"], "unexpected argument"),
         (&["lokc"], "unrecognized subcommand"),
         (&["--quiet", "--verbose", "queue", "ls"], "cannot be used with"),
@@ -72,7 +80,7 @@ fn a_payload_over_the_limit_is_refused_with_its_limit() {
     let large = vec![b'1'; (1 << 20) + 1];
     let said = shop.with_stdin(&["queue", "push", "q", "a", "--payload", "-"], &large);
     assert_eq!(said.status, 2, "{}", said.err);
-    assert!(said.err.contains("at most 1048576 are allowed"), "{}", said.err);
+    assert!(said.err.contains("the payload has more than 1048576 bytes"), "{}", said.err);
     assert!(said.err.contains("hint: store the content elsewhere"), "{}", said.err);
 }
 
@@ -93,18 +101,18 @@ fn with_json_an_error_is_one_object_on_stderr() {
 fn the_store_is_named_by_option_environment_or_file_in_that_order() {
     let shop = Shop::new();
     let made = |name: &str| shop.path(name).exists();
-    shop.ok(&["queue", "ls"]);
+    shop.ok(&["queue", "resume", "q"]);
     assert!(made("rushgate.db"));
     std::fs::write(shop.path("rushgate.toml"), "store = \"sqlite:file.db\"\n").unwrap();
-    shop.ok(&["queue", "ls"]);
+    shop.ok(&["queue", "resume", "q"]);
     assert!(made("file.db"));
     let by_environment = |args: &[&str]| {
         let said = shop.command(args).env("RUSHGATE_STORE", "sqlite:env.db").output().unwrap();
         assert!(said.status.success());
     };
-    by_environment(&["queue", "ls", "--store", "sqlite:option.db"]);
+    by_environment(&["queue", "resume", "q", "--store", "sqlite:option.db"]);
     assert!(made("option.db") && !made("env.db"));
-    by_environment(&["queue", "ls"]);
+    by_environment(&["queue", "resume", "q"]);
     assert!(made("env.db"));
 }
 
@@ -127,7 +135,7 @@ fn a_store_that_cannot_be_used_is_status_4_with_a_hint() {
     let other = rusqlite::Connection::open(shop.path("other.db")).unwrap();
     other.execute_batch("CREATE TABLE notes (text)").unwrap();
     let newer = shop.path("newer.db");
-    shop.ok(&["--store", "sqlite:newer.db", "queue", "ls"]);
+    shop.ok(&["--store", "sqlite:newer.db", "queue", "resume", "q"]);
     rusqlite::Connection::open(&newer).unwrap().pragma_update(None, "user_version", 999).unwrap();
     for (store, part) in [
         ("sqlite:directory", "`directory` is a directory"),
@@ -272,4 +280,66 @@ fn bench_prints_rate_and_latency_and_leaves_nothing_behind() {
         assert!(said["latency_us"]["p50"].as_u64() <= said["latency_us"]["p99"].as_u64(), "{said}");
     }
     assert_eq!(std::fs::read_dir(shop.dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_look_makes_no_file() {
+    let shop = Shop::new();
+    let looks = [
+        &["doctor"][..],
+        &["lock", "ls"],
+        &["lock", "show", "a"],
+        &["queue", "ls"],
+        &["queue", "top", "q"],
+        &["queue", "stats"],
+        &["queue", "dead", "ls", "q"],
+        &["sale", "ls"],
+        &["sale", "show", "s"],
+        &["sale", "events", "s"],
+        &["sale", "audit", "s"],
+    ];
+    for args in looks {
+        let said = shop.run(args);
+        assert_eq!(said.status, 4, "{args:?}: {}", said.err);
+        assert!(said.err.contains("there is no file `rushgate.db`\nhint: "), "{args:?}: {}", said.err);
+    }
+    assert!(!shop.path("rushgate.db").exists());
+    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
+    let said = shop.run(&["sale", "audit", "s", "--orders", "sqlite:typo.db"]);
+    assert_eq!(said.status, 4, "{}", said.err);
+    assert!(said.err.contains("there is no file `typo.db`"), "{}", said.err);
+    assert!(!shop.path("typo.db").exists());
+    shop.ok(&["--store", "sqlite::memory:", "queue", "ls"]);
+}
+
+#[test]
+fn a_usage_error_as_json_is_whole() {
+    let shop = Shop::new();
+    let message = |args: &[&str]| {
+        let said = shop.run(args);
+        assert_eq!(said.status, 2, "{}", said.err);
+        said.error()["message"].as_str().unwrap().to_owned()
+    };
+    let missing = message(&["--json", "sale", "create", "phones"]);
+    assert!(missing.contains("were not provided") && missing.contains("--sku <NAME=UNITS"), "{missing}");
+    let unknown = message(&["--json", "lokc"]);
+    assert!(unknown.contains("'lokc'") && unknown.contains("'lock'"), "{unknown}");
+    assert!(!unknown.contains("Usage:") && !unknown.starts_with("error"), "{unknown}");
+}
+
+#[test]
+fn every_page_of_the_help_fits_eighty_columns() {
+    let shop = Shop::new();
+    for page in
+        [&["help"][..], &["help", "rush"], &["help", "lock"], &["help", "lock", "run"], &["help", "work"]]
+    {
+        let help = shop.ok(page);
+        let wide: Vec<_> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(page.len() > 1 || wide.is_empty(), "{page:?}: {wide:#?}");
+        let after = help.split("\nExample").nth(1).unwrap();
+        let wide: Vec<_> = after.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{page:?}: {wide:#?}");
+    }
+    assert!(shop.ok(&["help", "lock"]).contains("Example:\n  rushgate lock run nightly"));
+    assert_eq!(shop.ok(&["help", "rush"]).matches(" 0 ").count(), 1, "its statuses are told once");
 }

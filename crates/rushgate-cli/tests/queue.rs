@@ -175,7 +175,7 @@ fn nothing_is_given_out_before_its_time() {
 #[test]
 fn a_claim_that_waits_gets_what_another_process_pushes() {
     let shop = Shop::new();
-    shop.ok(&["queue", "stats"]);
+    shop.ok(&["queue", "resume", "mail"]);
     let mut claim = shop.start(&["--json", "queue", "claim", "mail", "--wait", "1m"]);
     shop.ok(&["queue", "push", "mail", "a"]);
     let tasks: Value = serde_json::from_str(&claim.line()).unwrap();
@@ -210,4 +210,33 @@ fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
     assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["id"], "a");
     assert_eq!(shop.json(&["queue", "ls"]), json!(["mail"]));
     assert_eq!(shop.json(&["queue", "stats"])[0]["queue"], "mail");
+}
+
+#[test]
+fn a_queue_without_due_tasks_has_no_oldest_one() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a", "--delay", "1h"]);
+    let table = shop.ok(&["queue", "stats", "mail"]);
+    let words: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(words, ["mail", "0", "1", "0", "0", "-", "none", "runs"]);
+}
+
+#[test]
+fn nothing_is_said_to_be_nothing_and_why() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
+    for (args, part) in [
+        (&["queue", "ls", "nope"][..], "no tasks in `nope`"),
+        (&["queue", "ls", "mail", "--state", "leased"], "no such tasks in `mail`"),
+        (&["queue", "dead", "ls", "mail"], "no dead letters in `mail`"),
+        (&["queue", "stats", "nope"], "no queue `nope` is known"),
+    ] {
+        assert!(shop.run(args).err.contains(part), "{args:?}: {}", shop.run(args).err);
+        let json = shop.run(&[&["--json"][..], args].concat());
+        assert_eq!((json.status, json.err.as_str()), (0, ""), "{args:?}");
+    }
+    shop.ok(&["queue", "pause", "mail"]);
+    for args in [&["queue", "claim", "mail"][..], &["queue", "pop", "mail"]] {
+        assert_eq!(shop.run(args).err, "`mail` is paused: nothing is given out\n", "{args:?}");
+    }
 }

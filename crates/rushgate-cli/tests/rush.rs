@@ -74,7 +74,7 @@ fn start_and_see_it_sell(args: &[&str]) -> Member {
     let mut child = Member(Some(child.expect("rush starts")));
     let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
-    let selling = lines.find(|line| line.contains("attempts") && !line.starts_with("0 attempts"));
+    let selling = lines.find(|line| line.contains(" tries") && !line.starts_with("0 tries"));
     assert!(selling.is_some(), "it tells its progress");
     // Go on reading, so that the child never waits for us; what ended it is for whoever reads a failed test.
     let errors = |line: &String| line.starts_with("{\"error\"");
@@ -119,6 +119,9 @@ fn a_crowd_buys_exactly_what_there_is_and_the_audit_holds() {
     {
         assert!(report[figure].as_u64() > Some(0), "{figure}");
     }
+    let number = |figure: &str| report[figure].as_u64().expect("a number");
+    // BEGIN, COMMIT, and something in between.
+    assert!(number("store_statements") >= 3 * number("store_transactions"), "{report:#}");
     for figure in ["p50", "p99", "max"] {
         assert!(report["latency_us"][figure].as_f64() > Some(0.0), "{figure}");
     }
@@ -128,7 +131,7 @@ fn a_crowd_buys_exactly_what_there_is_and_the_audit_holds() {
 
 #[test]
 fn with_much_stock_carts_are_called_off_run_out_and_are_sold_again() {
-    let args = ["--stock", "300", "--buyers", "6000", "--per-buyer", "2", "--hold-ms", "300", "--seed", "3"];
+    let args = ["--stock", "300", "--buyers", "6000", "--per-buyer", "2", "--hold", "300ms", "--seed", "3"];
     let (status, report) = finish(rush(&args));
     assert!(status.success(), "{report:#}");
     assert_audited(&report);
@@ -142,7 +145,7 @@ fn with_much_stock_carts_are_called_off_run_out_and_are_sold_again() {
 
 #[test]
 fn more_units_than_buyers_leaves_units_and_the_audit_holds() {
-    let (status, report) = finish(rush(&["--stock", "1000", "--buyers", "20", "--hold-ms", "200"]));
+    let (status, report) = finish(rush(&["--stock", "1000", "--buyers", "20", "--hold", "200ms"]));
     assert!(status.success(), "{report:#}");
     assert_audited(&report);
     let sold = report["confirmed"].as_u64().expect("a number");
@@ -177,14 +180,54 @@ fn ctrl_c_stops_a_rush_cleanly_and_the_audit_holds() {
     assert_audited(&report);
 }
 
+/// Half of those who have a cart pay at its deadline or never, and the hold is long.
+#[test]
+fn a_signal_stops_a_rush_within_seconds_however_long_carts_are_kept() {
+    for sent in [Signal::INT, Signal::TERM] {
+        let child = start_and_see_it_sell(&["--stock", "1000000", "--buyers", "1000000000", "--hold", "1h"]);
+        signal(&child, sent);
+        let start = Instant::now();
+        let (status, report) = report_of(child);
+        assert!(start.elapsed() < Duration::from_secs(30), "it waited for the deadline of a cart");
+        assert!(status.success(), "{report:#}");
+        assert_eq!(report["interrupted"], true);
+        assert_audited(&report);
+    }
+}
+
+#[test]
+fn the_first_ctrl_c_is_answered_and_the_second_ends_it_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = rush(&["--stock", "1000000", "--buyers", "1000000000"]);
+    let child = command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = Member(Some(child.expect("rush starts")));
+    let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let mut lines = stderr.lines().map_while(Result::ok);
+    let mut says = |part: &str| {
+        assert!(lines.any(|line| line.contains(part)), "it says {part:?}");
+    };
+    says("tries");
+    signal(&child, Signal::INT);
+    says("stopping");
+    signal(&child, Signal::INT);
+    thread::spawn(move || lines.for_each(drop));
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
+}
+
 #[test]
 fn kept_files_are_there_for_a_look_and_others_are_gone() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = |folder: &Path| std::fs::read_dir(folder).expect("readable").count();
     let run = |keep: &[&str]| {
         let mut command = rush(&["--stock", "2", "--buyers", "50"]);
-        command.args(keep).arg("--json").env("TMPDIR", folder.path());
-        assert!(command.output().expect("rush runs").status.success());
+        let output = command.args(keep).arg("--quiet").env("TMPDIR", folder.path()).output();
+        let output = output.expect("rush runs");
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).expect("text");
+        let told = text.contains(&folder.path().display().to_string());
+        assert_eq!(told, !keep.is_empty(), "{text}");
     };
     run(&[]);
     assert_eq!(files(folder.path()), 0);
@@ -196,7 +239,7 @@ fn kept_files_are_there_for_a_look_and_others_are_gone() {
 fn several_processes_sell_one_sale_and_one_may_be_killed_in_the_middle() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = store(&folder);
-    let args = ["--join", "launch", "--store", &url, "--stock", "3000", "--hold-ms", "500"];
+    let args = ["--join", "launch", "--store", &url, "--stock", "3000", "--hold", "500ms"];
     let with = |more: &[&'static str]| [&args[..], more].concat();
     let mut victim = start_and_see_it_sell(&with(&["--buyers", "1000000000"]));
     let others: Vec<_> = (0..2).map(|_| start(&with(&["--buyers", "60000"]))).collect();
@@ -218,7 +261,7 @@ fn several_processes_sell_one_sale_and_one_may_be_killed_in_the_middle() {
 fn a_rush_that_was_killed_goes_on_from_its_files_and_the_audit_holds() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = store(&folder);
-    let args = ["--join", "launch", "--store", &url, "--stock", "2000", "--hold-ms", "500"];
+    let args = ["--join", "launch", "--store", &url, "--stock", "2000", "--hold", "500ms"];
     let mut first = start_and_see_it_sell(&[&args[..], &["--buyers", "1000000000"]].concat());
     signal(&first, Signal::KILL);
     first.wait().expect("it is dead");
@@ -235,7 +278,9 @@ fn bad_input_is_refused_before_anything_is_opened() {
         &["--stock", "99999999999"],
         &["--per-buyer", "0"],
         &["--concurrency", "0"],
-        &["--hold-ms", "1"],
+        &["--hold", "1ms"],
+        &["--hold", "5"],
+        &["--hold", "61m"],
         &["--buyers", "-1"],
         &["--join", "launch"],
         &["--nonsense"],
@@ -276,7 +321,7 @@ fn a_sale_with_disasters(kind: Kind, seed: u64) {
     let mut ledger = PostgresServer::start();
     let (store, orders) = (group.url(), ledger.url());
     let args = ["--join", "launch", "--store", &store, "--orders", &orders, "--stock", "3000"];
-    let with = |more: &[&'static str]| [&args[..], &["--hold-ms", "500"], more].concat();
+    let with = |more: &[&'static str]| [&args[..], &["--hold", "500ms"], more].concat();
     let mut victim = start_and_see_it_sell(&with(&["--buyers", "1000000000"]));
     let others: Vec<_> = (0..2).map(|_| start_and_see_it_sell(&with(&["--buyers", "100000"]))).collect();
 

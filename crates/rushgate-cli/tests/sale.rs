@@ -151,6 +151,7 @@ fn with_a_ledger_orders_are_carried_and_the_audit_reads_it() {
     assert_eq!(without["ok"], false);
     std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:orders.db\"\n").unwrap();
     assert_eq!(shop.json(&["sale", "audit", "phones"])["ok"], true);
+    shop.ok(&["sale", "work", "phones", "--until-empty", "--orders", "sqlite:another.db"]);
     std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:another.db\"\n").unwrap();
     let text = shop.run(&["sale", "audit", "phones"]);
     assert_eq!(text.status, 1, "another ledger does not agree");
@@ -191,4 +192,38 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
     assert_eq!(shop.json(&reserve("bob", "k"))["outcome"], "reserved");
     shop.ok(&["sale", "work", "phones", "--orders", &ledger, "--until-empty"]);
     assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", &ledger])["ok"], true);
+}
+
+#[test]
+fn a_reservation_that_has_ended_is_told_as_what_it_is_and_refused() {
+    let shop = open("phone=2:1", &["--hold", "300ms"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    shop.ok(&["sale", "confirm", "phones", id(&ann)]);
+    let kept = shop.json(&reserve("ann", "k"));
+    assert_eq!((&kept["outcome"], &kept["state"]), (&"replayed".into(), &"confirmed".into()));
+    let bob = shop.json(&reserve("bob", "k"));
+    shop.ok(&["sale", "cancel", "phones", id(&bob)]);
+    let gone = shop.json_as(1, &reserve("bob", "k"));
+    assert_eq!((&gone["outcome"], &gone["state"]), (&"replayed".into(), &"cancelled".into()));
+    // Nobody sweeps: the store still has it as held when its time is over.
+    let cem = shop.json(&reserve("cem", "k"));
+    shop.until(&["sale", "show", "phones"], |sale| sale["now_us"].as_u64() > cem["deadline_us"].as_u64());
+    let late = shop.run(&reserve("cem", "k"));
+    assert_eq!(late.status, 1, "{}", late.out);
+    assert_eq!(late.out, format!("replayed {} phone#2 expired\n", id(&cem)));
+}
+
+#[test]
+fn a_receipt_is_printed_and_read_again() {
+    let shop = open("phone=1:1", &[]);
+    let said = shop.ok(&reserve("ann", "k"));
+    let receipt = said.lines().find_map(|line| line.strip_prefix("receipt ")).unwrap();
+    assert_eq!(shop.json(&["sale", "restore", "phones", receipt])["outcome"], "known");
+}
+
+#[test]
+fn a_hold_lasts_five_minutes_unless_said_otherwise() {
+    let shop = open("phone=1:1", &[]);
+    assert_eq!(shop.json(&["sale", "show", "phones"])["hold_us"], 300_000_000);
+    assert!(shop.ok(&["sale", "show", "phones"]).contains("holds last 5m;"));
 }

@@ -71,7 +71,11 @@ fn until_empty_works_everything_off_several_at_a_time() {
     (0..20).for_each(|n| push(&shop, &n.to_string()));
     let out =
         shop.ok(&[&["--json"][..], &work(&["--until-empty", "--concurrency", "4"], "echo out")].concat());
-    assert_eq!(lines(&out).len(), 20, "the commands' own output is not among the data");
+    let (summary, tasks): (Vec<_>, Vec<_>) =
+        lines(&out).into_iter().partition(|line| line["summary"].is_object());
+    assert_eq!(tasks.len(), 20, "the commands' own output is not among the data");
+    let counts = json!({ "done": 20, "retried": 0, "dead": 0, "given_back": 0, "lost": 0 });
+    assert_eq!(summary, [json!({ "summary": counts })]);
     assert_eq!(shop.json(&["queue", "ls", "mail"]), json!([]));
 }
 

@@ -210,6 +210,14 @@ fn live(books: &Books) -> impl Iterator<Item = &ReservationRow> {
     books.reservations.iter().filter(|row| row.state.is_live())
 }
 
+/// So many things, in the singular if it is one.
+fn counted(n: impl TryInto<u64>, thing: &str) -> String {
+    match n.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {thing}"),
+        n => format!("{n} {thing}s"),
+    }
+}
+
 fn count(books: &Books, sku: &Sku, state: impl Fn(HoldState) -> bool) -> usize {
     let rows = books.reservations.iter().filter(|row| state(row.state));
     rows.flat_map(|row| &row.units).filter(|(of, _)| of == sku).count()
@@ -266,7 +274,12 @@ fn no_unit_twice(books: &Books) -> Check {
         offenders
             .push(format!("{differing} units belong to another by their own row than by the reservations"));
     }
-    check("no_unit_twice", "no unit is sold or held twice", format!("{} units owned", owner.len()), offenders)
+    check(
+        "no_unit_twice",
+        "no unit is sold or held twice",
+        format!("{} owned", counted(owner.len(), "unit")),
+        offenders,
+    )
 }
 
 fn no_unit_free_and_owned(books: &Books) -> Check {
@@ -286,7 +299,12 @@ fn no_unit_free_and_owned(books: &Books) -> Check {
             offenders.push(format!("{sku} no. {unit} is free or withdrawn, and owned"));
         }
     }
-    check("no_unit_free_and_owned", "no unit is free and owned", format!("{free} units free"), offenders)
+    check(
+        "no_unit_free_and_owned",
+        "no unit is free and owned",
+        format!("{} free", counted(free, "unit")),
+        offenders,
+    )
 }
 
 fn nobody_over_the_limit(books: &Books) -> Check {
@@ -313,7 +331,7 @@ fn limit_check(
     let offenders = has.iter().filter_map(|(key, n)| over(key, *n)).collect();
     let most = has.values().max().copied().unwrap_or(0);
     let buyers = has.keys().map(|(buyer, _)| buyer).collect::<BTreeSet<_>>().len();
-    check(name, claim, format!("{buyers} buyers have units, the most is {most}"), offenders)
+    check(name, claim, format!("units are with {}, the most is {most}", counted(buyers, "buyer")), offenders)
 }
 
 /// The state that the events of a reservation lead to.
@@ -375,7 +393,7 @@ fn log_is_complete(books: &Books) -> Check {
     if books.events.len() as u64 != books.seq {
         offenders.push(format!("the sale counted {} events", books.seq));
     }
-    check("log_is_complete", "the event log has no gap", format!("{} events", books.events.len()), offenders)
+    check("log_is_complete", "the event log has no gap", counted(books.events.len(), "event"), offenders)
 }
 
 /// The places of units that the log alone leads to.
@@ -487,7 +505,11 @@ fn log_replays(books: &Books) -> Check {
             offenders.push(format!("{}: the log leads to {n} free units", sku.sku));
         }
     }
-    let figures = format!("{} events lead to {} owned units", books.events.len(), replay.owner.len());
+    let figures = format!(
+        "the log of {} leads to {}",
+        counted(books.events.len(), "event"),
+        counted(replay.owner.len(), "owned unit")
+    );
     check("log_replays", "the log alone leads to the same stock", figures, offenders)
 }
 
@@ -510,7 +532,7 @@ fn ledger_has_no_unit_twice(ledger: &LedgerBooks) -> Check {
             }
         }
     }
-    let figures = format!("{} orders, {} units", ledger.orders.len(), seen.len());
+    let figures = format!("{}, {}", counted(ledger.orders.len(), "order"), counted(seen.len(), "unit"));
     check("ledger_no_unit_twice", "the ledger has no unit twice", figures, offenders)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     Acquire, Claim, Due, Error, Listing, Load, MAX_LINES, MAX_UNITS_PER_LINE, NewTask, OnDuplicate, Page,
-    Reserve, Result, Retry, SaleSpec, Selection, StockChange, Switch, UnitChoice,
+    Reserve, Result, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -27,11 +27,12 @@ pub fn check_batch(n: usize) -> Result<()> {
     check_range("the size of the batch", n as u64, 1, Claim::BATCH_MAX as u64)
 }
 
-fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
+/// Refuses a length of time beyond its limit.
+pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
     if duration <= max {
         return Ok(());
     }
-    Err(Error::invalid(what, format_args!("is {duration:?}; it must be at most {max:?}")))
+    Err(Error::invalid(what, format_args!("is {}; it must be at most {}", Spoken(duration), Spoken(max))))
 }
 
 fn check_label(what: &str, text: &str) -> Result<()> {

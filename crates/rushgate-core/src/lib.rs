@@ -25,7 +25,7 @@ pub use audit::{
     Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
     audit_live,
 };
-pub use check::{check_batch, check_range};
+pub use check::{check_batch, check_duration, check_range};
 pub use error::{Error, Result};
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use lock::{
@@ -48,5 +48,5 @@ pub use sale::{
     Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
-pub use time::{HoldTime, Lease, Timestamp};
+pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};

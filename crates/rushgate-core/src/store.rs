@@ -56,9 +56,10 @@ pub enum Durability {
 pub struct StoreCalls {
     /// Trait methods called.
     pub calls: u64,
-    /// Write transactions committed. Calls that waited at the same moment share one.
+    /// Write transactions committed. Calls that waited at the same moment share one; reads need none.
     pub transactions: u64,
-    /// Statements (or commands) carried out, inside and outside those transactions.
+    /// Statements (or commands) carried out for calls and for sweeping, inside and outside those transactions. Not
+    /// counted are opening the store, and looking whether others have news.
     pub statements: u64,
 }
 

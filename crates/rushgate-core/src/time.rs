@@ -38,6 +38,39 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// A length of time as people write it: `0s`, `500ms`, `1h`, `1m 30s`. What is shorter than a microsecond is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spoken(pub Duration);
+
+impl Spoken {
+    const UNITS: [(u128, &str); 6] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
+}
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = self.0.as_micros();
+        if left == 0 {
+            return f.write_str("0s");
+        }
+        let mut space = "";
+        for (length, unit) in Self::UNITS.into_iter() {
+            if left >= length {
+                write!(f, "{space}{}{unit}", left / length)?;
+                left %= length;
+                space = " ";
+            }
+        }
+        Ok(())
+    }
+}
+
 macro_rules! bounded {
     ($($(#[$doc:meta])* $name:ident = $field:literal, $min:expr, $max:expr, $range:literal;)*) => {$(
         $(#[$doc])*
@@ -54,7 +87,7 @@ macro_rules! bounded {
             /// Checks `duration` against [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
             pub fn new(duration: Duration) -> Result<Self> {
                 if duration < Self::MIN || duration > Self::MAX {
-                    let why = format!("is {duration:?}; it must be {}", $range);
+                    let why = format!("is {}; it must be {}", Spoken(duration), $range);
                     return Err(Error::invalid($field, why));
                 }
                 Ok(Self(duration))
@@ -108,6 +141,25 @@ mod tests {
         assert!(Lease::new(Duration::ZERO).unwrap_err().is_invalid());
         assert!(Lease::new(Duration::from_secs(u64::MAX)).unwrap_err().is_invalid());
         assert_eq!(Lease::new(Duration::from_secs(15)).unwrap().as_micros(), 15_000_000);
+    }
+
+    #[test]
+    fn a_length_of_time_is_written_as_people_do() {
+        for (micros, text) in [
+            (0, "0s"),
+            (7, "7us"),
+            (500_000, "500ms"),
+            (1_500_000, "1s 500ms"),
+            (90_000_000, "1m 30s"),
+            (3_600_000_000, "1h"),
+            (86_400_000_000, "1d"),
+            (90_061_000_000, "1d 1h 1m 1s"),
+        ] {
+            assert_eq!(Spoken(Duration::from_micros(micros)).to_string(), text);
+        }
+        assert_eq!(Spoken(Duration::from_nanos(1)).to_string(), "0s");
+        let error = Lease::new(Duration::ZERO).unwrap_err();
+        assert_eq!(error.to_string(), "the lease is 0s; it must be 10 ms to 24 h");
     }
 
     #[test]

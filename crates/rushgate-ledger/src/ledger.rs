@@ -73,8 +73,10 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
         }
         _ => {
             // What follows the scheme may hold a password, so it is not repeated.
-            let scheme = url.split_once(':').map_or("no scheme", |(scheme, _)| scheme);
-            Err(Error::invalid("the ledger's URL", format_args!("has `{scheme}`, which is not supported"))
+            let scheme = url.split_once(':').map(|(scheme, _)| format!("the scheme `{scheme}`"));
+            let has = scheme.unwrap_or_else(|| "no scheme".to_owned());
+            let why = format_args!("has {has}; there is no ledger of that kind");
+            Err(Error::invalid("the ledger's URL", why)
                 .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
         }
     }

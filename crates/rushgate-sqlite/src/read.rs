@@ -9,11 +9,13 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use crate::clock::Clock;
 use crate::fault::Result;
+use crate::writer::Counters;
 
 /// One read transaction: everything read through it is of one moment.
 pub(crate) struct Reader<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) now: Timestamp,
+    pub(crate) counters: &'c Counters,
 }
 
 impl Reader<'_> {
@@ -24,6 +26,7 @@ impl Reader<'_> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
+        self.counters.count_statements(1);
         Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
     }
 
@@ -34,6 +37,7 @@ impl Reader<'_> {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
+        self.counters.count_statements(1);
         let mut statement = self.conn.prepare_cached(sql)?;
         let rows = statement.query_map(params, read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -52,14 +56,15 @@ impl Readers {
     pub(crate) fn start(
         connections: Vec<Connection>,
         clock: &Clock,
+        counters: &Arc<Counters>,
     ) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
         let (send, receive) = mpsc::channel();
         let receive = Arc::new(Mutex::new(receive));
         let mut threads = Vec::new();
         for conn in connections {
-            let (receive, clock) = (Arc::clone(&receive), Arc::clone(clock));
+            let (receive, clock, counters) = (Arc::clone(&receive), Arc::clone(clock), Arc::clone(counters));
             let thread = thread::Builder::new().name("rushgate-reader".into());
-            threads.push(thread.spawn(move || serve(&conn, &receive, &clock))?);
+            threads.push(thread.spawn(move || serve(&conn, &receive, &clock, &counters))?);
         }
         Ok((Self { jobs: Mutex::new(Some(send)) }, threads))
     }
@@ -75,12 +80,16 @@ impl Readers {
     }
 }
 
-fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock) {
+fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock, counters: &Counters) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { break };
         let opened = conn.execute_batch("BEGIN");
-        job(&Reader { conn, now: clock() });
+        if opened.is_ok() {
+            // With the COMMIT that follows: whoever has the answer finds everything counted.
+            counters.count_statements(2);
+        }
+        job(&Reader { conn, now: clock(), counters });
         if opened.is_ok() {
             let _ = conn.execute_batch("COMMIT");
         }

@@ -1,7 +1,6 @@
 //! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
 use crate::fault::{self, caught, explain};
-use crate::open::{Limits, Location, SameFile, Target};
+use crate::open::{Limits, Location, SameFile};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
@@ -41,7 +40,6 @@ pub struct SqliteStore {
     listeners: Arc<Listeners>,
     counters: Arc<Counters>,
     horizon: Arc<Horizon>,
-    reads: AtomicU64,
 }
 
 /// How to open a store, beyond what its URL says.
@@ -134,7 +132,7 @@ impl SqliteStore {
         let counters = Arc::new(Counters::default());
         let conn = location.open_writer(&limits)?;
         let mut companions = Vec::new();
-        let readers = start_readers(&location, &limits, &clock, &mut companions)?;
+        let readers = start_readers(&location, &limits, &clock, &counters, &mut companions)?;
         if let Some(conn) = location.open_reader(&limits)? {
             let watcher = Watcher::start(conn, Arc::clone(&listeners), Arc::clone(&clock));
             companions.push(watcher.map_err(no_thread)?);
@@ -162,8 +160,7 @@ impl SqliteStore {
             listeners.close();
             no_thread(error)
         })?;
-        let reads = AtomicU64::new(0);
-        Ok(Self { location, clock, writer, readers, listeners, counters, horizon, reads })
+        Ok(Self { location, clock, writer, readers, listeners, counters, horizon })
     }
 
     /// Sends a verb to the writer, unless the request is outside its limits.
@@ -187,17 +184,18 @@ impl SqliteStore {
         checked: Result<(), Error>,
         question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
         let Some(readers) = &self.readers else {
+            let counters = Arc::clone(&self.counters);
             return self.write(doing, checked, move |step| {
                 // What the group has changed so far must be there to be read.
                 step.write_back()?;
-                question(&Reader { conn: step.conn, now: step.now })
+                question(&Reader { conn: step.conn, now: step.now, counters: &counters })
             });
         };
         if let Err(error) = checked {
             return Box::pin(std::future::ready(Err(error.doing(doing))));
         }
+        self.counters.count_call();
         let (reply, answer) = oneshot::channel();
         let (path, horizon) = (self.location.shown(), Arc::clone(&self.horizon));
         readers.send(Box::new(move |reader| {
@@ -247,11 +245,12 @@ fn start_readers(
     location: &Location,
     limits: &Limits,
     clock: &Clock,
+    counters: &Arc<Counters>,
     threads: &mut Vec<JoinHandle<()>>,
 ) -> Result<Option<Readers>, Error> {
     let connections = (0..READERS).map(|_| location.open_reader(limits));
     let Some(connections) = connections.collect::<Result<Option<Vec<_>>, _>>()? else { return Ok(None) };
-    let (readers, started) = Readers::start(connections, clock).map_err(no_thread)?;
+    let (readers, started) = Readers::start(connections, clock, counters).map_err(no_thread)?;
     threads.extend(started);
     Ok(Some(readers))
 }
@@ -277,12 +276,7 @@ impl Store for SqliteStore {
     }
 
     fn calls(&self) -> StoreCalls {
-        let mut calls = self.counters.read();
-        let reads = self.reads.load(Ordering::Relaxed);
-        if matches!(self.location.target, Target::File(_)) {
-            calls.calls += reads;
-        }
-        calls
+        self.counters.read()
     }
 
     fn close(&self) -> Answer<'_, ()> {

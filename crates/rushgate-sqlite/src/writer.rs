@@ -72,15 +72,27 @@ where
     }
 }
 
-/// What the writer has done, counted by itself.
+/// What has been done, counted by whoever did it.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) calls: AtomicU64,
-    pub(crate) transactions: AtomicU64,
-    pub(crate) statements: AtomicU64,
+    calls: AtomicU64,
+    transactions: AtomicU64,
+    statements: AtomicU64,
 }
 
 impl Counters {
+    pub(crate) fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_transaction(&self) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_statements(&self, n: u64) {
+        self.statements.fetch_add(n, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> StoreCalls {
         StoreCalls {
             calls: self.calls.load(Ordering::Relaxed),
@@ -219,7 +231,7 @@ impl Writer {
             .and_then(|()| step.write_back())
             .map_err(|stop| Failed::Before(explain(stop, path)));
         // BEGIN and COMMIT are statements too.
-        self.counters.statements.fetch_add(step.statements() + 2, Ordering::Relaxed);
+        self.counters.count_statements(step.statements() + 2);
         let changed = self.conn.total_changes() != before;
         let committed = ran.and_then(|()| {
             if changed {
@@ -229,7 +241,7 @@ impl Writer {
         });
         match committed {
             Ok(()) => {
-                self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+                self.counters.count_transaction();
                 Ok(step.committed())
             }
             Err(failed) => {
@@ -287,10 +299,15 @@ impl Writer {
         }
     }
 
+    fn sweep_stretch(&mut self) -> rusqlite::Result<()> {
+        let now = (self.clock)();
+        sweep::sweep(&self.conn, self.patience, now, &self.counters, &mut self.sweep_from)
+    }
+
     fn sweep(&mut self) {
         self.swept = Instant::now();
         if self.broken.is_none()
-            && let Err(fault) = sweep::sweep(&self.conn, self.patience, (self.clock)(), &mut self.sweep_from)
+            && let Err(fault) = self.sweep_stretch()
         {
             self.roll_back();
             tracing::warn!(%fault, "sweeping old rows failed; will try again");

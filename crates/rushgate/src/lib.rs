@@ -83,7 +83,7 @@ pub use rushgate_core::{
     Hold, HoldState, HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask,
     OnDuplicate, Op, OrderIntent, OrderTask, Owner, Page, Pause, PauseReason, Payload, Priority, QueueLimits,
     QueueName, QueueStats, Receipt, ReservationId, Reserved, Restored, Result, Retried, Retry, Revision,
-    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Selection, Sku, SkuSpec, SkuState, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket,
-    Timestamp, Token, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken,
+    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState,
+    Ticket, Timestamp, Token, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -16,9 +16,10 @@ const GROUPS: [(&str, &[&str]); 3] = [
 /// Written by hand, so that they fit the page.
 const OPTIONS: &str = "\
 Options of every command:
-  --store <URL>   The store: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE
-                  or redis+cluster://H1,H2 [default: sqlite:rushgate.db]
-  --orders <URL>  The ledger that has the last word on orders: sqlite:PATH or postgres://…
+  --store <URL>   The store: sqlite:PATH, redis://HOST, redis+cluster://H1,H2 or
+                  redis+sentinel://H1,H2/SERVICE [default: sqlite:rushgate.db]
+  --orders <URL>  The ledger, which has the last word on orders: sqlite:PATH
+                  or postgres://USER@HOST/NAME
   --json          Data as JSON on stdout, errors as JSON on stderr
   -q, --quiet     Nothing on stderr but errors
   -v, --verbose   More on stderr
@@ -26,8 +27,9 @@ Options of every command:
   -h, --help      Help; with a command before it, of that command
   -V, --version   The version
 
-RUSHGATE_STORE and RUSHGATE_ORDERS name the two URLs as well, and so do `store` and `orders` in rushgate.toml.
-Durations have a unit: 250ms, 15s, 2m, 1h. stdout is data; everything else goes to stderr.";
+RUSHGATE_STORE and RUSHGATE_ORDERS name the two URLs as well, and so do `store`
+and `orders` in rushgate.toml. Durations have a unit: 250ms, 15s, 2m, 1h.
+stdout is data; everything else goes to stderr.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,17 +70,66 @@ fn name_of(command: &Command) -> String {
 }
 
 fn ending(command: &Command, path: &str) -> String {
-    const OTHERS: &str = "0 is done; `rushgate help` lists the others.";
-    let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    if let Some(first) = command.get_subcommands().next() {
-        let verb = path.trim_start_matches("rushgate ");
-        return format!("Example:\n  rushgate help {verb} {}\n\nExit status: {OTHERS}", first.get_name());
+    const OTHERS: &str = "`rushgate help` lists the others.";
+    let own = match command.get_subcommands().next() {
+        Some(first) => format!("Example:\n{}\n\n`rushgate help{}` has more.", example(first), below(path)),
+        None => after_help(command),
+    };
+    let text = match () {
+        () if own.contains("Exit status: 0") => format!("{own} {OTHERS}"),
+        () if own.contains("Exit status:") => format!("{own} 0 is done; {OTHERS}"),
+        () => format!("{own}\n\nExit status: 0 is done; {OTHERS}"),
+    };
+    reflowed(&text)
+}
+
+fn after_help(command: &Command) -> String {
+    command.get_after_help().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The first example of a command, which stands for its group.
+fn example(command: &Command) -> String {
+    after_help(command).lines().find(|line| line.starts_with("  rushgate ")).unwrap_or_default().to_owned()
+}
+
+/// What comes after `rushgate help` for the commands of a group.
+fn below(path: &str) -> String {
+    format!("{} COMMAND", path.trim_start_matches("rushgate"))
+}
+
+/// The widest line: that of the usual terminal, less one column.
+const WIDTH: usize = 79;
+
+/// The text in lines that fit. What is indented stays as it is.
+fn reflowed(text: &str) -> String {
+    let (mut lines, mut prose) = (Vec::new(), String::new());
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !is_prose || line.starts_with("Exit status:") {
+            lines.extend(wrapped(&std::mem::take(&mut prose), WIDTH));
+        }
+        match is_prose {
+            true => prose = format!("{prose} {line}"),
+            false => lines.push(line.to_owned()),
+        }
     }
-    if own.contains("Exit status:") {
-        format!("{own} {OTHERS}")
-    } else {
-        format!("{own}\n\nExit status: {OTHERS}")
+    lines.extend(wrapped(&prose, WIDTH));
+    lines.join("\n")
+}
+
+/// The words in as few lines as they fit into.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
+    lines
 }
 
 fn groups(command: &Command) -> String {
@@ -133,6 +184,32 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_not_indented_is_wrapped_anew() {
+        let long = "word ".repeat(20);
+        let text = reflowed(&format!("Example:\n  rushgate {long}\n\n{long}\nmore\nExit status: 1"));
+        let words = |n| vec!["word"; n].join(" ");
+        let expected =
+            format!("Example:\n  rushgate {long}\n\n{}\n{} more\nExit status: 1", words(16), words(4));
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn no_ending_is_wider_than_a_usual_terminal() {
+        fn check(command: &Command) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+                for line in after_help(sub).lines() {
+                    assert!(line.chars().count() <= 80, "{}: {line}", sub.get_name());
+                }
+                check(sub);
+            }
+        }
+        check(&command());
+        for line in OPTIONS.lines().chain(EXAMPLES.lines()).chain(statuses().lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::duration;
 
-/// Hold a lock while a command runs; look at locks, release and break them.
+/// Hold a lock while a command runs; look at locks, and break them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockVerb {
     Run(RunArgs),
@@ -13,6 +13,13 @@ pub(crate) enum LockVerb {
     Show(ShowArgs),
     Release(ReleaseArgs),
     Break(BreakArgs),
+}
+
+impl LockVerb {
+    /// Whether it changes nothing.
+    pub(crate) const fn only_looks(&self) -> bool {
+        matches!(self, Self::Ls(_) | Self::Show(_))
+    }
 }
 
 /// Run a command while holding a lock.

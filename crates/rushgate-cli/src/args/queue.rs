@@ -5,7 +5,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use crate::duration;
 
-/// Put tasks into queues, take them out, answer for them, and look after them.
+/// Put tasks into queues, take them out, and look after them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueVerb {
     Push(PushArgs),
@@ -27,6 +27,13 @@ pub(crate) enum QueueVerb {
     Dead(DeadVerb),
 }
 
+impl QueueVerb {
+    /// Whether it changes nothing.
+    pub(crate) const fn only_looks(&self) -> bool {
+        matches!(self, Self::Top(_) | Self::Ls(_) | Self::Stats(_) | Self::Dead(DeadVerb::Ls(_)))
+    }
+}
+
 /// Put a task in: one live record per id.
 #[derive(Debug, Args)]
 #[command(
@@ -36,8 +43,8 @@ pub(crate) enum QueueVerb {
     after_help = "\
 Examples:
   rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
-  rushgate queue push mail order:42 --payload '{\"to\":\"bob\"}' --replace --delay 5s
-  date | rushgate queue push log today --payload-file - --content-type text/plain
+  rushgate queue push mail order:42 --payload '\"to bob\"' --replace --delay 5s
+  date | rushgate queue push log a --payload-file - --content-type text/plain
 
 Answers `added`, `kept` or `replaced` with the record's revision.
 Exit status: 1 if the queue is full."
@@ -105,7 +112,7 @@ pub(crate) struct PopArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  ticket=$(rushgate queue claim mail --lease 1m --wait 5s --json | jq -r '.[0].ticket')
+  ticket=$(rushgate queue claim mail --lease 1m --json | jq -r '.[0].ticket')
   rushgate queue complete mail --ticket \"$ticket\"")]
 pub(crate) struct ClaimArgs {
     /// The queue.
@@ -147,8 +154,8 @@ pub(crate) struct CompleteArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  rushgate queue retry mail --ticket \"$ticket\" --delay 5s --error 'mail server is down'
-  rushgate queue retry mail --ticket \"$ticket\" --give-up --error 'no such address'
+  rushgate queue retry mail --ticket \"$ticket\" --delay 5s --error 'it is down'
+  rushgate queue retry mail --ticket \"$ticket\" --give-up --error 'unknown'
 
 Exit status: 1 if a ticket is stale.")]
 pub(crate) struct RetryArgs {

@@ -1,10 +1,11 @@
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use crate::duration;
 
-/// Sell numbered units: N of them, to any number of buyers, exactly once each.
+/// Sell numbered units to any number of buyers, each exactly once.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SaleVerb {
     Create(CreateArgs),
@@ -26,12 +27,20 @@ pub(crate) enum SaleVerb {
     Ls(LsArgs),
 }
 
+impl SaleVerb {
+    /// Whether it changes nothing.
+    pub(crate) const fn only_looks(&self) -> bool {
+        matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_))
+    }
+}
+
 /// Make a sale, not yet open.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate sale create phones --sku phone=10:1
-  rushgate sale create phones --sku phone=10:1 --sku case=50:2 --hold 5m --orders-queue orders
+  rushgate sale create phones --sku phone=10:1 --sku case=50:2 --hold 2m
+  rushgate sale create phones --sku phone=10 --orders-queue orders
 
 Exit status: 1 if there is a sale of that id.")]
 pub(crate) struct CreateArgs {
@@ -41,7 +50,7 @@ pub(crate) struct CreateArgs {
     #[arg(long = "sku", required = true, value_parser = sku, value_name = "NAME=UNITS[:PER_BUYER]")]
     pub(crate) skus: Vec<SkuArg>,
     /// How long a reservation keeps its units without being confirmed.
-    #[arg(long, value_parser = duration::parse, default_value = "15m", value_name = "DURATION")]
+    #[arg(long, value_parser = duration::parse, default_value = "5m", value_name = "DURATION")]
     pub(crate) hold: Duration,
     /// Nothing is sold before that moment, in milliseconds since 1970.
     #[arg(long, value_name = "EPOCH_MS")]
@@ -68,8 +77,16 @@ fn sku(text: &str) -> Result<SkuArg, String> {
         || format!("`{text}` is no SKU; write NAME=UNITS or NAME=UNITS:PER_BUYER, such as phone=10:1");
     let (name, stock) = text.rsplit_once('=').ok_or_else(wrong)?;
     let (units, per_buyer) = stock.split_once(':').unwrap_or((stock, "1"));
-    let number = |text: &str| text.parse().map_err(|_| wrong());
+    let number = |text| number(text, wrong);
     Ok(SkuArg { name: name.to_owned(), units: number(units)?, per_buyer: number(per_buyer)? })
+}
+
+/// A number of units, in words of its own if it is one that nobody can have.
+fn number(text: &str, wrong: impl FnOnce() -> String) -> Result<u32, String> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => format!("{text} is out of range"),
+        _ => wrong(),
+    })
 }
 
 /// Open a sale, from its opening time if it has one.
@@ -93,11 +110,12 @@ pub(crate) struct ShowArgs {
 #[command(after_help = "\
 Examples:
   rushgate sale reserve phones --buyer ann --line phone --key click-1
-  rushgate sale reserve train --buyer ann --line a-b --line b-c --same-number --key click-1
+  rushgate sale reserve train --buyer ann --key k --same-number \\
+    --line a-b --line b-c
 
-The same key again gives the same reservation and no second unit.
-Exit status: 1 if it was refused: sold out, all held, over the limit, not open, ended, stopped, key used for
-another cart.")]
+The same key again gives the same reservation, as it stands, and no second unit.
+Exit status: 1 if the buyer has no units by it: sold out, all held, over the limit, not open, ended, stopped, key used
+for another cart, or the same key's reservation has ended.")]
 pub(crate) struct ReserveArgs {
     /// The sale.
     pub(crate) id: String,
@@ -124,7 +142,7 @@ pub(crate) struct LineArg {
 
 fn line(text: &str) -> Result<LineArg, String> {
     let (sku, quantity) = text.rsplit_once('=').unwrap_or((text, "1"));
-    let quantity = quantity.parse().map_err(|_| format!("`{text}` is no line; write SKU or SKU=QUANTITY"))?;
+    let quantity = number(quantity, || format!("`{text}` is no line; write SKU or SKU=QUANTITY"))?;
     Ok(LineArg { sku: sku.to_owned(), quantity })
 }
 
@@ -167,9 +185,10 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
+  rushgate sale reserve phones --buyer ann --line phone --key k | grep receipt
   rushgate sale restore phones \"$RECEIPT\"
 
-`sale reserve` prints the receipt. A reservation that was not lost is shown as it stands.
+`sale reserve` prints the receipt with the reservation. A reservation that was not lost is shown as it stands.
 Exit status: 1 if it is not honoured: forged, another sale's, run out, nothing left, over the limit, sale stopped.")]
 pub(crate) struct RestoreArgs {
     /// The sale.

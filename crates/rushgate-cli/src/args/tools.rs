@@ -48,7 +48,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Give programs in other languages the same verbs, as functions on a Redis or Valkey server.
+/// Give other languages the same verbs, as functions on a server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FunctionsVerb {
     Print(PrintArgs),

@@ -15,13 +15,16 @@ use crate::duration;
 #[command(after_help = "\
 Examples:
   rushgate work mail --exec ./send-mail.sh
-  rushgate work mail --concurrency 8 --lease 1m --until-empty --exec sh -c 'curl -sf -d @- http://localhost/mail'
+  rushgate work mail --concurrency 8 --until-empty \\
+    --exec sh -c 'curl -sf -d @- http://localhost/mail'
 
 Everything after --exec is the command. Its exit status says what becomes of the task:
    0  done
   75  try again later
   65  give up: it becomes a dead letter
   any other, or a signal: failed; tried again until the attempts are used up
+With --json, stdout has one line for each attempt and, when the worker stops, one with the `summary`; what the
+commands print goes to stderr.
 Exit status: 0 when stopped, 126 or 127 if the command cannot be started.")]
 pub(crate) struct WorkArgs {
     /// The queue.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{Busy, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate};
+use rushgate::{Busy, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate, Spoken};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -49,7 +49,8 @@ async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
         0 => String::new(),
         ahead => format!("; {ahead} more in line"),
     };
-    let message = format!("`{}` was not obtained within {wait:?}: held by {holder}{line}", lock.name());
+    let message =
+        format!("`{}` was not obtained within {}: held by {holder}{line}", lock.name(), Spoken(wait));
     Fault::refused("busy", message)
         .hint("wait longer with --wait, or see `rushgate lock show` and `rushgate lock break`")
 }

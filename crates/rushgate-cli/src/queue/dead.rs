@@ -14,6 +14,9 @@ pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Res
     if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
         output.note(format_args!("there may be more; go on with --after {}", last.id));
     }
+    if letters.is_empty() {
+        output.remark(format_args!("no dead letters in `{}`", args.queue));
+    }
     let views: Vec<_> = letters.iter().map(DeadView::from).collect();
     output.data(&views, dead(&letters))?;
     Ok(Exit::Done)

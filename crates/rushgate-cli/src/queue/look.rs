@@ -1,7 +1,9 @@
 //! Looking at queues.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use rushgate::{Listing, QueueStats, Rushgate, TaskState};
+use rushgate::{Listing, QueueStats, Rushgate, Spoken, TaskState};
 use serde::Serialize;
 
 use super::shown::{InfoView, infos};
@@ -33,6 +35,9 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     let Some(queue) = args.queue else {
         let queues = gate.queues().await?;
         let text: String = queues.iter().map(|queue| format!("{queue}\n")).collect();
+        if queues.is_empty() {
+            output.remark("no queues");
+        }
         output.data(&queues, text)?;
         return Ok(Exit::Done);
     };
@@ -41,9 +46,13 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         State::Ready => TaskState::Ready,
         State::Leased => TaskState::Leased,
     });
-    let tasks = gate.queue(queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
+    let filtered = state.is_some() || !args.after.is_empty();
+    let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
         output.note(format_args!("there may be more; go on with --after {}", last.task.ticket.id));
+    }
+    if tasks.is_empty() {
+        output.remark(format_args!("no {} in `{queue}`", if filtered { "such tasks" } else { "tasks" }));
     }
     let views: Vec<_> = tasks.iter().map(InfoView::from).collect();
     output.data(&views, infos(&tasks))?;
@@ -52,10 +61,11 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
 
 pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
     let one = args.queue.is_some();
-    let names = match args.queue {
-        Some(queue) => vec![queue],
-        None => gate.queues().await?.iter().map(ToString::to_string).collect(),
-    };
+    let known: Vec<_> = gate.queues().await?.iter().map(ToString::to_string).collect();
+    if let Some(queue) = args.queue.as_ref().filter(|queue| !known.contains(queue)) {
+        output.remark(format_args!("no queue `{queue}` is known"));
+    }
+    let names = args.queue.map_or(known, |queue| vec![queue]);
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let stats = gate.queue(&name)?.stats().await?;
@@ -77,11 +87,29 @@ fn table(all: &[(String, QueueStats)]) -> Table<8> {
             stats.scheduled.to_string(),
             stats.leased.to_string(),
             stats.dead.to_string(),
-            format!("{:?}", std::time::Duration::from_millis(stats.oldest_due_us / 1_000)),
+            if stats.ready == 0 { "-".to_owned() } else { rounded(stats.oldest_due_us) },
             stats.limits.bound.map_or("none".to_owned(), |bound| bound.to_string()),
             if stats.paused { "paused" } else { "runs" }.to_owned(),
         ]
     };
     let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "DEAD", "OLDEST DUE", "BOUND", "STATE"];
     Table::new(head, all.iter().map(row))
+}
+
+/// A length of time for people: whole seconds, or below one second whole milliseconds.
+fn rounded(micros: u64) -> String {
+    let step = if micros < 1_000_000 { 1_000 } else { 1_000_000 };
+    Spoken(Duration::from_micros(micros - micros % step)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_is_rounded_for_people() {
+        assert_eq!(rounded(999), "0s");
+        assert_eq!(rounded(42_600), "42ms");
+        assert_eq!(rounded(83_999_999), "1m 23s");
+    }
 }

@@ -71,6 +71,12 @@ fn read(from: &mut dyn Read, name: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = Payload::MAX_BYTES as u64 + 1;
     from.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    if bytes.len() > Payload::MAX_BYTES {
+        let why = format_args!("the payload has more than {} bytes, which is the most", Payload::MAX_BYTES);
+        return Err(Fault::usage(why)
+            .hint("store the content elsewhere and enqueue a reference to it")
+            .into());
+    }
     Ok(bytes)
 }
 

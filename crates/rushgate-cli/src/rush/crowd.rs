@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use rushgate::{
-    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, Reserved, Sale, SaleStatus, Timestamp,
+    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, Reserved, Sale, SaleState, SaleStatus,
+    Timestamp,
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, yield_now};
@@ -17,7 +18,9 @@ use tokio::time::sleep;
 
 use super::patiently;
 use super::script::{self, Click, Script, Then};
+use super::stage::offered;
 use super::tally::{Desk, Promises, Tally, Told, histogram};
+use crate::output::{Output, counted, moment};
 
 /// Buyers that a member takes from the line at a time.
 const STRETCH: u64 = 64;
@@ -36,6 +39,7 @@ pub(super) struct Plan {
     /// Who was told "come back later" and does: at most so many.
     pub(super) patient_max: usize,
     pub(super) stop: CancellationToken,
+    pub(super) output: Output,
 }
 
 /// The first wave: everybody but those who came back later.
@@ -129,6 +133,9 @@ impl Crowd {
                 break;
             }
             for buyer in first..(first + STRETCH).min(self.plan.buyers) {
+                if self.plan.stop.is_cancelled() {
+                    break;
+                }
                 member.serve(buyer).await;
             }
             // The store's answers and the order workers want their turn.
@@ -151,7 +158,8 @@ impl Crowd {
             let (crowd, line, over) = (Arc::clone(self), Arc::clone(&line), over.clone());
             members.spawn(async move { crowd.second_wave(number, &line, &over).await });
         }
-        while !over.is_cancelled() && self.something_may_be_left().await? && !is_empty(&line) {
+        let mut wait = Wait::new(self.plan.output);
+        while !over.is_cancelled() && self.something_may_be_left(&mut wait).await? && !is_empty(&line) {
             sleep(COME_BACK).await;
         }
         over.cancel();
@@ -159,7 +167,7 @@ impl Crowd {
             member?;
         }
         // Carts that nobody came back for run out.
-        while !self.plan.stop.is_cancelled() && self.undecided().await? {
+        while !self.plan.stop.is_cancelled() && self.undecided(&mut wait).await? {
             sleep(COME_BACK).await;
         }
         Ok(())
@@ -182,15 +190,47 @@ impl Crowd {
         member.go().await;
     }
 
-    async fn something_may_be_left(&self) -> Result<bool> {
+    async fn something_may_be_left(&self, wait: &mut Wait) -> Result<bool> {
         let state = patiently(|| self.plan.sale.state()).await?;
-        let left = state.skus.iter().any(|sku| sku.free > 0 || sku.held > 0);
-        Ok(left && state.status == SaleStatus::Open)
+        let stock = offered(&state)?;
+        wait.tell(&state, stock.held);
+        Ok((stock.free > 0 || stock.held > 0) && state.status == SaleStatus::Open)
     }
 
-    async fn undecided(&self) -> Result<bool> {
+    /// Other goods of a joined sale may be in carts for as long as they like.
+    async fn undecided(&self, wait: &mut Wait) -> Result<bool> {
         let state = patiently(|| self.plan.sale.state()).await?;
-        Ok(state.skus.iter().any(|sku| sku.held > 0))
+        let held = offered(&state)?.held;
+        wait.tell(&state, held);
+        Ok(held > 0)
+    }
+}
+
+/// Says once what is waited for, if it takes so long that somebody wonders.
+struct Wait {
+    output: Output,
+    since: Instant,
+    told: bool,
+}
+
+impl Wait {
+    const WONDER_AFTER: Duration = Duration::from_secs(2);
+
+    fn new(output: Output) -> Self {
+        Self { output, since: Instant::now(), told: false }
+    }
+
+    fn tell(&mut self, state: &SaleState, held: u32) {
+        if self.told || held == 0 || self.since.elapsed() < Self::WONDER_AFTER {
+            return;
+        }
+        self.told = true;
+        let units = counted(held.into(), "unit");
+        let end = moment(state.now + state.spec.hold.get());
+        self.output.over_progress(format_args!(
+            "waiting for {units} in carts to be paid for or to run out, until {end} at the latest; \
+             Ctrl-C waits no longer"
+        ));
     }
 }
 
@@ -276,7 +316,16 @@ impl Member<'_> {
     /// The buyer goes to the till, while the member serves others.
     fn leave_with(&mut self, hold: Hold, number: u64, then: Then) {
         let (sale, seed) = (self.crowd.plan.sale.clone(), self.crowd.plan.seed);
-        self.payments.spawn(async move { settle(&sale, hold, then, seed, number).await });
+        let stop = self.crowd.plan.stop.clone();
+        self.payments.spawn(async move {
+            if then == Then::PayAtTheDeadline {
+                // Whoever is asked to leave pays at once.
+                let deadline =
+                    async { sleep(script::near(time_left(&sale, &hold).await, seed, number)).await };
+                let _ = stop.run_until_cancelled(deadline).await;
+            }
+            settle(&sale, hold, then).await
+        });
     }
 
     async fn go(mut self) {
@@ -301,15 +350,11 @@ fn is_empty(line: &Mutex<VecDeque<u64>>) -> bool {
     locked(line).is_empty()
 }
 
-async fn settle(sale: &Sale, hold: Hold, then: Then, seed: u64, number: u64) -> Payment {
+async fn settle(sale: &Sale, hold: Hold, then: Then) -> Payment {
     let decision = match then {
         Then::WalkAway => return Payment::Left,
-        Then::Pay => sale.confirm(hold.id).await,
+        Then::Pay | Then::PayAtTheDeadline => sale.confirm(hold.id).await,
         Then::Cancel => sale.cancel(hold.id).await,
-        Then::PayAtTheDeadline => {
-            sleep(script::near(time_left(sale, &hold).await, seed, number)).await;
-            sale.confirm(hold.id).await
-        }
     };
     match (decision, then) {
         (Ok(Decision::Done(hold) | Decision::Pending(hold)), Then::Cancel) => {

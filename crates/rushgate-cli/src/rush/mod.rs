@@ -1,6 +1,7 @@
 //! `rushgate rush`: a sale, a crowd, and the audit.
 
 mod crowd;
+mod place;
 mod progress;
 mod report;
 mod script;
@@ -11,61 +12,100 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rushgate::{Audit, CancellationToken, Line, OrderReport, OrderWorker, Sku, SweepReport, Sweeper};
+use rushgate::{Audit, CancellationToken, Line, OrderReport, OrderWorker, SaleId, Sku, SweepReport, Sweeper};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::exit::Exit;
+use crate::duration;
+use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
+use crate::output::Output;
+use crate::signals::{Signals, died_of};
 use crowd::Plan;
+use place::Place;
 use report::Report;
 use stage::Stage;
-use tally::Tally;
+use tally::{Tally, Told};
 
 /// What the crowd wants.
 const SKU: &str = "phone";
 /// How long the orders that are on their way may take once the crowd has gone.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// The same after a signal: whoever sent it does not want to wait.
+const STOPPING_MAX: Duration = Duration::from_secs(1);
 /// How long an outage may be.
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
 /// Order tasks of a worker that died come back after so long.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
 
-/// Open a sale, send a crowd of buyers, carry out every order, and audit the books.
-#[derive(Debug, clap::Args)]
+/// Open a sale, send a crowd of buyers, and audit the books.
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   rushgate rush --stock 10 --buyers 1000000
   rushgate rush --stock 500 --buyers 100000 --per-buyer 2 --seed 7 --json
 Several processes in one sale, on one file; start this as often as you like:
-  rushgate rush --join launch --store sqlite:launch.db --stock 100 --buyers 200000
+  rushgate rush --join launch --store sqlite:launch.db --stock 100
 
-Exit status: 0 if the audit holds, 1 if it does not.")]
+INT, TERM or HUP stops it: nobody else is let in, and the books are audited. A second one
+ends it at once, with 128+n.
+Exit status: 0 if the audit holds, 1 if it does not or the joined sale sells no phone.")]
 pub(crate) struct RushArgs {
-    /// How many units are for sale.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    stock: u32,
+    /// How many units are for sale [default: 10].
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    stock: Option<u32>,
     /// How many buyers come.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     buyers: u64,
-    /// How many units one buyer may have.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    per_buyer: u32,
+    /// How many units one buyer may have [default: 1].
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    per_buyer: Option<u32>,
     /// How many buyers are served at the same time.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     concurrency: u32,
-    /// How many milliseconds a cart is kept for its buyer.
-    #[arg(long, default_value_t = 1_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
-    hold_ms: u64,
+    /// How long a cart is kept for its buyer: 100ms to 1h [default: 1s].
+    #[arg(long, value_name = "DURATION", value_parser = hold)]
+    hold: Option<Duration>,
     /// Repeats the crowd of an earlier run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Takes part in the sale of this name on --store, and makes it if it is not there.
-    #[arg(long, value_name = "SALE", requires = "store")]
+    /// Takes part in the sale of this name on --store, and makes it if it is not there. One that is there keeps its
+    /// stock, limit and hold.
+    #[arg(long, value_name = "SALE")]
     join: Option<String>,
     /// Leaves the files, and says where they are.
     #[arg(long)]
     keep: bool,
+}
+
+impl RushArgs {
+    /// What is for sale if the sale is to be made.
+    fn stock(&self) -> u32 {
+        self.stock.unwrap_or(10)
+    }
+
+    fn per_buyer(&self) -> u32 {
+        self.per_buyer.unwrap_or(1)
+    }
+
+    fn hold(&self) -> Duration {
+        self.hold.unwrap_or(Duration::from_secs(1))
+    }
+
+    /// The sale's name: the joined one, or a new one.
+    fn sale(&self, seed: u64) -> Result<SaleId> {
+        let fresh = || format!("rush-{}-{}", script::tag(seed), std::process::id());
+        Ok(SaleId::new(self.join.clone().unwrap_or_else(fresh))?)
+    }
+}
+
+/// A hold time within which a rush can end.
+fn hold(text: &str) -> Result<Duration, String> {
+    let hold = duration::parse(text)?;
+    match (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&hold) {
+        true => Ok(hold),
+        false => Err(format!("{text} is not 100ms to 1h")),
+    }
 }
 
 /// What the workers behind the sale did.
@@ -73,57 +113,97 @@ pub(crate) struct RushArgs {
 pub(crate) struct Workers {
     pub(crate) orders: OrderReport,
     pub(crate) sweeps: SweepReport,
+    /// Orders that were not carried out when the run ended.
+    pub(crate) waiting: u64,
 }
 
 pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let seed = args.seed.unwrap_or_else(rand::random);
-    let start = Instant::now();
-    let stage = Stage::set(&args, globals, seed).await?;
-    let stop = stop_on_ctrl_c();
-    let workers = start_workers(&stage);
-    let tally = Arc::new(Tally::new(args.concurrency as usize));
-    let progress = progress::start(&stage, Arc::clone(&tally), globals);
-    let wave = crowd::run(plan(&args, &stage, seed, &stop)?, Arc::clone(&tally)).await?;
-    if args.join.is_none() {
-        patiently(|| stage.sale.end()).await?;
+    let name = args.sale(seed)?;
+    if args.join.is_some() && globals.store.is_none() {
+        return Err(Fault::usage("--join needs a store, on which the others are")
+            .hint("name it: --store sqlite:PATH, RUSHGATE_STORE, or `store` in rushgate.toml")
+            .into());
     }
-    drain(&stage, &stop).await?;
-    progress.finish().await;
-    let workers = workers.finish().await?;
-    let audit = audit(&stage, &tally, &args, stop.is_cancelled()).await?;
-    let report =
-        Report::new(&args, &stage, &tally, &workers, audit, seed, wave, start.elapsed(), stop.is_cancelled());
-    let report = report.await?;
-    report.print(globals)?;
-    stage.strike(args.keep, globals).await?;
-    Ok(if report.ok() { Exit::Done } else { Exit::Refused })
+    let (stop, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    // The folder goes on every way out of here.
+    let (place, _folder) = Place::find(globals, args.keep)?;
+    let stopping = stop.clone();
+    let rush = Rush { args, seed, name, place, globals: globals.clone(), stop };
+    // On its own, so that a signal is heard whatever it is at.
+    let rush = tokio::spawn(rush.carry_out());
+    tokio::spawn(say_that_it_stops(stopping, globals.output()));
+    tokio::select! {
+        done = rush => done?,
+        signal = second_signal => Ok(died_of(signal.as_raw())),
+    }
 }
 
-fn plan(args: &RushArgs, stage: &Stage, seed: u64, stop: &CancellationToken) -> Result<Plan> {
+async fn say_that_it_stops(stopping: CancellationToken, output: Output) {
+    stopping.cancelled().await;
+    output.over_progress(
+        "stopping: nobody else is let in, and the books are audited; once more ends it at once",
+    );
+}
+
+/// One run.
+struct Rush {
+    args: RushArgs,
+    seed: u64,
+    name: SaleId,
+    place: Place,
+    globals: Globals,
+    /// Cancelled by the first signal.
+    stop: CancellationToken,
+}
+
+impl Rush {
+    async fn carry_out(self) -> Result<Exit> {
+        let Self { args, seed, name, place, globals, stop } = self;
+        let start = Instant::now();
+        let stage = Stage::set(&args, &place, &name, globals.output()).await?;
+        let workers = start_workers(&stage);
+        let tally = Arc::new(Tally::new(args.concurrency as usize));
+        let progress = progress::start(&stage, Arc::clone(&tally), &globals);
+        let wave =
+            crowd::run(plan(&args, &stage, seed, &stop, globals.output())?, Arc::clone(&tally)).await?;
+        if args.join.is_none() {
+            patiently(|| stage.sale.end()).await?;
+        }
+        drain(&stage, &stop).await?;
+        progress.finish().await;
+        let mut workers = workers.finish().await?;
+        workers.waiting = waiting(&stage).await?;
+        let audit = audit(&stage, &tally, &args, stop.is_cancelled()).await?;
+        let report = Report::new(
+            &args,
+            &stage,
+            &tally,
+            &workers,
+            audit,
+            seed,
+            wave,
+            start.elapsed(),
+            stop.is_cancelled(),
+        );
+        let report = report.await?.kept(place.folder.filter(|_| args.keep));
+        report.print(&globals)?;
+        stage.strike().await?;
+        Ok(if report.ok() { Exit::Done } else { Exit::Refused })
+    }
+}
+
+fn plan(args: &RushArgs, stage: &Stage, seed: u64, stop: &CancellationToken, output: Output) -> Result<Plan> {
     Ok(Plan {
         sale: stage.sale.clone(),
         line: Line { sku: Sku::new(SKU)?, quantity: 1 },
         buyers: args.buyers,
         members: args.concurrency as usize,
         seed,
-        patient_max: (args.stock as usize * 2).clamp(1_000, 1_000_000),
+        patient_max: (stage.stock as usize * 2).clamp(1_000, 1_000_000),
         stop: stop.clone(),
+        output,
     })
-}
-
-/// Cancelled by the first Ctrl-C. The second ends the process on the spot.
-fn stop_on_ctrl_c() -> CancellationToken {
-    let stop = CancellationToken::new();
-    let token = stop.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            token.cancel();
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(130);
-        }
-    });
-    stop
 }
 
 /// The order worker and the sweeper of this process.
@@ -151,7 +231,7 @@ impl Running {
             Some(orders) => orders.await?.context("the order worker stopped")?,
             None => OrderReport::default(),
         };
-        Ok(Workers { orders, sweeps })
+        Ok(Workers { orders, sweeps, waiting: 0 })
     }
 }
 
@@ -171,23 +251,23 @@ where
     }
 }
 
-/// Waits until every order has been carried out, and says so if that takes too long.
+/// How many orders have still to be carried out.
+async fn waiting(stage: &Stage) -> Result<u64> {
+    let Some(orders) = &stage.orders else { return Ok(0) };
+    let stats = patiently(|| orders.stats()).await?;
+    Ok(stats.ready + stats.scheduled + stats.leased)
+}
+
+/// Waits until every order has been carried out, unless that takes too long.
 async fn drain(stage: &Stage, stop: &CancellationToken) -> Result<()> {
-    let Some(orders) = &stage.orders else { return Ok(()) };
-    let end = Instant::now() + DRAIN_MAX;
-    while Instant::now() < end {
-        let stats = patiently(|| orders.stats()).await?;
-        if stats.ready + stats.scheduled + stats.leased == 0 {
+    let start = Instant::now();
+    loop {
+        let most = if stop.is_cancelled() { STOPPING_MAX } else { DRAIN_MAX };
+        if waiting(stage).await? == 0 || start.elapsed() >= most {
             return Ok(());
         }
-        // After Ctrl-C nobody waits for what other processes go on to put in.
-        let pause = if stop.is_cancelled() { 50 } else { 5 };
-        sleep(Duration::from_millis(pause)).await;
-        if stop.is_cancelled() && stats.ready + stats.leased == 0 {
-            return Ok(());
-        }
+        sleep(Duration::from_millis(5)).await;
     }
-    Ok(())
 }
 
 /// The books' audit, and what this crowd was told held against them.
@@ -195,8 +275,9 @@ async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool)
     let mut audit = patiently(|| stage.sale.audit(stage.ledger.as_deref())).await?;
     let books = patiently(|| stage.sale.books()).await?;
     audit.checks.extend(tally.read(|sum| report::kept_promises(&sum.promises, &books)));
-    let plenty = args.buyers >= 10 * u64::from(args.stock);
-    if plenty && !interrupted {
+    // Those who came before or after the sale wanted units, and could have none.
+    let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
+    if open && !interrupted && args.buyers >= 10 * report::total(&books) {
         audit.checks.push(report::nothing_left(&books));
     }
     if let Some(orders) = &stage.orders {

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::stage::Stage;
 use super::tally::{Tally, Told, per_second};
 use crate::globals::Globals;
+use crate::output::CLEAR_LINE;
 
 /// How often the line is drawn on a terminal, and elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -55,11 +56,15 @@ async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
         (seen, at) = (attempts, Instant::now());
         let Ok(line) = line(&sale, &tally, attempts, rate).await else { continue };
         let mut out = stderr().lock();
-        let _ = if terminal { write!(out, "\r\x1b[2K{}", fitting(&line)) } else { writeln!(out, "{line}") };
+        let _ = if terminal {
+            write!(out, "{CLEAR_LINE}{}", fitting(&line, columns()))
+        } else {
+            writeln!(out, "{line}")
+        };
         let _ = out.flush();
     }
     if terminal {
-        let _ = write!(stderr(), "\r\x1b[2K");
+        let _ = write!(stderr(), "{CLEAR_LINE}");
     }
 }
 
@@ -67,34 +72,101 @@ async fn line(sale: &Sale, tally: &Tally, attempts: u64, rate: u64) -> rushgate:
     let state = sale.state().await?;
     let sum =
         |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>();
-    let told = |told| short(tally.count(told));
-    Ok(format!(
-        "{} attempts, {}/s | units: {} free, {} held, {} sold | told: yours {}, again {}, in carts {}, sold out {}, limit {}",
-        short(attempts),
-        short(rate),
-        short(sum(|sku| sku.free)),
-        short(sum(|sku| sku.held)),
-        short(sum(|sku| sku.confirmed)),
-        told(Told::Reserved),
-        told(Told::Replayed),
-        told(Told::AllHeld),
-        told(Told::SoldOut),
-        told(Told::LimitReached),
-    ))
+    let units = [
+        (sum(|sku| sku.confirmed), "sold"),
+        (sum(|sku| sku.held), "in carts"),
+        (sum(|sku| sku.free), "free"),
+    ];
+    // What matters first comes first: a narrow terminal has no room for all of it.
+    let told = [
+        (tally.count(Told::Failed), "failed"),
+        (tally.count(Told::Paused), "paused"),
+        (tally.count(Told::SoldOut), "sold out"),
+        (tally.count(Told::AllHeld), "later"),
+        (tally.count(Told::LimitReached), "limit"),
+        (tally.count(Told::Replayed), "again"),
+    ];
+    let tries = format!("{} tries, {}/s", short(attempts), short(rate));
+    let parts = [tries, those_there(&units), those_there(&told)];
+    Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | "))
 }
 
-/// As much of the line as fits on the terminal: a line that wraps cannot be drawn over.
-fn fitting(line: &str) -> &str {
-    let columns = rustix::termios::tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
+/// The kinds of which there are any.
+fn those_there(kinds: &[(u64, &str)]) -> String {
+    let there = kinds.iter().filter(|(n, _)| *n > 0);
+    there.map(|(n, what)| format!("{} {what}", short(*n))).collect::<Vec<_>>().join(", ")
+}
+
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col))
+}
+
+/// As many whole figures as fit: a line that wraps cannot be drawn over.
+fn fitting(line: &str, columns: usize) -> &str {
     // The line is ASCII; the last column is left free, because some terminals wrap there.
-    &line[..line.len().min(columns.max(2) - 1)]
+    let most = columns.max(2) - 1;
+    if line.len() <= most {
+        return line;
+    }
+    let end = line[..=most].rfind([',', '|']).unwrap_or(most);
+    line[..end].trim_end()
 }
 
-/// `1234567` as `1.23M`.
+/// `1234567` as `1.23M`: five characters at most, for anything below a thousand millions.
 fn short(n: u64) -> String {
     match n {
         0..10_000 => n.to_string(),
-        10_000..1_000_000 => format!("{:.0}k", n as f64 / 1e3),
-        _ => format!("{:.2}M", n as f64 / 1e6),
+        10_000..1_000_000 => format!("{}k", n / 1_000),
+        1_000_000..10_000_000 => format!("{:.2}M", (n / 10_000) as f64 / 1e2),
+        10_000_000..100_000_000 => format!("{:.1}M", (n / 100_000) as f64 / 1e1),
+        _ => format!("{}M", n / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stock_fits_a_terminal_whatever_the_figures() {
+        let n = 99_999_999;
+        let units = those_there(&[(n, "sold"), (n, "in carts"), (n, "free")]);
+        let line = format!("{} tries, {}/s | {units}", short(n), short(n));
+        assert!(line.len() < 80, "{line}");
+        assert_eq!(fitting(&line, 80), line);
+    }
+
+    #[test]
+    fn a_usual_line_fits_with_all_that_was_told() {
+        let units = those_there(&[(10, "sold"), (3, "in carts"), (0, "free")]);
+        let told = those_there(&[(0, "failed"), (999_999, "sold out"), (999_999, "later"), (31, "again")]);
+        let line = format!("{} tries, {}/s | {units} | {told}", short(999_999_999), short(9_999_999));
+        assert_eq!(
+            fitting(&line, 80),
+            "999M tries, 9.99M/s | 10 sold, 3 in carts | 999k sold out, 999k later, 31 again"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_with_a_whole_figure() {
+        assert_eq!(fitting("1 tries, 2/s | 3 sold, 4 in carts", 32), "1 tries, 2/s | 3 sold");
+        assert_eq!(fitting("1 tries, 2/s | 3 sold", 18), "1 tries, 2/s");
+        assert_eq!(fitting("1 tries", 4), "1 t");
+        assert_eq!(fitting("1 tries", 0), "1");
+    }
+
+    #[test]
+    fn figures_are_short() {
+        for (n, text) in [
+            (0, "0"),
+            (9_999, "9999"),
+            (999_999, "999k"),
+            (1_234_567, "1.23M"),
+            (9_999_999, "9.99M"),
+            (99_999_999, "99.9M"),
+            (999_999_999, "999M"),
+        ] {
+            assert_eq!(short(n), text);
+        }
     }
 }

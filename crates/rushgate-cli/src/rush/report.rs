@@ -2,18 +2,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Audit, Books, Check, GateStats, HoldState, QueueStats, ReservationId, SkuState, StoreCalls};
+use rushgate::{
+    Audit, Books, Check, GateStats, HoldState, QueueStats, ReservationId, SkuCounters, SkuState, StoreCalls,
+    UnitRange,
+};
 use rushgate_ledger::LedgerCalls;
 use serde_json::{Value, json};
 
 use super::crowd::Wave;
-use super::stage::Stage;
+use super::stage::{Stage, offered};
 use super::tally::{Promises, Tally, Told, per_second};
 use super::{RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
+use crate::output::Output;
+use crate::sale::audit_text;
 
 pub(super) struct Report {
     sale: String,
@@ -22,6 +28,8 @@ pub(super) struct Report {
     orders_url: String,
     joined: bool,
     interrupted: bool,
+    /// The folder that stays.
+    files: Option<PathBuf>,
     buyers: u64,
     stock: SkuState,
     answers: BTreeMap<usize, u64>,
@@ -33,6 +41,7 @@ pub(super) struct Report {
     ledger: LedgerCalls,
     payments: [u64; 4],
     dead: u64,
+    waiting: u64,
     audit: Audit,
     first_error: Option<String>,
     memory_peak_bytes: u64,
@@ -59,7 +68,7 @@ impl Report {
         interrupted: bool,
     ) -> Result<Self> {
         let state = patiently(|| stage.sale.state()).await?;
-        let stock = state.skus.into_iter().find(|sku| sku.sku.as_str() == SKU);
+        let stock = offered(&state)?.clone();
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let (latency, payments, first_error) = tally.read(|sum| {
             let latency = Latency {
@@ -80,8 +89,8 @@ impl Report {
             joined: args.join.is_some(),
             interrupted,
             buyers: args.buyers,
-            stock: stock
-                .ok_or_else(|| anyhow::anyhow!("the sale sells no `{SKU}`; it was not made by `rush`"))?,
+            stock,
+            files: None,
             answers: Told::ALL.iter().map(|told| (*told as usize, tally.count(*told))).collect(),
             wave,
             elapsed,
@@ -91,10 +100,16 @@ impl Report {
             ledger: stage.ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default(),
             payments,
             dead: workers.orders.tasks.dead,
+            waiting: workers.waiting,
             audit,
             first_error,
             memory_peak_bytes: memory_peak_bytes(),
         })
+    }
+
+    /// Says that the folder stays.
+    pub(super) fn kept(self, files: Option<PathBuf>) -> Self {
+        Self { files, ..self }
     }
 
     pub(super) fn ok(&self) -> bool {
@@ -107,7 +122,7 @@ impl Report {
             serde_json::to_writer(&mut out, &self.json())?;
             writeln!(out)?;
         } else {
-            self.write(&mut out)?;
+            self.write(&mut out, globals.output())?;
         }
         out.flush()?;
         Ok(())
@@ -128,6 +143,7 @@ impl Report {
             "seed": self.seed,
             "store": self.store_url,
             "orders": self.orders_url,
+            "files": self.files,
             "joined": self.joined,
             "interrupted": self.interrupted,
             "units": self.stock.total,
@@ -152,26 +168,31 @@ impl Report {
             "ledger_statements": self.ledger.statements,
             "ledger_orders": self.ledger.orders,
             "dead_letters": self.dead,
+            "orders_waiting": self.waiting,
             "first_error": self.first_error,
             "memory_peak_bytes": self.memory_peak_bytes,
             "audit": self.audit,
         })
     }
 
-    fn write(&self, out: &mut impl Write) -> Result<()> {
+    fn write(&self, out: &mut impl Write, output: Output) -> Result<()> {
         let stock = &self.stock;
         let what = if self.joined { ", together with whoever joined" } else { "" };
         writeln!(
             out,
-            "Sale `{}`: {} × {SKU}, {} per buyer; {} buyers (seed {}){what}\n",
+            "Sale `{}`: {} × {SKU}, {} per buyer; {} (seed {}){what}\n",
             self.sale,
             thousands(stock.total.into()),
             stock.per_buyer,
-            thousands(self.buyers),
+            many(self.buyers, "buyer"),
             self.seed
         )?;
         if self.interrupted {
-            writeln!(out, "  Stopped     by Ctrl-C; what was promised until then was carried out\n")?;
+            let done = match self.waiting {
+                0 => "every order until then was carried out".to_owned(),
+                n => format!("not carried out: {}", many(n, "order")),
+            };
+            writeln!(out, "  Stopped     by a signal; {done}\n")?;
         }
         let left = match (stock.free, stock.held) {
             (0, 0) => "nothing left, nothing in carts".to_owned(),
@@ -183,10 +204,11 @@ impl Report {
             thousands(stock.confirmed.into()),
             thousands(stock.total.into())
         )?;
-        let [confirmed, cancelled, expired, late] = self.payments.map(thousands);
+        let [confirmed, cancelled, _, late] = self.payments.map(thousands);
+        let carts = many(self.payments[2], "cart");
         writeln!(
             out,
-            "  Payments    {confirmed} paid, {cancelled} called off, {expired} carts ran out and were sold again, {late} too late"
+            "  Payments    {confirmed} paid, {cancelled} called off, {late} too late; {carts} ran out"
         )?;
         writeln!(
             out,
@@ -214,26 +236,23 @@ impl Report {
         )?;
         writeln!(
             out,
-            "  Store       {} calls in {} transactions, {} statements; {} answers came from memory",
-            thousands(self.store.calls),
-            thousands(self.store.transactions),
-            thousands(self.store.statements),
-            thousands(self.gate.from_memory)
+            "  Store       {}, {}, {}; {} from memory",
+            many(self.store.calls, "call"),
+            many(self.store.transactions, "write transaction"),
+            many(self.store.statements, "statement"),
+            many(self.gate.from_memory, "answer")
         )?;
         writeln!(
             out,
-            "  Ledger      {} orders in {} transactions, {} statements",
-            thousands(self.ledger.orders),
-            thousands(self.ledger.transactions),
-            thousands(self.ledger.statements)
+            "  Ledger      {} in {}, {}",
+            many(self.ledger.orders, "order"),
+            many(self.ledger.transactions, "transaction"),
+            many(self.ledger.statements, "statement")
         )?;
-        writeln!(out, "\n  Audit")?;
-        for check in &self.audit.checks {
-            let mark = if check.ok { "ok  " } else { "FAIL" };
-            writeln!(out, "    {mark}  {} ({})", check.claim, check.figures)?;
+        if let Some(files) = &self.files {
+            writeln!(out, "  Files       {}", files.display())?;
         }
-        let verdict = if self.audit.ok { "The audit holds." } else { "THE AUDIT FAILED." };
-        writeln!(out, "\n{verdict}")?;
+        write!(out, "\n{}", audit_text(&self.audit, output))?;
         Ok(())
     }
 }
@@ -262,13 +281,20 @@ pub(super) fn kept_promises(promises: &Promises, books: &Books) -> [Check; 2] {
     ]
 }
 
+/// What the crowd wants, as the store keeps it. A joined sale may sell other goods as well.
+fn wanted(books: &Books) -> impl Iterator<Item = &SkuCounters> {
+    books.skus.iter().filter(|sku| sku.sku.as_str() == SKU)
+}
+
+/// How many units the crowd could have.
+pub(super) fn total(books: &Books) -> u64 {
+    wanted(books).map(|sku| u64::from(sku.total)).sum()
+}
+
 /// With ten times as many buyers as units, none may be left.
 pub(super) fn nothing_left(books: &Books) -> Check {
-    let (mut total, mut left) = (0, 0);
-    for sku in &books.skus {
-        total += sku.total;
-        left += sku.free.len() as u32 + sku.held;
-    }
+    let left = |sku: &SkuCounters| UnitRange::total(&sku.free) + u64::from(sku.held);
+    let (total, left) = (total(books), wanted(books).map(left).sum::<u64>());
     Check {
         name: "nothing_left".into(),
         claim: "with buyers waiting, every unit was sold".into(),
@@ -280,9 +306,13 @@ pub(super) fn nothing_left(books: &Books) -> Check {
 /// Nothing is left in the orders' queue, and nothing was given up.
 pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
     let waiting = stats.ready + stats.scheduled + stats.leased;
+    let claim = match others_go_on {
+        true => "every order was carried out, or waits for whoever goes on",
+        false => "every order was carried out",
+    };
     Check {
         name: "orders_carried_out".into(),
-        claim: "every order was carried out".into(),
+        claim: claim.into(),
         ok: stats.dead == 0 && (waiting == 0 || others_go_on),
         figures: format!("{waiting} waiting, {} given up", stats.dead),
     }
@@ -309,6 +339,11 @@ pub(super) fn thousands(n: u64) -> String {
     text
 }
 
+/// So many things, in the singular if it is one.
+fn many(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
 fn seconds(length: Duration) -> String {
     format!("{:.2} s", length.as_secs_f64())
 }
@@ -325,6 +360,8 @@ fn micros(us: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rushgate::{SaleId, Sku};
+
     use super::*;
 
     #[test]
@@ -332,7 +369,34 @@ mod tests {
         assert_eq!(thousands(0), "0");
         assert_eq!(thousands(999), "999");
         assert_eq!(thousands(1_000_000), "1,000,000");
+        assert_eq!((many(1, "cart").as_str(), many(2_000, "cart").as_str()), ("1 cart", "2,000 carts"));
         assert_eq!(micros(0.42), "0.4 µs");
         assert_eq!(micros(12_345.0), "12.3 ms");
+    }
+
+    #[test]
+    fn units_are_counted_and_not_the_ranges_in_which_they_are_listed() {
+        let of = |sku: &str, free: &[(u32, u32)]| SkuCounters {
+            sku: Sku::new(sku).unwrap(),
+            initial: 10,
+            total: 10,
+            free: free.iter().map(|(first, last)| UnitRange::new(*first, *last).unwrap()).collect(),
+            withdrawn: Vec::new(),
+            held: 1,
+            confirmed: 5,
+            per_buyer: 1,
+        };
+        let books = Books {
+            sale: SaleId::new("launch").unwrap(),
+            generation: 1,
+            seq: 1,
+            has_ledger: false,
+            skus: vec![of(SKU, &[(1, 3), (7, 7)]), of("hat", &[(1, 9)])],
+            reservations: Vec::new(),
+            units: Vec::new(),
+            events: Vec::new(),
+        };
+        let check = nothing_left(&books);
+        assert_eq!((check.ok, check.figures.as_str()), (false, "5 of 10 sold or withdrawn"));
     }
 }

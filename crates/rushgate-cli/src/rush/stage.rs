@@ -1,16 +1,18 @@
 //! Where it all happens: the store, the ledger and the sale of one run.
 
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Ledger, OrderTask, Queue, Rushgate, Sale, SaleBuilder, connect_ledger};
-use tempfile::TempDir;
+use rushgate::{
+    Created, Ledger, OrderTask, Queue, Rushgate, Sale, SaleBuilder, SaleId, SaleState, SkuState, Spoken,
+};
 
-use super::{RushArgs, SKU, script};
-use crate::globals::Globals;
+use super::place::Place;
+use super::{RushArgs, SKU};
+use crate::exit::Fault;
+use crate::globals::open_ledger;
+use crate::output::Output;
 
 pub(crate) struct Stage {
     pub(crate) gate: Rushgate,
@@ -19,83 +21,110 @@ pub(crate) struct Stage {
     pub(crate) orders: Option<Queue<OrderTask>>,
     pub(crate) store_url: String,
     pub(crate) orders_url: String,
-    /// The folder of a run that was not told where to keep its files.
-    folder: Option<TempDir>,
+    /// How many units there are, whoever made the sale.
+    pub(crate) stock: u32,
 }
 
 impl Stage {
     /// Opens the store and the ledger, and makes the sale unless it is joined and there.
-    pub(crate) async fn set(args: &RushArgs, globals: &Globals, seed: u64) -> Result<Self> {
-        let (folder, store_url) = match &globals.store {
-            Some(url) => (None, url.clone()),
-            None => {
-                let folder = tempfile::Builder::new().prefix("rushgate-rush-").tempdir()?;
-                let url = format!("sqlite:{}", folder.path().join("store.db").display());
-                (Some(folder), url)
+    pub(crate) async fn set(args: &RushArgs, place: &Place, name: &SaleId, output: Output) -> Result<Self> {
+        let gate = Rushgate::connect(&place.store_url).await?;
+        let set = Self::on(&gate, args, place, name, output).await;
+        if set.is_err() {
+            // What made it fail is what the user should hear of.
+            let _ = gate.close().await;
+        }
+        set
+    }
+
+    async fn on(
+        gate: &Rushgate,
+        args: &RushArgs,
+        place: &Place,
+        name: &SaleId,
+        output: Output,
+    ) -> Result<Self> {
+        let sale = gate.sale(name)?;
+        // Whatever may be refused is refused before a sale is made, or somebody's sale is opened.
+        let found = found(&sale).await?;
+        let goes_to_ledger = match &found {
+            Some(state) => {
+                offered(state)?;
+                state.spec.orders.is_some()
             }
+            None => true,
         };
-        let orders_url = globals.orders.clone().unwrap_or_else(|| beside(&store_url));
-        let gate = Rushgate::connect(&store_url).await?;
-        let name =
-            args.join.clone().unwrap_or_else(|| format!("rush-{}-{}", script::tag(seed), std::process::id()));
-        let sale = gate.sale(&name)?;
-        let spec = SaleBuilder::new(&name)
-            .sku(SKU, args.stock, args.per_buyer)
-            .hold(Duration::from_millis(args.hold_ms))
-            .orders(format!("orders:{name}"));
+        let ledger = match goes_to_ledger {
+            true => Some(open_ledger(place.orders_url.clone()).await?),
+            false => None,
+        };
         // Of several processes that join at the same moment, one makes it.
-        gate.create_sale(spec).await?;
+        let created = gate.create_sale(spec(args, name)).await?;
+        let state = sale.state().await?;
+        let offered = offered(&state)?;
+        if created == Created::Exists {
+            warn_of_differences(args, &state, offered, output);
+        }
         sale.open().await?;
-        let orders = sale.state().await?.spec.orders;
-        let orders = orders.map(|queue| gate.queue_of(queue)).transpose()?;
-        let ledger = match orders {
-            Some(_) => Some(connect_ledger(&orders_url)?),
-            None => None,
-        };
+        let orders = state.spec.orders.clone().map(|queue| gate.queue_of(queue)).transpose()?;
         // Their own words for it have no password.
         let store_url = gate.info().url;
         let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
-        Ok(Self { gate, sale, ledger, orders, store_url, orders_url, folder })
+        let stock = offered.total;
+        Ok(Self { gate: gate.clone(), sale, ledger, orders, store_url, orders_url, stock })
     }
 
-    /// Closes everything. The files of a run in a folder of its own go too, unless they are to be kept.
-    pub(crate) async fn strike(self, keep: bool, globals: &Globals) -> Result<()> {
+    /// Closes everything.
+    pub(crate) async fn strike(self) -> Result<()> {
         self.gate.close().await?;
         if let Some(ledger) = &self.ledger {
             ledger.close().await?;
-        }
-        let Some(folder) = self.folder else { return Ok(()) };
-        if keep {
-            let path: PathBuf = folder.keep();
-            if !globals.quiet {
-                writeln!(std::io::stderr(), "The files are in {}", path.display())?;
-            }
         }
         Ok(())
     }
 }
 
-/// The ledger of a store that has a file: another file beside it. That of a server: a file in the current directory.
-fn beside(store: &str) -> String {
-    let Some(path) = store.strip_prefix("sqlite:") else {
-        return "sqlite:rushgate.orders.db".into();
-    };
-    let path = path.split('?').next().unwrap_or(path);
-    if path == ":memory:" {
-        return "sqlite::memory:".into();
-    }
-    format!("sqlite:{}.orders.db", path.strip_suffix(".db").unwrap_or(path))
+fn spec(args: &RushArgs, name: &SaleId) -> SaleBuilder {
+    SaleBuilder::new(name.as_str())
+        .sku(SKU, args.stock(), args.per_buyer())
+        .hold(args.hold())
+        .orders(format!("orders:{name}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::beside;
+/// The sale, if there is one already.
+async fn found(sale: &Sale) -> Result<Option<SaleState>> {
+    match sale.state().await {
+        Ok(state) => Ok(Some(state)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
 
-    #[test]
-    fn the_ledger_stands_beside_the_store() {
-        assert_eq!(beside("sqlite:shop.db?durability=process"), "sqlite:shop.orders.db");
-        assert_eq!(beside("sqlite:/data/shop"), "sqlite:/data/shop.orders.db");
-        assert_eq!(beside("sqlite::memory:"), "sqlite::memory:");
-        assert_eq!(beside("redis://:secret@host/3"), "sqlite:rushgate.orders.db");
+/// What the crowd wants, if the sale has it.
+pub(super) fn offered(state: &SaleState) -> Result<&SkuState, Fault> {
+    state.skus.iter().find(|sku| sku.sku.as_str() == SKU).ok_or_else(|| {
+        let sale = &state.spec.id;
+        Fault::refused("not_found", format_args!("`{sale}` sells no `{SKU}`, which is what the crowd wants"))
+            .hint(format_args!(
+                "join a sale that `rush` made, or one made with: sale create NAME --sku {SKU}=10"
+            ))
+    })
+}
+
+/// A sale that is there stays as it is. Whoever asked for something else should know.
+fn warn_of_differences(args: &RushArgs, state: &SaleState, offered: &SkuState, output: Output) {
+    let mut differences = Vec::new();
+    if let Some(stock) = args.stock.filter(|stock| *stock != offered.total) {
+        differences.push(format!("{} units, not {stock}", offered.total));
+    }
+    if let Some(per_buyer) = args.per_buyer.filter(|per_buyer| *per_buyer != offered.per_buyer) {
+        differences.push(format!("{} per buyer, not {per_buyer}", offered.per_buyer));
+    }
+    let hold: Duration = state.spec.hold.get();
+    if let Some(wanted) = args.hold.filter(|wanted| *wanted != hold) {
+        differences.push(format!("holds of {}, not {}", Spoken(hold), Spoken(wanted)));
+    }
+    if !differences.is_empty() {
+        output.warn(format_args!("`{}` was made before and has {}", state.spec.id, differences.join(", ")));
     }
 }

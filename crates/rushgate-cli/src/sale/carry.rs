@@ -11,6 +11,7 @@ use crate::args::sale::WorkArgs;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::log;
+use crate::output::counted;
 use crate::signals::Signals;
 
 /// How often to look whether an order is left.
@@ -33,17 +34,20 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     };
     let (orders, swept, ()) = tokio::select! {
         done = all => done?,
-        () = second_signal => return Ok(Exit::Done),
+        _ = second_signal => return Ok(Exit::Done),
     };
     let json = json!({
         "written": orders.written, "settled": orders.settled, "rejected": orders.rejected,
         "batches": orders.batches, "lost_writes": orders.lost_writes, "expired": swept.expired,
     });
-    let text = format_args!(
-        "{} entries written to the ledger in {} batches, {} reservations settled, {} rejected, {} holds expired",
-        orders.written, orders.batches, orders.settled, orders.rejected, swept.expired
-    )
-    .to_string();
+    let entries = if orders.written == 1 { "entry" } else { "entries" };
+    let text = format!(
+        "{} {entries} written to the ledger, {} settled, {} rejected, {} expired",
+        orders.written,
+        counted(orders.settled, "reservation"),
+        orders.rejected,
+        counted(swept.expired, "hold"),
+    );
     output.line(&json, text)?;
     Ok(Exit::done_if(orders.lost_writes == 0))
 }

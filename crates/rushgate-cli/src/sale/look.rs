@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use rushgate::{
-    Event, EventKind, Page, Rushgate, SaleState, SaleStatus, Sku, SkuState, Timestamp, UnitNumber, UnitRange,
+    Event, EventKind, Page, Rushgate, SaleState, SaleStatus, Sku, SkuState, Spoken, Timestamp, UnitNumber,
+    UnitRange,
 };
 use serde::Serialize;
 
@@ -118,11 +119,11 @@ fn text(state: &SaleState) -> String {
         None => "no ledger".to_owned(),
     };
     format!(
-        "{} is {}{}\nholds last {:?}; {orders}; generation {}, {} events\n{}",
+        "{} is {}{}\nholds last {}; {orders}; generation {}, {} events\n{}",
         spec.id,
         word(state.status),
         moments.collect::<String>(),
-        spec.hold,
+        Spoken(spec.hold.get()),
         state.generation,
         state.seq,
         stock(&state.skus),

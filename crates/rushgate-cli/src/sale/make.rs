@@ -1,12 +1,12 @@
 //! Making a sale, opening and ending it.
 
 use anyhow::Result;
-use rushgate::{Created, Rushgate, SaleBuilder, SaleStatus};
+use rushgate::{Created, Rushgate, Sale, SaleBuilder, SaleStatus};
 use serde_json::json;
 
 use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
 use crate::exit::{Exit, Fault};
-use crate::moments::epoch_ms;
+use crate::moments::{epoch_ms, still_to_come};
 use crate::output::Output;
 
 /// Holds ended per call.
@@ -21,7 +21,7 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, output: Output) ->
         sale = sale.opens_at(epoch_ms("--opens-at", at)?);
     }
     if let Some(at) = args.closes_at {
-        sale = sale.closes_at(epoch_ms("--closes-at", at)?);
+        sale = sale.closes_at(still_to_come("--closes-at", at)?);
     }
     if let Some(queue) = args.orders_queue {
         sale = sale.orders(queue);
@@ -50,17 +50,21 @@ pub(super) async fn end(gate: &Rushgate, args: EndArgs, output: Output) -> Resul
 }
 
 pub(super) async fn expire(gate: &Rushgate, args: ExpireArgs, output: Output) -> Result<Exit> {
-    let sale = gate.sale(&args.id)?;
+    let expired = sweep(&gate.sale(&args.id)?).await?;
+    output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))?;
+    Ok(Exit::Done)
+}
+
+/// Ends every hold that has run out, and says how many.
+pub(super) async fn sweep(sale: &Sale) -> Result<u64> {
     let mut expired = 0;
     loop {
         let ended = sale.expire(BATCH).await?;
         expired += u64::from(ended);
         if ended < BATCH {
-            break;
+            return Ok(expired);
         }
     }
-    output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))?;
-    Ok(Exit::Done)
 }
 
 pub(super) fn word(status: SaleStatus) -> &'static str {

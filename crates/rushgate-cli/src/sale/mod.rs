@@ -8,6 +8,8 @@ mod rebuild;
 mod reserve;
 mod stock;
 
+pub(crate) use audit::audit_text;
+
 use anyhow::Result;
 
 use crate::args::sale::{SaleVerb, StockVerb};

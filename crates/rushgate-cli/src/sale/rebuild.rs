@@ -9,7 +9,7 @@ use super::reserve::held;
 use crate::args::sale::{PauseArgs, RebuildArgs, RestoreArgs};
 use crate::exit::Exit;
 use crate::globals::Globals;
-use crate::output::{Output, moment};
+use crate::output::{Output, counted, moment};
 
 pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> Result<Exit> {
     let paused = gate.sale(&args.id)?.pause().await?;
@@ -53,8 +53,9 @@ fn told(sale: &str, report: &RebuildReport) -> String {
     let RebuildReport { generation, orders, reassigned, refused, .. } = report;
     let (reassigned, refused) = (reassigned.len(), refused.len());
     format!(
-        "rebuilt {sale} as generation {generation} from {orders} orders; {reassigned} have other units, {refused} \
-         found no room in the ledger"
+        "rebuilt {sale} as generation {generation} from {}; {reassigned} have other units, {refused} \
+         found no room in the ledger",
+        counted(*orders, "order"),
     )
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::look::{UnitView, units};
-use super::make::reservation;
+use super::make::{reservation, sweep};
 use crate::args::sale::{CancelArgs, ConfirmArgs, ReserveArgs};
 use crate::exit::Exit;
 use crate::output::{Output, moment};
@@ -49,13 +49,33 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
     let lines: Vec<_> = args.lines.iter().map(line).collect::<rushgate::Result<_>>()?;
     let choice = if args.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
     let sale = gate.sale(&args.id)?;
-    let answer = sale.reserve_units(&buyer, &lines, choice, &key).await?;
-    let (mut json, text) = shown(&answer);
-    if let Reserved::Reserved(hold) | Reserved::Replayed(hold) = &answer {
-        json["receipt"] = sale.receipt(hold).await?.into();
+    let answer = as_it_stands(&sale, sale.reserve_units(&buyer, &lines, choice, &key).await?).await?;
+    let (mut json, mut text) = shown(&answer);
+    let stands = stands(&answer);
+    if let Some(hold) = stands {
+        let receipt = sale.receipt(hold).await?;
+        text = format!("{text}\nreceipt {receipt}");
+        json["receipt"] = receipt.into();
     }
     output.line(&json, text)?;
-    Ok(Exit::done_if(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_))))
+    Ok(Exit::done_if(stands.is_some()))
+}
+
+/// A replay whose hold has run out: the store may call it held until somebody sweeps.
+async fn as_it_stands(sale: &Sale, answer: Reserved) -> Result<Reserved> {
+    let Reserved::Replayed(hold) = &answer else { return Ok(answer) };
+    if hold.state != HoldState::Held || sale.state().await?.now < hold.deadline {
+        return Ok(answer);
+    }
+    sweep(sale).await?;
+    let swept = sale.reservation(hold.id).await?;
+    Ok(swept.map_or(answer, Reserved::Replayed))
+}
+
+/// The hold that the buyer has, if the buyer has one.
+fn stands(answer: &Reserved) -> Option<&Hold> {
+    let (Reserved::Reserved(hold) | Reserved::Replayed(hold)) = answer else { return None };
+    matches!(hold.state, HoldState::Held | HoldState::Confirming | HoldState::Confirmed).then_some(hold)
 }
 
 fn shown(answer: &Reserved) -> (Value, String) {

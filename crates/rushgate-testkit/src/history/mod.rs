@@ -1,4 +1,5 @@
-//! Random histories of all verbs, with lost replies, deaths and expiries, compared step by step with the model.
+//! Random histories of locks, queues and sales, with lost replies, deaths and expiries, compared step by step with the
+//! model. Stopping, rebuilding and restoring a sale are not among them: cases of their own have those.
 //!
 //! A history comes from its seed alone, so a failure is replayed by `RUSHGATE_SEED`.
 

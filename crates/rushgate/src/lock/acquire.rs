@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rushgate_core::{
-    Acquire, Acquired, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, check_range,
+    Acquire, Acquired, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, check_duration,
 };
 use tokio::time::{Instant, sleep};
 
@@ -83,7 +83,7 @@ impl Lock {
 
     pub(super) async fn obtain(&self, wait: Duration) -> Result<LockOutcome> {
         let lease = self.granted_lease()?;
-        check_range("the wait in ms", wait.as_millis() as u64, 0, Acquire::WAIT_MAX.as_millis() as u64)?;
+        check_duration("the wait", wait, Acquire::WAIT_MAX)?;
         let waiting = Waiting {
             lock: self,
             lease,

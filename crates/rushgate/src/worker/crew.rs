@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rushgate_core::{Claim, Claimed, Lease, Result, Retry, Task};
+use rushgate_core::{Claim, Claimed, Lease, Result, Retry, Spoken, Task};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -321,7 +321,10 @@ where
             }
             Ended::TimedOut(limit) => {
                 count(&self.counters.timed_out, batch.len());
-                vec![Outcome::retry(format_args!("the handler took longer than {limit:?}")); batch.len()]
+                vec![
+                    Outcome::retry(format_args!("the handler took longer than {}", Spoken(limit)));
+                    batch.len()
+                ]
             }
             Ended::Answered(outcomes) => outcomes,
         };
