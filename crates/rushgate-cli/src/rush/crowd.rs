@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,8 @@ struct Crowd {
     tag: String,
     keys: [IdempotencyKey; 2],
     next: AtomicU64,
+    /// The same as `stop`, for those who ask millions of times: a token is asked under a lock.
+    stopped: Arc<AtomicBool>,
     tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
 }
@@ -86,7 +88,9 @@ pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Wave> {
     let (patient, comers) = mpsc::channel(plan.patient_max);
     let tag = script::tag(plan.seed);
     let keys = [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?];
-    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), tally, patient });
+    let stopped = Arc::new(AtomicBool::new(false));
+    tokio::spawn(tell(plan.stop.clone(), Arc::clone(&stopped)));
+    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), stopped, tally, patient });
     let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
     let start = Instant::now();
     let mut members = JoinSet::new();
@@ -107,6 +111,11 @@ pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Wave> {
         member?;
     }
     Ok(wave)
+}
+
+async fn tell(stop: CancellationToken, stopped: Arc<AtomicBool>) {
+    stop.cancelled().await;
+    stopped.store(true, Ordering::Relaxed);
 }
 
 impl Crowd {
@@ -133,7 +142,7 @@ impl Crowd {
                 break;
             }
             for buyer in first..(first + STRETCH).min(self.plan.buyers) {
-                if self.plan.stop.is_cancelled() {
+                if self.stopped.load(Ordering::Relaxed) {
                     break;
                 }
                 member.serve(buyer).await;
