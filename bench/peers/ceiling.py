@@ -12,7 +12,8 @@ SALE = (
     "if tonumber(redis.call('GET', KEYS[1])) <= 0 then return 0 end "
     "if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return 0 end redis.call('DECR', KEYS[1]) return 1"
 )
-TASK = '{"i":1234567,"p":"0123456789abcdef"}'
+# As long as the tasks of the drivers. The tool does not quote its output, so it has no comma.
+TASK = "{i:1234567 p:0123456789abcdef______}"
 
 
 def command(*words):

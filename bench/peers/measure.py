@@ -5,6 +5,7 @@ The driver leaves records of what happened; everything that is told is reckoned 
 import array
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -76,7 +77,7 @@ def calls(found):
     """Of records that say when a call was made, when it was answered, and what it brought."""
     times = [record[2] - record[1] for record in found]
     seconds = min(record[1] for record in found), max(record[2] for record in found)
-    return {"ops_per_s": rate(len(found), *seconds), "p50_us": quantile(times, 0.5), "p99_us": quantile(times, 0.99)}
+    return {"ops": len(found), "ops_per_s": rate(len(found), *seconds), "p50_us": quantile(times, 0.5), "p99_us": quantile(times, 0.99)}
 
 
 def uncontended():
@@ -95,13 +96,15 @@ def contended():
         free = max(free, leaving)
     had = [sum(record[0] == caller for record in cycles) for caller in range(said["callers"])]
     return {
+        "ops": len(cycles),
         "ops_per_s": rate(len(cycles), cycles[0][1], cycles[-1][3]),
         "hand_over_p50_us": quantile(to_another, 0.5),
         "hand_overs": len(to_another),
         "worst_wait_ms": round(max(got - asked for _, asked, got, _ in cycles) / 1e6, 1),
         "most": max(had),
         "least": min(had),
-        "violations": overlaps,
+        # Without a length there is nothing to see.
+        "violations": overlaps if said.get("hold_ms") else None,
     }
 
 
@@ -109,26 +112,37 @@ def enqueue():
     found = run("put", "out")
     told = calls(found)
     ops = sum(record[3] for record in found)
-    told["ops_per_s"] = rate(ops, found[0][1], max(record[2] for record in found))
+    told["ops"], told["ops_per_s"] = ops, rate(ops, found[0][1], max(record[2] for record in found))
     return {**told, "missing": said["n"] - ops}
 
 
+def cpu():
+    """Seconds that the drivers that have ended and the server have computed."""
+    drivers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    info = dict(line.split(":") for line in ceiling.command("INFO", "cpu").splitlines() if ":" in line)
+    return [drivers.ru_utime + drivers.ru_stime, float(info["used_cpu_user"]) + float(info["used_cpu_sys"])]
+
+
 def drain():
+    global spent
     run("put", "put", bulk=1000)
+    spent = cpu()
     # A folder that is there before the workers are.
     Path(scratch.name, "work").mkdir()
     workers = [start("work", "work") for _ in range(said["workers"])]
     began = last = time.monotonic()
     seen = 0
-    while seen < said["n"] and time.monotonic() - began < said.get("limit", LIMIT) and time.monotonic() - last < 20:
+    while time.monotonic() - began < said.get("limit", LIMIT):
         time.sleep(0.05)
         if count("work") != seen:
             seen, last = count("work"), time.monotonic()
-    time.sleep(0.3)  # for what is given out twice
+        # A while longer when all seem done, because what is given out twice counts too.
+        if time.monotonic() - last > (0.5 if seen >= said["n"] else 15):
+            break
     end(*workers)
     found = records("work")
     done = len({record[0] for record in found})
-    told = {"done": done, "twice": len(found) - done, "put": said["n"]}
+    told = {"ops": done, "done": done, "twice": len(found) - done, "put": said["n"]}
     return {**told, "ops_per_s": rate(done, found[0][1], found[-1][1]) if found else None}
 
 
@@ -160,5 +174,12 @@ def sale():
 
 
 WORKLOADS = {"L1": uncontended, "L2": contended, "Q1": enqueue, "Q2": drain, "Q3": pick_up, "S1": sale}
-told = ceiling.measure(workload, said) if driver == ["ceiling"] else WORKLOADS[workload]()
+if driver == ["ceiling"]:
+    told = ceiling.measure(workload, said)
+else:
+    spent = cpu()
+    told = WORKLOADS[workload]()
+    if told.get("ops"):
+        micros = [(after - before) * 1e6 / told["ops"] for before, after in zip(spent, cpu())]
+        told["cpu_us"], told["server_cpu_us"] = round(micros[0], 1), round(micros[1], 1)
 print(json.dumps({"workload": workload, **told}))

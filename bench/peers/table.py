@@ -5,7 +5,7 @@ from statistics import median
 
 TITLES = {
     "L1": "L1: acquire and release of a lock that nobody else wants",
-    "L2": "L2: 16 callers want one lock, for nothing",
+    "L2": "L2: 16 callers want one lock",
     "Q1": "Q1: enqueue of tasks of 40 bytes",
     "Q2": "Q2: drain of 100,000 tasks that do nothing",
     "Q3": "Q3: from enqueue to the start in an idle worker, a task each 5 ms",
@@ -16,6 +16,7 @@ COLUMNS = {
     "hand_over_p50_us": "to another, p50 µs", "hand_overs": "times", "worst_wait_ms": "worst wait ms",
     "most": "most", "least": "least", "violations": "two at once", "put": "put", "done": "done",
     "twice": "given twice", "attempts": "attempts", "sold": "sold", "oversold": "oversold", "missing": "missing",
+    "cpu_us": "CPU µs", "server_cpu_us": "server's",
 }
 # Of these the worst run is told.
 FAULTS = {"violations", "twice", "oversold", "missing"}

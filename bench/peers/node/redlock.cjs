@@ -15,8 +15,10 @@ async function caller(n) {
     const asked = now();
     const lock = await locks.acquire([settings.hot ? 'hot' : `lock:${n}:${cycle}`], LEASE_MS);
     const got = now();
+    if (settings.hold_ms) await sleep(settings.hold_ms);
+    const leaving = now();
     await lock.release();
-    if (settings.hot) add(n, asked, got, got);
+    if (settings.hot) add(n, asked, got, leaving);
     else add(n, asked, now(), 0);
     if (settings.think_ms) await sleep(settings.think_ms);
   }

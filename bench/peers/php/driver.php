@@ -4,7 +4,7 @@ require __DIR__ . '/article.php';
 error_reporting(E_ALL & ~E_DEPRECATED);
 
 $verb = $argv[2];
-$said = ['first' => 0, 'bulk' => 0, 'callers' => 1, 'gap_ms' => 0, 'think_ms' => 0, 'hot' => 0];
+$said = ['first' => 0, 'bulk' => 0, 'callers' => 1, 'gap_ms' => 0, 'hold_ms' => 0, 'think_ms' => 0, 'hot' => 0];
 foreach (array_slice($argv, 3) as $word) {
     [$key, $value] = explode('=', $word, 2);
     $said[$key] = (int) $value;
@@ -22,6 +22,14 @@ function connect(): Redis
 function now(): int
 {
     return hrtime(true);
+}
+
+/** A pause of nothing is none at all. */
+function pause(float $micros): void
+{
+    if ($micros >= 1) {
+        usleep((int) $micros);
+    }
 }
 
 /** Each record is four numbers. */
@@ -42,7 +50,7 @@ function together(int $callers, callable $caller): void
     for ($n = 0; $n < $callers; $n++) {
         if (pcntl_fork() === 0) {
             $redis = connect();
-            usleep((int) max(0, ($start - now()) / 1000));
+            pause(($start - now()) / 1000);
             write($caller($n, $redis));
             exit;
         }
@@ -64,9 +72,11 @@ function lock(array $said): void
                 continue;
             }
             $got = now();
+            pause($said['hold_ms'] * 1000);
+            $leaving = now();
             $lock->unlock($name);
-            $records .= $said['hot'] ? record($n, $asked, $got, $got) : record($n, $asked, now(), 0);
-            usleep($said['think_ms'] * 1000);
+            $records .= $said['hot'] ? record($n, $asked, $got, $leaving) : record($n, $asked, now(), 0);
+            pause($said['think_ms'] * 1000);
         }
         return $records;
     });
@@ -92,7 +102,7 @@ function put(array $said): void
         $records = '';
         $began = now();
         for ($i = $first + $n; $i < $last; $i += $said['callers']) {
-            usleep((int) max(0, ($said['gap_ms'] * ($i - $first) * 1_000_000 + $began - now()) / 1000 * ($said['gap_ms'] > 0)));
+            pause(($began + $said['gap_ms'] * ($i - $first) * 1_000_000 - now()) / 1000);
             $asked = now();
             if ($queue->enqueue('bench', "task:$i")) {
                 $records .= record($i, $asked, now(), 1);

@@ -13,7 +13,8 @@ from record import SERVER, now, settings, write
 
 LEASE = 10
 kind, said = sys.argv[1], settings()
-callers, hot, think = said["callers"], said.get("hot"), said.get("think_ms", 0) / 1000
+callers, hot = said["callers"], said.get("hot")
+hold, think = (said.get(key, 0) / 1000 for key in ("hold_ms", "think_ms"))
 until = now() + said["seconds"] * 10**9
 records = []
 
@@ -22,8 +23,8 @@ def name(caller, cycle):
     return "hot" if hot else f"lock:{caller}:{cycle}"
 
 
-def record(caller, asked, got):
-    records.append((caller, asked, got, got) if hot else (caller, asked, now(), 0))
+def record(caller, asked, got, leaving):
+    records.append((caller, asked, got, leaving) if hot else (caller, asked, now(), 0))
 
 
 def thread(caller, server, cycle=0):
@@ -32,10 +33,14 @@ def thread(caller, server, cycle=0):
         lock = Lock(server, name(caller, cycle), timeout=LEASE)
         assert lock.acquire()
         got = now()
+        if hold:
+            time.sleep(hold)
+        leaving = now()
         lock.release()
-        record(caller, asked, got)
+        record(caller, asked, got, leaving)
         cycle += 1
-        time.sleep(think)
+        if think:
+            time.sleep(think)
 
 
 async def task(caller, server, cycle=0):
@@ -44,10 +49,14 @@ async def task(caller, server, cycle=0):
         lock = AsyncLock(server, name(caller, cycle), timeout=LEASE)
         assert await lock.acquire()
         got = now()
+        if hold:
+            await asyncio.sleep(hold)
+        leaving = now()
         await lock.release()
-        record(caller, asked, got)
+        record(caller, asked, got, leaving)
         cycle += 1
-        await asyncio.sleep(think)
+        if think:
+            await asyncio.sleep(think)
 
 
 async def tasks():

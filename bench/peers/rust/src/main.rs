@@ -42,6 +42,13 @@ pub fn url() -> String {
     std::env::var("PEERS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned())
 }
 
+/// A pause of nothing is none at all; the runtime's would last until the next millisecond.
+pub async fn pause(length: Duration) {
+    if !length.is_zero() {
+        tokio::time::sleep(length).await;
+    }
+}
+
 /// Runs `caller` so many times at once.
 pub async fn together<F>(callers: u64, caller: impl Fn(u64) -> F) -> Result<()>
 where

@@ -11,11 +11,12 @@ use rushgate::{
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Records, now};
-use crate::{Settings, together, url};
+use crate::{Settings, pause, together, url};
 
 pub async fn lock(settings: &Settings) -> Result<()> {
     let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
-    let (end, hot, think) = (settings.end(), settings.get("hot") == 1, settings.millis("think_ms"));
+    let (end, hot) = (settings.end(), settings.get("hot") == 1);
+    let (hold, think) = (settings.millis("hold_ms"), settings.millis("think_ms"));
     together(settings.get("callers"), |n| {
         let (gate, records) = (gate.clone(), records.clone());
         async move {
@@ -30,10 +31,12 @@ pub async fn lock(settings: &Settings) -> Result<()> {
                     gate.lock(format!("lock:{n}:{cycle}"))?.try_acquire().await?
                 };
                 let guard = outcome.held().context("nobody holds it for so long")?;
-                let (got, leaving) = (now(), now());
+                let got = now();
+                pause(hold).await;
+                let leaving = now();
                 guard.release().await?;
                 records.add(if hot { [n, asked, got, leaving] } else { [n, asked, now(), 0] });
-                tokio::time::sleep(think).await;
+                pause(think).await;
             }
             Ok(())
         }
