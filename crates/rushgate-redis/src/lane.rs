@@ -331,7 +331,7 @@ impl Plan {
             _ => None,
         };
         if let Some((command, item)) = item
-            && !work.asking
+            && !work.travels_alone()
             && let Some(step) = self.steps.iter_mut().find(|step| step.takes(command, item))
         {
             self.commands[step.last].extend(&item.args);
@@ -383,6 +383,9 @@ impl Plan {
                 Some(Ok(reply)) if reply.is("AGAIN") => rest.again.extend(step.works),
                 Some(Ok(reply)) if replicated => step.answer(reply),
                 Some(Ok(_)) => fail(step.works, &fault::not_replicated()),
+                Some(Err(refusal)) if step.works.len() > 1 && matches!(fate(&refusal), Fate::Refused) => {
+                    rest.again.extend(step.works.into_iter().map(Work::by_itself));
+                }
                 Some(Err(refusal)) => rest.add(step.works, &refusal, &fate),
                 None => fail(step.works, &Error::bug("the server sent too few answers").maybe_happened()),
             }
@@ -395,7 +398,7 @@ impl Step {
     /// Whether another item may join those of this step.
     fn takes(&self, command: &Command, item: &Item) -> bool {
         let light = self.weight.is_some_and(|weight| weight.saturating_add(item.weight) <= WEIGHT_MAX);
-        let first = self.works.first().map(|work| (&work.what, work.asking));
+        let first = self.works.first().map(|work| (&work.what, work.travels_alone()));
         let same = matches!(first, Some((What::Call(call), false)) if call.command == *command);
         light && self.works.len() < ITEMS_MAX && same
     }

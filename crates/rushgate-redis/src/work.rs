@@ -45,6 +45,8 @@ pub(crate) struct Work {
     pub(crate) what: What,
     /// Whether the node must be told that the step is sent to it by way of exception.
     pub(crate) asking: bool,
+    /// Whether it travels in a call of its own: one that it shared was refused, perhaps because of another.
+    pub(crate) alone: bool,
     reply: oneshot::Sender<Result<Reply>>,
     referred: Option<Referred>,
     _under_way: UnderWay,
@@ -76,6 +78,15 @@ impl Work {
         referred.hops = 0;
         let pause = referred.backoff.draw().min(PAUSE_MAX);
         (Instant::now() + pause < referred.until).then_some(pause)
+    }
+
+    /// Whether no other may share its call.
+    pub(crate) fn travels_alone(&self) -> bool {
+        self.asking || self.alone
+    }
+
+    pub(crate) fn by_itself(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     pub(crate) fn answer(self, answer: Result<Reply>) {
@@ -120,7 +131,8 @@ impl Books {
         let (reply, answer) = oneshot::channel();
         // It was counted first, so whoever closes either waits for it or is seen here.
         (!self.closed.load(Ordering::SeqCst)).then(|| {
-            let work = Work { what, asking: false, reply, referred: None, _under_way: under_way };
+            let work =
+                Work { what, asking: false, alone: false, reply, referred: None, _under_way: under_way };
             (work, answer)
         })
     }

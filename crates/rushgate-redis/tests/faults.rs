@@ -240,6 +240,15 @@ async fn a_full_server_takes_nothing_in_and_lets_work_end(kind: Kind) {
     assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
     let error = store.reserve(wish("b")).await.unwrap_err();
     assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
+    // Those who ask at the same moment share a call, and not its refusal.
+    let together = (0..40).map(|n| store.reserve(wish(if n % 2 == 0 { "a" } else { "b" })));
+    for (n, answer) in futures_util::future::join_all(together).await.into_iter().enumerate() {
+        match answer {
+            Ok(Reserved::Replayed(again)) => assert!(n % 2 == 0 && again.id == hold.id),
+            Err(error) => assert!(n % 2 == 1 && error.is_full(), "{error:?}"),
+            Ok(other) => panic!("{other:?}"),
+        }
+    }
     let lease = Lease::new(Duration::from_secs(60)).unwrap();
     store.extend_tasks(&queue(), tickets.clone(), lease).await.unwrap();
     let done = store.complete(op(5), &queue(), tickets).await.unwrap();
