@@ -397,10 +397,9 @@ impl Plan {
 impl Step {
     /// Whether another item may join those of this step.
     fn takes(&self, command: &Command, item: &Item) -> bool {
-        let light = self.weight.is_some_and(|weight| weight.saturating_add(item.weight) <= WEIGHT_MAX);
-        let first = self.works.first().map(|work| (&work.what, work.travels_alone()));
-        let same = matches!(first, Some((What::Call(call), false)) if call.command == *command);
-        light && self.works.len() < ITEMS_MAX && same
+        self.works.len() < ITEMS_MAX
+            && self.weight.is_some_and(|weight| weight.saturating_add(item.weight) <= WEIGHT_MAX)
+            && self.works.first().is_some_and(|first| !first.travels_alone() && first.is_call(command))
     }
 
     /// Hands the answer out: the whole to whoever asked, or to each the answer to its item. A word is for all.

@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "rushgate";
 /// The version of the library: that of this crate.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Grows when a call that was right becomes wrong: other keys, arguments or answers, other packed records.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 const LIBRARY: &str = include_str!("../lua/functions/library.lua");
 const SIPHASH: &str = include_str!("../lua/functions/siphash.lua");

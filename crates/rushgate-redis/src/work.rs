@@ -85,6 +85,11 @@ impl Work {
         self.asking || self.alone
     }
 
+    /// Whether it is that call, but for its item.
+    pub(crate) fn is_call(&self, command: &Command) -> bool {
+        matches!(&self.what, What::Call(call) if call.command == *command)
+    }
+
     pub(crate) fn by_itself(self) -> Self {
         Self { alone: true, ..self }
     }

@@ -6,22 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use apalis::prelude::*;
 use apalis_redis::{Config, ConnectionManager, RedisStorage};
-use serde::{Deserialize, Serialize};
 
 use crate::record::{Records, now};
-use crate::{Settings, together, url};
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Content {
-    i: u64,
-    p: String,
-}
-
-impl Content {
-    fn new(i: u64) -> Self {
-        Self { i, p: "0123456789abcdef".to_owned() }
-    }
-}
+use crate::{Content, Settings, together, url};
 
 async fn storage(settings: &Settings) -> Result<RedisStorage<Content>> {
     let config = Config::default().queue("bench").batch_size(settings.get("batch").max(10) as usize);

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 /// The settings of a run, as `KEY=VALUE`.
 pub struct Settings(HashMap<String, u64>);
@@ -35,6 +36,19 @@ impl Settings {
 
     pub fn end(&self) -> Instant {
         Instant::now() + Duration::from_secs(self.get("seconds"))
+    }
+}
+
+/// What a task says: about 40 bytes as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Content {
+    pub i: u64,
+    p: String,
+}
+
+impl Content {
+    pub fn new(i: u64) -> Self {
+        Self { i, p: "0123456789abcdef".to_owned() }
     }
 }
 

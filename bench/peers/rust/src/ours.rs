@@ -8,10 +8,9 @@ use rushgate::{
     BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku,
     Worker,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::record::{Records, now};
-use crate::{Settings, pause, together, url};
+use crate::{Content, Settings, pause, together, url};
 
 pub async fn lock(settings: &Settings) -> Result<()> {
     let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
@@ -44,18 +43,6 @@ pub async fn lock(settings: &Settings) -> Result<()> {
     .await?;
     gate.close().await?;
     records.write()
-}
-
-#[derive(Serialize, Deserialize)]
-struct Content {
-    i: u64,
-    p: String,
-}
-
-impl Content {
-    fn new(i: u64) -> Self {
-        Self { i, p: "0123456789abcdef".to_owned() }
-    }
 }
 
 pub async fn put(settings: &Settings) -> Result<()> {

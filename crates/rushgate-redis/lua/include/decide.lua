@@ -1,9 +1,10 @@
 -- What buyers decide about their holds.
 -- include: sale
-local function decide_each(s, q, last, intent)
+local function decide_each(s, q, ids, intent)
   local began, answers = false, {}
-  for at = 2, last do
-    local h = load_hold(s, ARGV[at])
+  fetch(s.holds, ids)
+  for _, id in ipairs(ids) do
+    local h = load_hold(s, id)
     local undecided = h and h.state == HELD
     if s.paused and (undecided or not h) then
       answers[#answers + 1] = { 4 }
@@ -20,9 +21,6 @@ local function decide_each(s, q, last, intent)
       answers[#answers + 1] = { outcome, read(s.holds, h.id) }
     end
   end
-  if began then
-    close_sale(s)
-    if q then finish(q) end
-  end
+  if began then close_sale(s, q) end
   return answers
 end

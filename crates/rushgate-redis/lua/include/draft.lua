@@ -14,6 +14,15 @@ local function in_chunks(command, key, members)
   end
 end
 
+-- One in so many arguments, from a first on.
+local function arguments(first, width)
+  local some = {}
+  for at = first, #ARGV, width do
+    some[#some + 1] = ARGV[at]
+  end
+  return some
+end
+
 local function hash(key)
   return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0, taken = {} }
 end

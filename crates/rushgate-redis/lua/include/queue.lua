@@ -105,12 +105,8 @@ local function load(q, id)
   return record and task_of(id, record, read(q.runs, id))
 end
 
--- Tasks whose ids are arguments, one in so many from a first on, are about to be loaded.
-local function fetch_tasks(q, first, width)
-  local ids = {}
-  for at = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[at]
-  end
+-- Tasks that are about to be loaded.
+local function fetch_tasks(q, ids)
   fetch(q.records, ids)
   fetch(q.runs, ids)
 end
@@ -246,8 +242,7 @@ local function reap(q)
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, 8)
   end
-  fetch(q.records, over)
-  fetch(q.runs, over)
+  fetch_tasks(q, over)
   for _, id in ipairs(over) do
     local t = load(q, id)
     if promote(q, t) then

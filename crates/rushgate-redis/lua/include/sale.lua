@@ -100,8 +100,8 @@ local function allow_when_full_sale(s)
   redis.call('ZREM', s.deadlines.key, '')
 end
 
--- Writes back what was changed, and the sale's counters.
-local function close_sale(s)
+-- Writes back what was changed, the sale's counters, and what went into the orders' queue, if it has one.
+local function close_sale(s, q)
   write_back(s.owners)
   write_back(s.buyers)
   write_back(s.holds)
@@ -116,6 +116,7 @@ local function close_sale(s)
     end
   end
   redis.call('HSET', s.row, unpack(fields))
+  if q then finish(q) end
 end
 
 local function append(s, kind, reservation, units)
@@ -366,15 +367,6 @@ local function end_hold(s, h, kind)
     end
   end
   append(s, kind, h.id, h.units)
-end
-
--- Holds whose ids are arguments, one in so many from a first on, are about to be loaded.
-local function fetch_holds(s, first, width)
-  local ids = {}
-  for at = first, #ARGV, width do
-    ids[#ids + 1] = ARGV[at]
-  end
-  fetch(s.holds, ids)
 end
 
 -- Decides an undecided hold: to its end, or until the ledger has committed.

@@ -19,10 +19,7 @@ local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
-local ids = {}
-for at = 2, #ARGV, 2 do
-  table.insert(ids, ARGV[at])
-end
+local ids = arguments(2, 2)
 fetch(q.runs, ids)
 for at, id in ipairs(ids) do
   local run, outcome = read(q.runs, id), 0

@@ -22,11 +22,7 @@ local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
-local ids = {}
-for at = 2, #ARGV, 7 do
-  ids[#ids + 1] = ARGV[at]
-end
-fetch(q.records, ids)
+fetch(q.records, arguments(2, 7))
 for at = 2, #ARGV, 7 do
   local due = ARGV[at + 1]
   if due == '' then

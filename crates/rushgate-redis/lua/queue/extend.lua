@@ -14,7 +14,7 @@
 local q = queue_keys(1)
 allow_when_full(q)
 if reap(q) then return AGAIN end
-fetch_tasks(q, 2, 2)
+fetch_tasks(q, arguments(2, 2))
 local answer, till = {}, now + tonumber(ARGV[1])
 for at = 2, #ARGV, 2 do
   local t, outcome = load(q, ARGV[at]), 0

@@ -19,7 +19,7 @@ local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
-fetch_tasks(q, 2, 2)
+fetch_tasks(q, arguments(2, 2))
 for at = 2, #ARGV, 2 do
   local t, outcome = load(q, ARGV[at]), 0
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then

@@ -18,5 +18,4 @@
 -- include: decide
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-fetch_holds(s, 2, 1)
-return decide_each(s, s.ledger and queue_keys(9), #ARGV, 'cancel')
+return decide_each(s, s.ledger and queue_keys(9), arguments(2, 1), 'cancel')

@@ -19,6 +19,5 @@ allow_when_full_sale(s)
 local q = s.ledger and queue_keys(9)
 if q and reap(q) then return AGAIN end
 expire(s, q, overdue)
-close_sale(s)
-if q then finish(q) end
+close_sale(s, q)
 return #overdue

@@ -40,9 +40,8 @@ local function read_cart(cart)
 end
 
 -- What is asked about each is asked about all at once.
-local ids, fields = {}, {}
+local ids, fields = arguments(2, 3), {}
 for at = 2, #ARGV, 3 do
-  ids[#ids + 1] = ARGV[at]
   for _, line in ipairs(read_cart(ARGV[at + 2])) do
     fields[#fields + 1] = buyer_field(ARGV[at + 1], line.no)
   end
@@ -98,10 +97,7 @@ local function answer(id, buyer, cart)
     refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     if refusal then return refusal end
   end
-  h = {
-    id = id, buyer = buyer, lines = cart, deadline = now + s.hold, state = HELD, seq = 0, generation = 0, units = '',
-    ranges = false,
-  }
+  h = { id = id, buyer = buyer, lines = cart, deadline = now + s.hold }
   take(s, wanted, same, h)
   enter_hold(s, h)
   order(s, q, h, 'hold')
@@ -114,8 +110,5 @@ for at = 2, #ARGV, 3 do
   if of == AGAIN then return AGAIN end
   answers[#answers + 1] = of
 end
-if began then
-  close_sale(s)
-  if q then finish(q) end
-end
+if began then close_sale(s, q) end
 return answers

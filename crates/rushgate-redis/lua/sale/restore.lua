@@ -72,6 +72,5 @@ else
 end
 enter_hold(s, h)
 order(s, q, h, 'hold')
-close_sale(s)
-if q then finish(q) end
+close_sale(s, q)
 return { 1, pack_hold(h) }

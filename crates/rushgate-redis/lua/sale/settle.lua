@@ -20,7 +20,7 @@ local KIND = {
   confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
 }
 local answer = {}
-fetch_holds(s, 3, 2)
+fetch(s.holds, arguments(3, 2))
 for at = 3, #ARGV, 2 do
   local h, verdict, outcome = load_hold(s, ARGV[at]), ARGV[at + 1], 0
   if h then

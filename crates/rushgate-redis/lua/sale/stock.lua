@@ -90,11 +90,10 @@ else
   taken, told = withdraw_highest()
   append(s, STOCK_WITHDRAWN, nil, pack_ranges(k.no, taken))
 end
-close_sale(s)
 if q then
   put_order(q, ARGV[8] .. int(s.seq), '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
     .. int(s.seq) .. ',"total":' .. int(k.total) .. ',"withdrawn":' .. json_of_ranges(told) .. ',"per_buyer":'
     .. k.per_buyer .. '}')
-  finish(q)
 end
+close_sale(s, q)
 return remember(once, { 1, pack_sku(k) })
