@@ -24,8 +24,9 @@ const BATCH_MAX: usize = 128;
 /// Items that one call of a script has at most, and how much work they may be together unless one alone is more.
 const ITEMS_MAX: usize = 128;
 const WEIGHT_MAX: u32 = 1_000;
-/// Batches on their way at most.
-const IN_FLIGHT_MAX: usize = 16;
+/// Batches on their way at most: one that the server works on, and one that is there when it is done. Whatever comes
+/// meanwhile travels together, and costs the server less.
+const IN_FLIGHT_MAX: usize = 2;
 /// How often a script may be unknown to the server before the step is given up.
 const LOADS_MAX: usize = 3;
 /// How long replicas may take to have a batch.
@@ -104,11 +105,12 @@ impl Walk {
 async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     loop {
+        // The batch grows for as long as it has to wait.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let mut batch = Vec::new();
         if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
             return;
         }
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match link.conn().await {
             Ok(conn) => {
                 let link = Arc::clone(&link);

@@ -330,7 +330,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "2fd7bcc7fabeb5450fa8e71c963018fe2fccc977";
+    const CONTRACT: &str = "8a83d3ad875ea2013b55cb42207777ce2f3bf14e";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

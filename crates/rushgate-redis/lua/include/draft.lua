@@ -28,7 +28,9 @@ local function hash(key)
 end
 
 local function sorted_set(key)
-  return { key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, taken = {} }
+  return {
+    key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, taken = {}, texts = {},
+  }
 end
 
 local function write_back(of)
@@ -50,6 +52,16 @@ local function add(of, first, second)
   if of.taken[1] then write_back(of) end
   local n = of.n
   of.added[n + 1], of.added[n + 2], of.n = first, second, n + 2
+end
+
+-- A member of a sorted set, by a moment. Many have the same, and the server takes long to make a text of a number.
+local function add_at(of, moment, member)
+  local text = of.texts[moment]
+  if not text then
+    text = int(moment)
+    of.texts[moment] = text
+  end
+  add(of, text, member)
 end
 
 local function take_out(of, member)

@@ -13,7 +13,7 @@
 -- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it.
 -- The body is opaque here: content type and payload.
 -- include: draft
-local HEADER, HEADER_BYTES = '>I6I7I7I6I1I2', 29
+local RECORD, HEADER, HEADER_BYTES = '>I6I7I7I6I1I2c0', '>I6I7I7I6I1I2', 29
 local RUN, RUN_BYTES = '>I2I1I7I7I7', 24
 local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
 -- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.
@@ -122,22 +122,22 @@ local function store_run(q, t)
 end
 
 local function store_record(q, t, body)
-  t.record = struct.pack(HEADER, t.revision, t.first, t.due, t.arrival, t.priority, t.max) .. body
-  set_field(q.records, t.id, t.record)
+  set_field(q.records, t.id,
+    struct.pack(RECORD, t.revision, t.first, t.due, t.arrival, t.priority, t.max, body))
 end
 
 local function place(t)
-  return struct.pack('>I6', t.arrival) .. t.id
+  return struct.pack('>I6c0', t.arrival, t.id)
 end
 
 local function lease_of(t)
-  return struct.pack('>I7', t.claim) .. t.id
+  return struct.pack('>I7c0', t.claim, t.id)
 end
 
 -- The task waits. Somebody may have to be woken for it.
 local function wait(q, t, wake)
   q.used = bit.bor(q.used, bit.lshift(1, t.priority))
-  add(waiting(q, t.priority), t.due, place(t))
+  add_at(waiting(q, t.priority), t.due, place(t))
   q.changed = true
   if wake and t.due <= now then
     q.woken = q.woken + 1

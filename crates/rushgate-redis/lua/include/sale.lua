@@ -26,7 +26,7 @@ local LOST_WRITES, REBUILDING = 0, 2
 -- How long a buyer who is kept out by a pause should wait, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
-local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
+local PACKED_HOLD, HOLD, HOLD_BYTES = '>I1I7I6I4I2I1c0c0c0', '>I1I7I6I4I2I1', 21
 local UNIT = '>I2I4'
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
@@ -37,7 +37,7 @@ local function sale_keys(first, secret)
   local s = {
     row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], owners = hash(KEYS[first + 3]),
     buyers = hash(KEYS[first + 4]), holds = hash(KEYS[first + 5]), deadlines = sorted_set(KEYS[first + 6]),
-    events = KEYS[first + 7], skus = {}, news = {},
+    events = KEYS[first + 7], skus = {}, news = {}, stamps = {}, order_ids = {}, heads = {},
   }
   local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
   if row[1] ~= secret then return nil end
@@ -52,7 +52,7 @@ local function read_sku(s, no, packed)
   if not packed then return nil end
   local k = { no = no }
   k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
-  k.json = string.sub(packed, SKU_BYTES + 1)
+  k.json, k.suffix = string.sub(packed, SKU_BYTES + 1), '\0' .. no
   s.skus[no] = k
   return k
 end
@@ -61,14 +61,14 @@ local function sku(s, no)
   return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'S' .. no))
 end
 
-local function buyer_field(buyer, no)
-  return buyer .. '\0' .. no
+-- How many units of a SKU a buyer has.
+local function units_of(s, buyer, k)
+  return tonumber(read(s.buyers, buyer .. k.suffix)) or 0
 end
 
-local function count_units(s, buyer, no, n)
-  local field = buyer_field(buyer, no)
-  n = (tonumber(read(s.buyers, field)) or 0) + n
-  set_field(s.buyers, field, n > 0 and n)
+local function count_units(s, buyer, k, n)
+  n = units_of(s, buyer, k) + n
+  set_field(s.buyers, buyer .. k.suffix, n > 0 and int(n))
 end
 
 local function pack_sku(k)
@@ -121,8 +121,12 @@ end
 
 local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
-  local of = reservation and '\1' .. reservation or '\0'
-  s.news[#s.news + 1] = struct.pack('>I7I1', now, kind) .. of .. units
+  local stamp = s.stamps[kind]
+  if not stamp then
+    stamp = struct.pack('>I7I1', now, kind)
+    s.stamps[kind] = stamp
+  end
+  s.news[#s.news + 1] = stamp .. (reservation and '\1' .. reservation or '\0') .. units
 end
 
 -- Stops the sale until it is rebuilt.
@@ -161,6 +165,7 @@ local function add_range(ranges, first, last)
 end
 
 local function pack_ranges(no, ranges)
+  if #ranges == 2 then return struct.pack(RANGE, no, ranges[1], ranges[2]) end
   local packed = {}
   for at = 1, #ranges, 2 do
     table.insert(packed, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
@@ -232,9 +237,10 @@ end
 
 -- Takes the lowest free numbers of a SKU: those given back, then fresh ones. The caller has seen that there are enough.
 local function take_lowest(s, k, n)
-  local again = math.min(k.returned, n)
-  local ranges = take_returned(s, k, again, true)
-  n = n - again
+  local again, ranges = math.min(k.returned, n), {}
+  if again > 0 then
+    ranges, n = take_returned(s, k, again, true), n - again
+  end
   while n > 0 do
     local first, last = fresh_from(s, k, 1)
     last = math.min(last, first + n - 1)
@@ -243,10 +249,6 @@ local function take_lowest(s, k, n)
     n = n - (last - first + 1)
   end
   return ranges
-end
-
-local function json_of(text)
-  return '"' .. string.gsub(text, '[\\"]', '\\%0') .. '"'
 end
 
 local function read_hold(id, packed)
@@ -265,8 +267,8 @@ local function load_hold(s, id)
 end
 
 local function pack_hold(h)
-  return struct.pack(HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer)
-    .. h.buyer .. h.lines .. h.units
+  return struct.pack(PACKED_HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer,
+    h.buyer, h.lines, h.units)
 end
 
 local function store_hold(s, h)
@@ -274,7 +276,7 @@ local function store_hold(s, h)
 end
 
 local function deadline_of(h)
-  return struct.pack('>I6', h.seq) .. h.id
+  return struct.pack('>I6c0', h.seq, h.id)
 end
 
 -- The ranges of a hold, unpacked: {sku, first, last, sku, first, last, ...}
@@ -294,33 +296,47 @@ end
 local function json_of_units(s, h)
   local ranges, json, of = ranges_of(h), {}, nil
   for at = 1, #ranges, 3 do
-    local no, line = ranges[at], #json
-    if no ~= of then
-      of, line = no, line + 1
-      json[line] = sku(s, no).json .. ','
-    end
-    json[line] = json[line] .. (at > 1 and ranges[at - 3] == no and ',[' or '[[') .. ranges[at + 1] .. ','
-      .. ranges[at + 2] .. ']'
+    local no, first, last = ranges[at], int(ranges[at + 1]), nil
+    last = ranges[at + 2] == ranges[at + 1] and first or int(ranges[at + 2])
+    local between = no == of and ',[' or (of and ']],[' or '[[') .. sku(s, no).json .. ',[['
+    json[#json + 1], of = between .. first .. ',' .. last .. ']', no
   end
-  return '[[' .. table.concat(json, ']],[') .. ']]]'
+  return table.concat(json) .. ']]]'
 end
 
-local function put_order(q, id, json)
-  put(q, { id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = '\255' .. json }, false)
+-- The body is JSON, with what says so before it.
+local function put_order(q, id, body)
+  put(q, {
+    id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = body, flags = 0, attempts = 0,
+  }, false)
 end
 
 -- The task of a reservation's orders: its 16 bytes as hexadecimal digits.
-local function order_id(id)
-  return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
+local function order_id(s, id)
+  local known = s.order_ids[id]
+  if not known then
+    known = string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
+    s.order_ids[id] = known
+  end
+  return known
+end
+
+-- What the orders of a generation begin with.
+local function order_head(s, generation)
+  local head = s.heads[generation]
+  if not head then
+    head = '\255{"order":"reservation","sale":' .. s.json .. ',"generation":' .. generation .. ',"seq":'
+    s.heads[generation] = head
+  end
+  return head
 end
 
 -- Puts the order into the orders' queue, in the step of the change itself.
 local function order(s, q, h, intent)
   if not s.ledger then return end
-  local id = order_id(h.id)
-  put_order(q, id, '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. h.generation .. ',"seq":'
-    .. int(h.seq) .. ',"id":"' .. id .. '","buyer":' .. json_of(h.buyer) .. ',"units":' .. json_of_units(s, h)
-    .. ',"intent":"' .. intent .. '"}')
+  local id = order_id(s, h.id)
+  put_order(q, id, order_head(s, h.generation) .. int(h.seq) .. ',"id":"' .. id .. '","buyer":"'
+    .. string.gsub(h.buyer, '[\\"]', '\\%0') .. '","units":' .. json_of_units(s, h) .. ',"intent":"' .. intent .. '"}')
 end
 
 -- Enters a reservation that has these units, as packed.
@@ -334,11 +350,11 @@ local function enter_hold(s, h)
     end
     local k, n = sku(s, no), last - first + 1
     k.changed, k.held = true, k.held + n
-    count_units(s, h.buyer, no, n)
+    count_units(s, h.buyer, k, n)
   end
   append(s, 0, h.id, h.units)
   store_hold(s, h)
-  add(s.deadlines, h.deadline, deadline_of(h))
+  add_at(s.deadlines, h.deadline, deadline_of(h))
 end
 
 -- Ends a reservation: its units are sold, free again, or withdrawn.
@@ -357,7 +373,7 @@ local function end_hold(s, h, kind)
       for unit = first, last do
         take_out(s.owners, struct.pack(UNIT, no, unit))
       end
-      count_units(s, h.buyer, no, -n)
+      count_units(s, h.buyer, k, -n)
     end
     if kind == QUARANTINED then
       k.withdrawn = k.withdrawn + n

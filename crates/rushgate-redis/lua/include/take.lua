@@ -34,7 +34,8 @@ end
 -- The first line that is over the buyer's limit: {6, sku, limit, has}.
 local function over_limit(s, wanted, buyer)
   for _, line in ipairs(wanted) do
-    local k, mine = s.skus[line.no], tonumber(read(s.buyers, buyer_field(buyer, line.no)) or 0)
+    local k = s.skus[line.no]
+    local mine = units_of(s, buyer, k)
     if mine + line.n > k.per_buyer then return { 6, line.no, k.per_buyer, mine } end
   end
 end
@@ -53,13 +54,13 @@ local function short_of(s, wanted, same)
   return { 5, short, free_of(k), next_give_back(s) }
 end
 
--- Takes one free number. Fresh ones below it stay free, as if they had been given back.
+-- Takes one free number, as a range. Fresh ones below it stay free, as if they had been given back.
 local function take_number(s, k, number)
   k.changed = true
   if number <= k.next then
     redis.call('ZREM', s.returned, k.no * SHELF + number)
     k.returned = k.returned - 1
-    return
+    return { number, number }
   end
   local first, last = fresh_from(s, k, 1)
   while first < number do
@@ -69,6 +70,7 @@ local function take_number(s, k, number)
     first, last = fresh_from(s, k, 1)
   end
   pass(k, number, number)
+  return { number, number }
 end
 
 -- Takes units for every line of a hold. The caller has seen that there are enough.
@@ -76,8 +78,8 @@ local function take(s, wanted, same, h)
   local number, ranges, n = same and common(s, wanted), {}, 0
   h.units, h.ranges = '', ranges
   for _, line in ipairs(wanted) do
-    local k, taken = s.skus[line.no], { number, number }
-    if number then take_number(s, k, number) else taken = take_lowest(s, k, line.n) end
+    local k = s.skus[line.no]
+    local taken = number and take_number(s, k, number) or take_lowest(s, k, line.n)
     for at = 1, #taken, 2 do
       ranges[n + 1], ranges[n + 2], ranges[n + 3], n = k.no, taken[at], taken[at + 1], n + 3
     end

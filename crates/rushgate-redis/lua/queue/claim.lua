@@ -36,7 +36,7 @@ if #ids > 0 then
     t.claim, t.till, t.worker = q.claim, till, ARGV[4]
     local run = pack_run(t)
     add(q.runs, id, run)
-    add(q.leases, till, lease_of(t))
+    add_at(q.leases, till, lease_of(t))
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, records[at], run
   end
   -- They were the first of their sets.

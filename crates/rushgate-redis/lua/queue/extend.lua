@@ -21,7 +21,7 @@ for at = 2, #ARGV, 2 do
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     t.till = till
     store_run(q, t)
-    add(q.leases, till, lease_of(t))
+    add_at(q.leases, till, lease_of(t))
     outcome = has(t, CANCELLED) and 2 or 1
   end
   table.insert(answer, outcome)

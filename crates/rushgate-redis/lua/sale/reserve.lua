@@ -43,7 +43,8 @@ end
 local ids, fields = arguments(2, 3), {}
 for at = 2, #ARGV, 3 do
   for _, line in ipairs(read_cart(ARGV[at + 2])) do
-    fields[#fields + 1] = buyer_field(ARGV[at + 1], line.no)
+    local k = sku(s, line.no)
+    if k then fields[#fields + 1] = ARGV[at + 1] .. k.suffix end
   end
 end
 fetch(s.holds, ids)
@@ -66,7 +67,7 @@ local function begin_writing()
   if reap(q) then return true end
   local orders = {}
   for at, id in ipairs(ids) do
-    orders[at] = order_id(id)
+    orders[at] = order_id(s, id)
   end
   fetch(q.records, orders)
 end
