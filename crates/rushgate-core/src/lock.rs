@@ -127,6 +127,8 @@ pub struct Queued {
     pub position: u64,
     /// When to ask again if no notice comes: the moment at which the present grant would end.
     pub check_after: Duration,
+    /// The lock's latest fence. A notice of a grant with a greater one is younger than this answer.
+    pub fence: Fence,
 }
 
 /// Why not.
@@ -185,6 +187,8 @@ pub enum Left {
 pub enum Notice {
     /// It has been granted the lock for its full lease: no need to confirm.
     Granted(Grant),
+    /// It has been granted the lock for the claim window: [`extend`](LockStore::extend) gives it the whole lease.
+    Handed(Grant),
     /// Ask: the token was granted a lock for the claim window, or something about its line changed.
     Ask,
     /// The lock was taken from it by force.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use rushgate_core::{Extend, Lease, LockName, Notice, QueueName, Result, Token};
+use rushgate_core::{Fence, Grant, LockName, Notice, QueueName, Result, Timestamp, Token};
 
 use crate::backoff::Backoff;
 use crate::conn::{Address, Pushes};
@@ -17,7 +17,7 @@ use crate::way::Way;
 #[derive(Debug, PartialEq, Eq)]
 enum Push {
     /// A lock was handed to a token, for as long as it may take to say that somebody is there to use it.
-    Granted(Extend),
+    Handed { lock: LockName, token: Token, grant: Grant },
     /// A lock was taken from a token by force.
     Revoked { lock: LockName, token: Token },
     /// So many tasks of a queue, and its count of wake-ups.
@@ -27,25 +27,26 @@ enum Push {
 impl Push {
     fn slot(&self) -> u16 {
         match self {
-            Self::Granted(Extend { name: lock, .. }) | Self::Revoked { lock, .. } => {
-                slot(&keys::lock_state(lock))
-            }
+            Self::Handed { lock, .. } | Self::Revoked { lock, .. } => slot(&keys::lock_state(lock)),
             Self::Queue { queue, .. } => slot(&keys::queue_meta(queue)),
         }
     }
 }
 
-/// `A` is followed by a token, its lease and a key of the lock; `R` by a token and a key of the lock; `Q` by tasks,
-/// wake-ups and the queue's name.
+/// `A` is followed by a token, its grant (fence, lease until, lease left) and a key of the lock; `R` by a token and a
+/// key of the lock; `Q` by tasks, wake-ups and the queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
         b'A' => {
             let (token, rest) = rest.split_first_chunk()?;
-            let (lease, key) = rest.split_first_chunk::<7>()?;
-            let lease = Duration::from_micros(Packed(lease).number(7).ok()?);
-            let (name, token) = (keys::lock_name(key)?, Token::from_bytes(*token));
-            Some(Push::Granted(Extend { name, token, lease: Lease::new(lease).ok()? }))
+            let mut rest = Packed(rest);
+            let grant = Grant {
+                fence: Fence::from_u64(rest.number(7).ok()?),
+                lease_until: Timestamp::from_micros(rest.number(7).ok()?),
+                lease_left: Duration::from_micros(rest.number(7).ok()?),
+            };
+            Some(Push::Handed { lock: keys::lock_name(rest.0)?, token: Token::from_bytes(*token), grant })
         }
         b'R' => {
             let (token, key) = rest.split_first_chunk()?;
@@ -62,8 +63,6 @@ fn read(push: &[u8]) -> Option<Push> {
 
 /// What an inbox does with a push that concerns others than its listeners.
 pub(crate) trait Post: Send + Sync + 'static {
-    /// A lock was handed to somebody here who waits for it: the store is told so, and he is told what it answers.
-    fn confirm(self: Arc<Self>, granted: Extend);
     /// Others of this process still wait: the store must be told so.
     fn register(self: Arc<Self>, queue: QueueName, seen: u64);
     /// Nobody here waits any more: another process may.
@@ -142,11 +141,7 @@ impl Inbox {
         }
         let post = self.post.get().and_then(Weak::upgrade);
         match push {
-            Push::Granted(granted) => match post {
-                Some(post) if self.listeners.has_token(granted.token) => post.confirm(granted),
-                // Whoever begins to listen asks.
-                _ => self.listeners.tell_token(granted.token, Notice::Ask),
-            },
+            Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
             Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
@@ -170,12 +165,19 @@ mod tests {
     #[test]
     fn pushes_are_read_and_others_are_left_alone() {
         let token = Token::new(ClientId::from_u64(1), 2);
-        let (name, lease) = (LockName::new("foo").unwrap(), Lease::new(Duration::from_secs(10)).unwrap());
-        let push = |kind: &[u8], lease: &[u8]| [kind, &token.to_bytes(), lease, b"rg:{l:foo}:s"].concat();
-        let granted = Push::Granted(Extend { name: name.clone(), token, lease });
-        assert_eq!(granted.slot(), slot(b"l:foo"));
-        assert_eq!(read(&push(b"A", &10_000_000u64.to_be_bytes()[1..])), Some(granted));
-        assert_eq!(read(&push(b"R", b"")), Some(Push::Revoked { lock: name, token }));
+        let lock = LockName::new("foo").unwrap();
+        let push = |kind: &[u8], grant: &[u8]| [kind, &token.to_bytes(), grant, b"rg:{l:foo}:s"].concat();
+        let grant = Grant {
+            fence: Fence::from_u64(7),
+            lease_until: Timestamp::from_micros(1 << 50),
+            lease_left: Duration::from_secs(2),
+        };
+        let packed: Vec<_> =
+            [7u64, 1 << 50, 2_000_000].iter().flat_map(|n| n.to_be_bytes()[1..].to_vec()).collect();
+        let handed = Push::Handed { lock: lock.clone(), token, grant };
+        assert_eq!(handed.slot(), slot(b"l:foo"));
+        assert_eq!(read(&push(b"A", &packed)), Some(handed));
+        assert_eq!(read(&push(b"R", b"")), Some(Push::Revoked { lock, token }));
         let queue = QueueName::new("mail").unwrap();
         assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue, tasks: 3, seen: 17 }));
         for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Z"] {

@@ -330,7 +330,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "8a83d3ad875ea2013b55cb42207777ce2f3bf14e";
+    const CONTRACT: &str = "d1ee94c39236a6c6a84269bbd9c8495f3700d60b";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -113,11 +113,6 @@ impl Listeners {
         (Listening { listeners: self, number, what: What::Queue(queue.clone()) }, told, register)
     }
 
-    /// Whether somebody waits for news of a token.
-    pub(crate) fn has_token(&self, token: Token) -> bool {
-        self.lock().tokens.contains_key(&token)
-    }
-
     pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
         let mut inner = self.lock();
         match inner.tokens.remove(&token) {

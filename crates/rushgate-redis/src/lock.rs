@@ -60,7 +60,11 @@ pub(crate) fn read_acquired(reply: Reply) -> Result<Acquired> {
     let mut fields = reply.list()?;
     match fields.int()? {
         1 => Ok(Acquired::Granted(read_grant(&mut fields)?)),
-        2 => Ok(Acquired::Queued(Queued { position: fields.int()?, check_after: duration(fields.int()?) })),
+        2 => Ok(Acquired::Queued(Queued {
+            position: fields.int()?,
+            check_after: duration(fields.int()?),
+            fence: Fence::from_u64(fields.int()?),
+        })),
         3 => Ok(Acquired::Busy(Busy { retry_after: duration(fields.int()?), waiters: fields.int()? })),
         _ => Err(strange("an unknown outcome")),
     }

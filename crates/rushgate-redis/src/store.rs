@@ -72,20 +72,6 @@ impl Drop for Inner {
 }
 
 impl Post for Inner {
-    fn confirm(self: Arc<Self>, granted: Extend) {
-        // It is sent before anything else is done: whoever waits is told once, with the answer.
-        let answer = self.driver.call(lock::extend(&granted));
-        let inner = Arc::clone(&self);
-        self.driver.spawn(async move {
-            let notice = match answer.await.and_then(lock::read_extended) {
-                Ok(Extended::Extended(grant)) => Notice::Granted(grant),
-                // Whatever is wrong, whoever asks for the lock again is told.
-                Ok(Extended::NotHeld) | Err(_) => Notice::Ask,
-            };
-            inner.inbox.listeners.tell_token(granted.token, notice);
-        });
-    }
-
     fn register(self: Arc<Self>, queue: QueueName, seen: u64) {
         let inner = Arc::clone(&self);
         self.driver.spawn(async move { inner.register_now(queue, Some(seen)).await });

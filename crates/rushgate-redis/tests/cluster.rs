@@ -174,7 +174,7 @@ async fn a_waiter_is_told_after_its_node_was_replaced(kind: Kind) {
     until_it_answers(|| other.acquire(ask(2))).await;
     let news = other.notice(token(2));
     until_it_answers(|| store.release(&ask(1).name, token(1))).await;
-    assert!(matches!(news.await.unwrap(), Notice::Granted(_) | Notice::Ask));
+    assert!(matches!(news.await.unwrap(), Notice::Handed(_) | Notice::Ask));
     assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
 }
 

@@ -186,7 +186,7 @@ async fn waiters_are_told_to_ask_after_their_connection_was_lost(kind: Kind) {
     // And pushes arrive again.
     let news = store.notice(token(2));
     assert_eq!(store.release(&name(), token(1)).await.unwrap(), Released::Released);
-    assert!(matches!(news.await.unwrap(), Notice::Granted(_)));
+    assert!(matches!(news.await.unwrap(), Notice::Handed(_)));
     assert!(matches!(lock(&store, 2).await, Acquired::Granted(_)));
 }
 

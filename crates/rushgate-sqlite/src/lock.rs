@@ -87,7 +87,7 @@ fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
         return confirm(step, ask, &row);
     }
     if let Some(_other) = row.live_holder(now) {
-        return stand_in_line(step, ask, row.lease_until);
+        return stand_in_line(step, ask, grant(row.fence, row.lease_until, now));
     }
     end_expired(step, &ask.name, &row)?;
     let place = place(step, &ask.name, ask.token)?;
@@ -105,11 +105,11 @@ fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
         recount(step, &ask.name)?;
         return Ok(Acquired::Granted(grant(fence, now + ask.lease.get(), now)));
     }
-    let until = match first {
+    let present = match first {
         Some(first) => hand_over(step, &ask.name, &row, first)?,
-        None => now,
+        None => grant(row.fence, now, now),
     };
-    stand_in_line(step, ask, until)
+    stand_in_line(step, ask, present)
 }
 
 /// The token has the lock already: its lease begins anew, and if it was in the claim window it has arrived.
@@ -135,9 +135,10 @@ fn client(token: Token) -> i64 {
     token.client().as_u64().cast_signed()
 }
 
-fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, held_until: Timestamp) -> Result<Acquired> {
+/// `present` is the latest grant.
+fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, present: Grant) -> Result<Acquired> {
     let now = step.now;
-    let left = held_until.since(now);
+    let left = present.lease_left;
     if ask.wait.is_zero() {
         let waiters: i64 =
             step.value(sql!("lock/line", "waiting"), (ask.name.as_str(), stored(now)))?.unwrap_or_default();
@@ -160,7 +161,11 @@ fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, held_until: Timestamp) -> R
     };
     let position: i64 =
         step.value(sql!("lock/line", "ahead"), (ask.name.as_str(), ticket, stored(now)))?.unwrap_or(1);
-    Ok(Acquired::Queued(Queued { position: position.cast_unsigned(), check_after: left }))
+    Ok(Acquired::Queued(Queued {
+        position: position.cast_unsigned(),
+        check_after: left,
+        fence: present.fence,
+    }))
 }
 
 /// The token lives: it is served again if it was skipped. What it was told before is past.
@@ -248,25 +253,26 @@ fn give(
     Ok(fence)
 }
 
-/// Grants the lock to a waiter and tells it. Says until when.
+/// Grants the lock to a waiter and tells it.
 ///
 /// A waiter that listens in this process will hear, so it gets its whole lease and leaves the line; any other gets
 /// the claim window, and keeps its place until it confirms.
-fn hand_over(step: &mut Step<'_>, name: &LockName, row: &LockRow, to: First) -> Result<Timestamp> {
+fn hand_over(step: &mut Step<'_>, name: &LockName, row: &LockRow, to: First) -> Result<Grant> {
     let now = step.now;
     if step.listeners.hears(to.token) {
         let until = now + to.lease;
         let fence = give(step, name, row, to.token, &to.owner, until)?;
         step.exec(sql!("lock/line", "leave"), (name.as_str(), to.token.to_bytes()))?;
         recount(step, name)?;
-        step.tell_token(to.token, Notice::Granted(grant(fence, until, now)));
-        return Ok(until);
+        let grant = grant(fence, until, now);
+        step.tell_token(to.token, Notice::Granted(grant));
+        return Ok(grant);
     }
     let until = now + to.lease.min(Acquire::CLAIM_WINDOW);
-    give(step, name, row, to.token, &to.owner, until)?;
+    let fence = give(step, name, row, to.token, &to.owner, until)?;
     step.exec(sql!("lock/line", "granted"), (name.as_str(), to.ticket))?;
     tell_elsewhere(step, to.token, 0)?;
-    Ok(until)
+    Ok(grant(fence, until, now))
 }
 
 fn tell_elsewhere(step: &mut Step<'_>, token: Token, kind: i64) -> Result<()> {

@@ -83,7 +83,7 @@ async fn wait_for(store: &SqliteStore, name: &str, token: Token) -> Grant {
             Acquired::Granted(grant) => return grant,
             Acquired::Queued(_) => match notice.await.unwrap() {
                 Notice::Granted(grant) => return grant,
-                Notice::Ask | Notice::Revoked => {}
+                Notice::Handed(_) | Notice::Ask | Notice::Revoked => {}
             },
             Acquired::Busy(busy) => panic!("{busy:?} although it waits"),
         }

@@ -13,6 +13,7 @@ use rushgate::{
 
 on_each_store! {
     a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence
+    a_lock_that_was_handed_over_is_held_for_its_whole_lease
     a_dropped_guard_frees_the_lock
     a_guard_dropped_outside_the_runtime_frees_the_lock
     a_cancelled_acquire_leaves_no_place_in_line
@@ -56,6 +57,25 @@ async fn a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence(bench
     let second = waiting.await.unwrap();
     assert!(second.fence() > fence);
     assert!(second.is_held().await.unwrap());
+}
+
+async fn a_lock_that_was_handed_over_is_held_for_its_whole_lease(bench: Bench) {
+    let (a, b) = (bench.client(), bench.client());
+    let first = hold(&a, "x").await;
+    let lock = b.lock("x").unwrap().lease(secs(60)).renew(false);
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap().held().expect("it is next in line") }
+    });
+    eventually(async || lock.waiters().await.unwrap().len() == 1).await;
+    first.release().await.unwrap();
+    let second = waiting.await.unwrap();
+    assert!(!second.is_lost());
+    // It is used at once, and the store hears within the claim window that somebody is there to use it.
+    eventually(async || second.held().time_left() > secs(30)).await;
+    let [holder] = &lock.holders().await.unwrap()[..] else { panic!("it is held") };
+    assert_eq!((holder.token, holder.fence), (second.token(), second.fence()));
+    assert!(holder.lease_until.since(holder.since) > secs(30));
 }
 
 async fn a_dropped_guard_frees_the_lock(bench: Bench) {

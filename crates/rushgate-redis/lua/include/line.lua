@@ -23,7 +23,8 @@ local function tidy(lock)
   until #over < 500
 end
 
--- Gives a free lock to the first in line for no longer than the claim window, and wakes it: `A` asks it to confirm.
+-- Gives a free lock to the first in line for no longer than the claim window, and wakes it: `A`, token, fence, lease
+-- until, lease left, key.
 local function hand_over(lock, window)
   tidy(lock)
   if is_held(lock) or not lock.lined then return end
@@ -32,7 +33,8 @@ local function hand_over(lock, window)
   local row = redis.call('HGET', lock.waiters, token)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)
   redis.call('ZREM', lock.line, token)
-  grant(lock, token, now + math.min(lease, window), inbox, string.sub(row, WAITER_BYTES + 1))
+  lease = math.min(lease, window)
+  grant(lock, token, now + lease, inbox, string.sub(row, WAITER_BYTES + 1))
   local channel = 'rg:in:' .. string.format('%08x%08x', struct.unpack('>I4I4', inbox))
-  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7', lease) .. lock.state)
+  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7I7I7', lock.fence, lock.till, lease) .. lock.state)
 end

@@ -10,7 +10,7 @@
 -- ARGV[7]    owner: owner
 --
 -- {1, fence, lease until, lease left}  granted
--- {2, position, check after}           in line
+-- {2, position, check after, fence}    in line; the fence is that of the latest grant
 -- {3, retry after, waiters}            busy
 -- include: now
 -- include: lock
@@ -54,6 +54,6 @@ end
 hand_over(lock, tonumber(ARGV[5]))
 local rank = wait > 0 and redis.call('ZRANK', lock.line, token)
 if rank then
-  return { 2, rank + 1, left(lock) }
+  return { 2, rank + 1, left(lock), lock.fence }
 end
 return { 3, left(lock), redis.call('ZCARD', lock.line) }

@@ -76,6 +76,8 @@ pub(super) async fn a_waiter_has_one_place_however_often_it_asks(desk: Desk) {
     assert_eq!(line_of(&desk).await, [a, b, c]);
     let Acquired::Queued(queued) = desk.wait_lock(c).await else { panic!("it is in line") };
     near(queued.check_after, s(10));
+    let state = desk.store.show(&lock_name(L)).await.unwrap();
+    assert_eq!(queued.fence, state.holders[0].fence);
 }
 
 pub(super) async fn a_waiter_that_asks_without_waiting_keeps_its_place(desk: Desk) {
@@ -460,12 +462,18 @@ pub(super) async fn a_listening_waiter_is_told_of_its_grant(desk: Desk) {
     let [first, a, ..] = line_up(&desk).await;
     let news = desk.store.notice(a);
     let (notice, _) = tokio::join!(soon(news), release(&desk, first));
-    match notice.unwrap() {
-        Notice::Granted(grant) => near(grant.lease_left, s(10)),
-        Notice::Ask => {}
+    let told = match notice.unwrap() {
+        Notice::Granted(grant) => Some((grant, s(10))),
+        Notice::Handed(grant) => Some((grant, Acquire::CLAIM_WINDOW)),
+        Notice::Ask => None,
         Notice::Revoked => panic!("nothing was taken by force"),
+    };
+    let confirmed = granted(desk.wait_lock(a).await);
+    near(confirmed.lease_left, s(10));
+    if let Some((grant, left)) = told {
+        near(grant.lease_left, left);
+        assert_eq!(grant.fence, confirmed.fence);
     }
-    near(granted(desk.wait_lock(a).await).lease_left, s(10));
 }
 
 pub(super) async fn a_holder_that_loses_by_force_is_told(desk: Desk) {

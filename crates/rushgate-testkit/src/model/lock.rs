@@ -212,7 +212,8 @@ impl Model {
         let at = line().position(|waiter| waiter.token == request.token);
         match at {
             Some(at) if !request.wait.is_zero() => {
-                Acquired::Queued(Queued { position: at as u64 + 1, check_after: left })
+                let fence = Fence::from_u64(lock.fence);
+                Acquired::Queued(Queued { position: at as u64 + 1, check_after: left, fence })
             }
             _ => Acquired::Busy(Busy { retry_after: left, waiters }),
         }

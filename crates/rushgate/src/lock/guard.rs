@@ -110,6 +110,8 @@ pub(super) struct Grasp {
     pub fence: Fence,
     pub lease: Lease,
     pub until: Boot,
+    /// Whether it holds for the claim window only, until it is extended.
+    pub handed: bool,
     pub renew: bool,
     pub max_until: Option<Boot>,
 }

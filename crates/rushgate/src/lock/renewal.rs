@@ -16,6 +16,8 @@ use crate::clock::{Boot, margin};
 
 /// Sleeps are cut to this, because the runtime's timers stop while the machine is suspended and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
+/// A lock that was handed over is confirmed by its first renewal, after so long at most: most are released before.
+const CONFIRM_AFTER: Duration = Duration::from_millis(50);
 
 /// Every lock that this client holds, and the task that keeps them.
 pub(crate) struct Renewals {
@@ -36,6 +38,8 @@ struct Keep {
 struct Entry {
     held: Held,
     lease: Lease,
+    /// Whether there is a next renewal after each.
+    renews: bool,
     renew_at: Option<Boot>,
     max_until: Option<Boot>,
     /// How often the caller changed the lease.
@@ -66,12 +70,18 @@ impl Renewals {
 
     fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp) {
         let token = grasp.token;
-        let mut entry =
-            Entry { held, lease: grasp.lease, renew_at: None, max_until: grasp.max_until, change: 0 };
-        if grasp.renew {
-            entry.plan(Boot::now());
-        }
-        let next = entry.next(Boot::now());
+        let now = Boot::now();
+        let left = now.until(grasp.until) / 3;
+        let first = if grasp.handed { left.min(CONFIRM_AFTER) } else { left };
+        let entry = Entry {
+            held,
+            lease: grasp.lease,
+            renews: grasp.renew,
+            renew_at: (grasp.renew || grasp.handed).then(|| now + jittered(first)),
+            max_until: grasp.max_until,
+            change: 0,
+        };
+        let next = entry.next(now);
         let mut keep = self.keep();
         keep.entries.insert(token, entry);
         if !keep.runs {
@@ -187,6 +197,11 @@ impl Renewals {
     }
 }
 
+/// A little less, so that clients part.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::rng().random_range(0.8..1.0))
+}
+
 /// The end of a lease, as far as may be believed here.
 fn believed(sent: Boot, lease: Lease) -> Boot {
     (sent + lease.get()).minus(margin(lease.get()))
@@ -201,18 +216,10 @@ impl Entry {
         Some(Wish { extend, change: self.change })
     }
 
-    /// The next renewal: at a third of the lease, or a little earlier, so that clients part.
-    fn plan(&mut self, sent: Boot) {
-        let third = self.lease.get() / 3;
-        self.renew_at = Some(sent + third.mul_f64(rand::rng().random_range(0.8..1.0)));
-    }
-
     fn acknowledged(&mut self, lease: Lease, sent: Boot) {
         // An old answer never takes back what a newer one gave.
         self.held.set_until(self.held.until().max(believed(sent, lease)));
-        if self.renew_at.is_some() {
-            self.plan(sent);
-        }
+        self.renew_at = self.renews.then(|| sent + jittered(self.lease.get() / 3));
     }
 
     /// A failed renewal is tried again until the lease runs out. It never gives the lock up.
