@@ -20,19 +20,31 @@ const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2
 /// Only the owner releases.
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-/// A unit, if there is one and the buyer has none, with the end of its hold.
-const RESERVE: &str = "local n = tonumber(redis.call('GET', KEYS[1])) if n <= 0 then return 0 end \
-    if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return -1 end \
-    redis.call('DECR', KEYS[1]) redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) return 1";
-/// 64 tasks with a payload each, put in, leased and done, each with as few commands as can be.
-const ENQUEUE: &str = "local z, h = {}, {} for i = 1, 64 do local id = ARGV[1] .. ':' .. i \
-    z[2 * i - 1] = i z[2 * i] = id h[2 * i - 1] = id h[2 * i] = ARGV[2] end \
+/// The next unit, if one is left: the same again to a buyer who asks again, its hold's end, and the order to be carried
+/// out.
+const RESERVE: &str = "local unit = redis.call('HGET', KEYS[2], ARGV[1]) if unit then return unit end \
+    local sold = tonumber(redis.call('GET', KEYS[1])) if sold >= 1000000000 then return 0 end \
+    unit = redis.call('INCR', KEYS[1]) redis.call('HSET', KEYS[2], ARGV[1], unit) \
+    redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) redis.call('RPUSH', KEYS[4], ARGV[1] .. ':' .. unit) return unit";
+/// 64 tasks with a payload each, put in, leased and done, each with as few commands as can be: one record for an id,
+/// what is due now, leases that run out, and nobody ends a lease that did.
+const ENQUEUE: &str = "local ids, z, h = {}, {}, {} for i = 1, 64 do ids[i] = ARGV[1] .. ':' .. i end \
+    local now = redis.call('TIME')[1] \
+    for i, known in ipairs(redis.call('HMGET', KEYS[2], unpack(ids))) do if not known then \
+    z[#z + 1] = now z[#z + 1] = ids[i] h[#h + 1] = ids[i] h[#h + 1] = ARGV[2] end end \
+    if #h == 0 then return 0 end \
     redis.call('HSET', KEYS[2], unpack(h)) return redis.call('ZADD', KEYS[1], unpack(z))";
-const CLAIM: &str = "local ids = redis.call('ZRANGE', KEYS[1], 0, 63) if #ids == 0 then return {} end \
-    local z = {} for i, id in ipairs(ids) do z[2 * i - 1] = 9e12 z[2 * i] = id end \
+const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
+    if #redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1) > 0 then return 'a lease ran out' end \
+    local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 64) \
+    if #ids == 0 then return {} end \
+    for i, id in ipairs(ids) do z[2 * i - 1] = now + 60 z[2 * i] = id end \
     redis.call('ZREM', KEYS[1], unpack(ids)) redis.call('ZADD', KEYS[3], unpack(z)) \
     return redis.call('HMGET', KEYS[2], unpack(ids))";
-const COMPLETE: &str = "local ids = redis.call('ZRANGE', KEYS[3], 0, 63) if #ids == 0 then return 0 end \
+const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), {} \
+    local leased = redis.call('ZRANGE', KEYS[3], 0, 63, 'WITHSCORES') \
+    for i = 1, #leased, 2 do if tonumber(leased[i + 1]) > now then ids[#ids + 1] = leased[i] end end \
+    if #ids == 0 then return 0 end \
     redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
 
 /// What the tool found.
@@ -55,9 +67,18 @@ impl Ceiling<'_> {
     /// Reservations of one unit each by distinct buyers, per second.
     pub fn reserve(&self, callers: u32) -> Result<f64> {
         let reserve = self.load(RESERVE)?;
-        self.server.command(&["SET", "raw:stock", "1000000000"]);
-        let keys = ["raw:stock", "raw:buyers", "raw:holds"];
-        let step = ["EVALSHA", &reserve, "3", keys[0], keys[1], keys[2], "__rand_int__", "1700000000000"];
+        self.server.command(&["SET", "raw:sold", "0"]);
+        let step = [
+            "EVALSHA",
+            &reserve,
+            "4",
+            "raw:sold",
+            "raw:buyers",
+            "raw:holds",
+            "raw:orders",
+            "__rand_int__",
+            "1700000000",
+        ];
         Ok(self.run(200_000, callers, 1, &step)?.per_second)
     }
 

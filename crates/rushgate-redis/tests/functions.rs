@@ -295,7 +295,7 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
             &format!("rushgate_lock_acquire {LOCK} {token} 60000000 1000000 0 2000000 inbox... {owner}"),
         )
     };
-    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*4", "*3"));
+    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*4", "*4"), "granted, and in line");
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(call(&server, &format!("rushgate_lock_release {LOCK} {TOKEN} 2000000")), ":1");
     assert!(acquire(next).starts_with("-OOM"));
