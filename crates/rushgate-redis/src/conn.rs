@@ -118,9 +118,14 @@ impl Server {
         server.ok_or_else(|| Error::unavailable(format_args!("the address `{address}` cannot be used")))
     }
 
-    /// The same server without user, password and database.
-    pub(crate) fn bare(&self) -> Option<Self> {
-        Self::of(self.client.get_connection_info().clone().set_redis_settings(RedisConnectionInfo::default()))
+    /// The same server, as a sentinel is reached: it has no databases, and most want no user and password.
+    pub(crate) fn sentinel(&self, guarded: bool) -> Option<Self> {
+        let info = self.client.get_connection_info().clone();
+        let settings = match guarded {
+            true => info.redis_settings().clone().set_db(0),
+            false => RedisConnectionInfo::default(),
+        };
+        Self::of(info.set_redis_settings(settings))
     }
 
     /// The URL without secrets.

@@ -1,12 +1,24 @@
 //! What can go wrong with a server, in Rushgate's words.
 
+use std::error::{self, Error as _};
+use std::io;
+use std::sync::Arc;
+
 use redis::RedisError;
 use rushgate_core::Error;
+use rustls::AlertDescription;
 
 use crate::conn::{Broken, Refusal};
 
+const UNREACHED: &str = "is a Redis or Valkey server running there, and can this machine reach it?";
+const WITHOUT_TLS: &str = "if it speaks without TLS, write redis in place of rediss in the store's URL";
+const WITH_TLS: &str = "if it speaks TLS, write rediss in place of redis in the store's URL";
+
 /// No connection could be made, so nothing was sent.
 pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
+    if let Some(why) = why_no_tls(&error) {
+        return no_tls(url, why);
+    }
     let code = error.code().unwrap_or_default().to_owned();
     let text = error.to_string();
     let detail = error.detail().unwrap_or(&text).to_owned();
@@ -22,8 +34,43 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
     if !error.is_io_error() && !code.is_empty() {
         return refused(&Refusal { code, text: detail });
     }
-    Error::unavailable(format_args!("`{url}` cannot be reached: {text}"))
-        .hint("is a Redis or Valkey server running there, and can this machine reach it?")
+    let is_cut_off = error.is_connection_dropped() && !error.is_connection_refusal();
+    let unreached = Error::unavailable(format_args!("`{url}` cannot be reached: {text}"));
+    // One side waits for the rest of what it does not understand, or hangs up.
+    match url.starts_with("rediss") {
+        true if error.is_timeout() => unreached.hint(format_args!("{UNREACHED} {WITHOUT_TLS}")),
+        false if is_cut_off => unreached.hint(format_args!("{UNREACHED} {WITH_TLS}")),
+        _ => unreached.hint(UNREACHED),
+    }
+}
+
+/// Why TLS could not be agreed upon, if it is that.
+fn why_no_tls(error: &RedisError) -> Option<&(dyn error::Error + 'static)> {
+    let source = error.source()?.downcast_ref::<Arc<dyn error::Error + Send + Sync>>()?;
+    match source.downcast_ref::<io::Error>() {
+        Some(io) => io.get_ref()?.downcast_ref::<rustls::Error>().map(|why| why as _),
+        None => Some(&**source),
+    }
+}
+
+fn no_tls(url: &str, why: &(dyn error::Error + 'static)) -> Error {
+    match why.downcast_ref() {
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            Error::misconfigured(format_args!("the certificate of `{url}` is not trusted: {why}")).hint(
+                "name the file of its authority's certificate in SSL_CERT_FILE; the certificate itself must be for \
+                 that host",
+            )
+        }
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)) => {
+            Error::misconfigured(format_args!("`{url}` wants a certificate of its clients"))
+                .hint("set `tls-auth-clients no` in the server's configuration, and a password in its place")
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            Error::misconfigured(format_args!("`{url}` does not speak TLS")).hint(WITHOUT_TLS)
+        }
+        _ => Error::misconfigured(format_args!("no TLS connection to `{url}` could be made: {why}"))
+            .hint("see SSL_CERT_FILE here, and the settings of the server that begin with `tls-`"),
+    }
 }
 
 /// The connection ended while an answer was awaited.
@@ -72,7 +119,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
             .hint("check the user and password in the store's URL"),
         "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
-            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too"),
+            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too; on sentinels SENTINEL, PING and SUBSCRIBE to +switch-master"),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
             .hint("keys that begin with `rg:` must be written by Rushgate alone")

@@ -54,9 +54,9 @@ impl Sentinels {
                 self.note(asked);
                 server
             }
-            // The sentinels are away. That alone moves no primary.
-            (Err(error), Some(known)) if error.is_unavailable() => self.nodes[0].at(&known.address),
-            (Err(error), _) => Err(error),
+            // The sentinels are away, or of no use. That alone moves no primary.
+            (Err(_), Some(known)) => self.nodes[0].at(&known.address),
+            (Err(error), None) => Err(error),
         }
     }
 
@@ -97,7 +97,7 @@ impl Sentinels {
 
     fn nodes(&self) -> impl Iterator<Item = Server> {
         let guarded = self.guarded.load(Ordering::Relaxed);
-        self.nodes.iter().filter_map(move |node| if guarded { Some(node.clone()) } else { node.bare() })
+        self.nodes.iter().filter_map(move |node| node.sentinel(guarded))
     }
 
     /// The latest that a sentinel knows.

@@ -90,7 +90,8 @@ impl RedisStore {
     /// # Errors
     /// - [`is_invalid`](Error::is_invalid): the URL.
     /// - [`is_unavailable`](Error::is_unavailable): the server cannot be reached, or is loading its data.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a server that is too old, a replica, one whose
+    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a certificate that is not trusted by this
+    ///   machine nor by the file that `SSL_CERT_FILE` names, a server that is too old, a replica, one whose
     ///   `maxmemory-policy` lets it throw keys away, a service that no sentinel knows, or a Cluster that is none.
     ///
     /// None of them changes data.

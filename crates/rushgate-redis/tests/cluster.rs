@@ -4,18 +4,14 @@ mod common;
 
 use std::time::Duration;
 
-use common::crew::{Crew, Findings};
-use common::{ask, put, queue, token, until_it_answers};
+use common::crew::Crew;
+use common::{REPLICATED, put, queue, until_it_answers};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate_core::{Acquired, Durability, LockStore, Notice, Page, QueueStore, Store};
+use rushgate_core::{Durability, LockStore, Page, QueueStore, Store};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisSetup};
 
-/// With these, what is acknowledged is on a replica.
-const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
-/// Longer than a failover takes: a second to miss the primary, and some to agree and promote.
-const FAILOVER_MAX: Duration = Duration::from_secs(30);
 /// Keys of what the crew works on, of each kind one.
 const HOT: [&str; 4] = ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
 
@@ -36,11 +32,6 @@ async fn crew_on(group: &ClusterGroup, seed: u64) -> Crew {
     Crew::start(&[store, other], seed).await
 }
 
-fn assert_sound(findings: &Findings, what: &str) {
-    common::note(&format!("{what}: {findings:?}"));
-    assert!(findings.gap < FAILOVER_MAX, "{findings:?}");
-}
-
 async fn a_killed_primary_is_replaced_by_its_replica_and_work_goes_on(kind: Kind) {
     let mut group = ClusterSetup::new(kind).start();
     let crew = crew_on(&group, common::seed()).await;
@@ -50,7 +41,7 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_work_goes_on(kind: Kind
     crew.does(50).await;
     group.nodes[hot].restart();
     crew.does(50).await;
-    assert_sound(&crew.end().await, "kill");
+    crew.end().await.assert_sound("kill");
 }
 
 async fn what_was_acknowledged_with_a_replica_survives_its_primary(kind: Kind) {
@@ -64,7 +55,7 @@ async fn what_was_acknowledged_with_a_replica_survives_its_primary(kind: Kind) {
     group.nodes[hot].restart();
     crew.does(50).await;
     let findings = crew.end().await;
-    assert_sound(&findings, "kill, replicated");
+    findings.assert_sound("kill, replicated");
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
@@ -77,7 +68,7 @@ async fn a_stopped_primary_is_left(kind: Kind) {
     crew.does(50).await;
     group.nodes[hot].resume();
     crew.does(50).await;
-    assert_sound(&crew.end().await, "stop");
+    crew.end().await.assert_sound("stop");
 }
 
 /// While a slot is on its way nobody can touch two of its keys together: such steps wait, and none is done in half.
@@ -97,7 +88,7 @@ async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
         crew.does(5).await;
     }
     let findings = crew.end().await;
-    assert_sound(&findings, "slots");
+    findings.assert_sound("slots");
     assert_eq!((findings.lost, findings.shared, findings.repeated), (0, 0, 0), "{findings:?}");
 }
 
@@ -117,7 +108,7 @@ async fn connections_and_scripts_are_lost_while_callers_work(kind: Kind) {
         crew.does(2).await;
     }
     let findings = crew.end().await;
-    assert_sound(&findings, "connections");
+    findings.assert_sound("connections");
     assert_eq!((findings.lost, findings.shared, findings.repeated), (0, 0, 0), "{findings:?}");
 }
 
@@ -130,7 +121,7 @@ async fn every_node_is_restarted_in_turn(kind: Kind) {
     }
     crew.does(20).await;
     let findings = crew.end().await;
-    assert_sound(&findings, "restarts");
+    findings.assert_sound("restarts");
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
@@ -165,17 +156,11 @@ async fn a_step_follows_its_slot_half_way(kind: Kind) {
 
 async fn a_waiter_is_told_after_its_node_was_replaced(kind: Kind) {
     let mut group = ClusterSetup::new(kind).with(&["--cluster-replica-validity-factor", "0"]).start();
-    let (store, other) = (common::open_at(&group.url()).await, common::open_at(&group.url()).await);
-    assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
-    assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
-    let (lost, hot) = (other.notice(token(2)), group.owner(HOT[0]));
-    group.nodes[hot].kill();
-    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
-    until_it_answers(|| other.acquire(ask(2))).await;
-    let news = other.notice(token(2));
-    until_it_answers(|| store.release(&ask(1).name, token(1))).await;
-    assert!(matches!(news.await.unwrap(), Notice::Handed(_) | Notice::Ask));
-    assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
+    common::a_waiter_is_told_although(&group.url(), async || {
+        let hot = group.owner(HOT[0]);
+        group.nodes[hot].kill();
+    })
+    .await;
 }
 
 async fn a_cluster_that_is_down_says_so_and_comes_back(kind: Kind) {
@@ -217,13 +202,8 @@ async fn the_durability_class_is_that_of_the_weakest_node() {
 #[tokio::test]
 async fn a_user_of_an_access_list_works_on_every_node() {
     let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
-    let rules = ["+@all", "-@dangerous", "+info", "+cluster|info", "+cluster|slots"];
-    for node in &group.nodes {
-        let words = ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*"];
-        assert_eq!(node.command(&[&words[..], &rules[..]].concat()), "+OK");
-    }
-    let url = group.url().replace("//", "//shop:pass-word@");
-    let store = common::in_time(RedisStore::open(&url)).await.unwrap();
+    common::admit(&group.nodes, &common::IN_A_CLUSTER);
+    let store = common::in_time(RedisStore::open(&common::as_user(&group.url()))).await.unwrap();
     assert!(!store.info().url.contains("pass-word"));
     for number in 1..=20 {
         put(&store, number).await.unwrap();

@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use rushgate_core::{
     SkuSpec, Store, TaskId, Ticket, Token, UnitChoice,
 };
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
 
 /// Longer than anything takes that is going to happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,6 +54,8 @@ on_each_server! {
     a_claimer_is_woken_by_another_process
     a_dead_listener_does_not_swallow_the_wake_up
     a_sale_left_half_made_is_finished_by_whoever_comes
+    nothing_is_sent_to_a_server_whose_certificate_is_not_trusted
+    whoever_confuses_tls_with_none_is_told_so
 }
 
 async fn in_time(test: impl Future<Output = ()>) {
@@ -286,7 +289,7 @@ async fn a_replica_is_refused_and_a_primary_made_one_takes_no_writes(kind: Kind)
 }
 
 async fn a_wrong_password_is_refused_and_never_shown(kind: Kind) {
-    let server = RedisSetup::new(kind).with(&["--requirepass", "right-secret"]).start();
+    let server = RedisSetup::new(kind).guarded("right-secret").start();
     let place = format!("127.0.0.1:{}", server.port());
     for url in [format!("redis://:wrong-secret@{place}"), format!("redis://{place}")] {
         let error = RedisStore::open(&url).await.err().expect("the password is wrong");
@@ -299,10 +302,8 @@ async fn a_wrong_password_is_refused_and_never_shown(kind: Kind) {
 
 async fn a_user_of_an_access_list_and_a_database_work(kind: Kind) {
     let server = server(kind);
-    let rules =
-        ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous", "+info"];
-    assert_eq!(server.command(&rules), "+OK");
-    let url = format!("redis://shop:pass-word@127.0.0.1:{}/3", server.port());
+    common::admit(slice::from_ref(&server), &[]);
+    let url = format!("{}/3", common::as_user(&server.url()));
     let store = RedisStore::open(&url).await.unwrap();
     put(&store, 1).await.unwrap();
     assert!(!store.info().url.contains("pass-word"));
@@ -466,28 +467,32 @@ async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
     assert!(matches!(store.reserve(wish("a")).await.unwrap(), Reserved::Reserved(_)));
 }
 
-/// The authorities that this machine trusts are read when the process first needs them, so the client that trusts
-/// the server's is a process of its own: this test again.
-#[tokio::test]
-async fn a_connection_is_encrypted_and_the_certificate_is_checked() {
-    const URL: &str = "RUSHGATE_TEST_TLS_URL";
-    if let Ok(url) = std::env::var(URL) {
-        let store = in_time_value(RedisStore::open(&url)).await.unwrap();
-        assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
-        let ready = store.ready(&queue());
-        put(&store, 1).await.unwrap();
-        return in_time_value(ready).await.unwrap();
+async fn nothing_is_sent_to_a_server_whose_certificate_is_not_trusted(kind: Kind) {
+    let alone = RedisSetup::new(kind).encrypted().start();
+    let watched = SentinelSetup::new(kind).of(0, 2).encrypted().start();
+    let cluster = ClusterSetup::new(kind).of(3, 0).encrypted().start();
+    for (url, servers) in [
+        (alone.url(), slice::from_ref(&alone)),
+        (watched.url(), &watched.sentinels),
+        (cluster.url(), &cluster.nodes),
+    ] {
+        let error = common::refused(&common::as_user(&url)).await;
+        assert!(error.to_string().contains("certificate"), "{error}");
+        assert!(error.hint_text().unwrap().contains("SSL_CERT_FILE"), "{error:?}");
+        assert!(!servers.iter().any(common::was_spoken_to), "{url}");
     }
-    for kind in [Kind::Redis, Kind::Valkey] {
-        let server = RedisSetup::new(kind).encrypted().start();
-        let error =
-            in_time_value(RedisStore::open(&server.url())).await.err().expect("nobody vouches for it");
+}
+
+async fn whoever_confuses_tls_with_none_is_told_so(kind: Kind) {
+    let (plain, encrypted) = (RedisSetup::new(kind).start(), RedisSetup::new(kind).encrypted().start());
+    for (url, hint) in [
+        (plain.url().replace("redis:", "rediss:"), "write redis in place of rediss"),
+        (encrypted.url().replace("rediss:", "redis:"), "write rediss in place of redis"),
+    ] {
+        let error = RedisStore::open(&url).await.err().expect("they do not understand each other");
+        // To the one it looks as if nobody were there, to the other as if somebody were going away.
         assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
-        let test = ["--exact", "a_connection_is_encrypted_and_the_certificate_is_checked"];
-        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-        again.args(test).env("SSL_CERT_FILE", server.authority()).env(URL, server.url());
-        let output = again.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(error.hint_text().unwrap().contains(hint), "{error:?}");
     }
 }
 
@@ -502,9 +507,14 @@ async fn something_that_is_no_store_is_said_to_be_none() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let opened = in_time_value(RedisStore::open(&format!("redis://127.0.0.1:{port}"))).await;
-    let error = opened.err().expect("it speaks another language");
+    let open = async |scheme: &str| {
+        let opened = in_time_value(RedisStore::open(&format!("{scheme}://127.0.0.1:{port}"))).await;
+        opened.err().expect("it speaks another language")
+    };
+    let error = open("redis").await;
     assert!(error.is_unavailable() || error.is_misconfigured(), "{error:?}");
+    let error = open("rediss").await;
+    assert!(error.is_misconfigured() && error.to_string().contains("does not speak TLS"), "{error:?}");
 }
 
 async fn in_time_value<T>(work: impl Future<Output = T>) -> T {

@@ -17,7 +17,8 @@ impl Rushgate {
     ///   sentinels named here know;
     /// - `redis+cluster://[user[:password]@]host[:port],…` for a Cluster, by some of its nodes.
     ///
-    /// In place of `redis`, `rediss` asks for TLS, and `valkey` and `valkeys` are other words for the same.
+    /// In place of `redis`, `rediss` asks for TLS, and `valkey` and `valkeys` are other words for the same. Certificates
+    /// are checked against the machine's authorities, or those in the file that `SSL_CERT_FILE` names.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured),

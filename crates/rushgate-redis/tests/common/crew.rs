@@ -35,6 +35,18 @@ pub struct Findings {
     pub repeated: usize,
 }
 
+/// Longer than a failover takes: a second at most to miss the primary, and some to agree and promote. One that was
+/// replaced on purpose counts as a replica again after ten.
+const FAILOVER_MAX: Duration = Duration::from_secs(30);
+
+impl Findings {
+    /// Writes them down, and holds them to what is always so: nobody had to wait for longer than a failover takes.
+    pub fn assert_sound(&self, what: &str) {
+        super::note(&format!("{what}: {self:?}"));
+        assert!(self.gap < FAILOVER_MAX, "{self:?}");
+    }
+}
+
 /// What one lock protects: it refuses whoever comes with a smaller fence.
 #[derive(Default)]
 struct Guarded {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, ClientId, ContentType, Lease, LockName, NewTask, Op, Owner, Payload, QueueName, QueueStore,
-    Store, TaskId, Timestamp, Token,
+    Acquire, Acquired, ClientId, ContentType, Error, Lease, LockName, LockStore, NewTask, Notice, Op, Owner,
+    Payload, QueueName, QueueStore, Store, TaskId, Timestamp, Token,
 };
 use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
@@ -69,6 +69,38 @@ macro_rules! on_each_kind {
             async fn $name() { $crate::common::in_time(super::$name(super::Kind::Valkey)).await }
         )* }
     };
+}
+
+/// With these, what is acknowledged is on a replica.
+pub const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
+
+/// Enters the user `shop` of [`as_user`] with no more rights than it needs, here and in `also`.
+pub fn admit(servers: &[RedisServer], also: &[&str]) {
+    let rules = ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous"];
+    for server in servers {
+        assert_eq!(server.command(&[&rules[..], &["+info"], also].concat()), "+OK");
+    }
+}
+
+/// The rights that the user needs on the nodes of a Cluster besides.
+pub const IN_A_CLUSTER: [&str; 2] = ["+cluster|info", "+cluster|slots"];
+
+/// A URL with that user in it.
+pub fn as_user(url: &str) -> String {
+    url.replace("//", "//shop:pass-word@")
+}
+
+/// The error of a URL whose servers will not do. Its text is for everybody.
+pub async fn refused(url: &str) -> Error {
+    let error = RedisStore::open(url).await.err().expect("it is refused");
+    assert!(error.is_misconfigured() && !error.may_have_happened(), "{url}: {error:?}");
+    assert!(!format!("{error} {error:?}").contains("pass-word"), "{error:?}");
+    error
+}
+
+/// Whether somebody came with a password, which is the first that is sent.
+pub fn was_spoken_to(server: &RedisServer) -> bool {
+    server.ask(&["INFO", "commandstats"]).concat().contains("cmdstat_auth")
 }
 
 /// Asks until it is so.
@@ -189,6 +221,22 @@ pub fn ask(number: u64) -> Acquire {
         barging: false,
         owner: Owner::default(),
     }
+}
+
+/// Somebody waits for a lock while another server takes the place of the one that keeps it: he is told so at once, and
+/// hears of his turn from the new one.
+pub async fn a_waiter_is_told_although(url: &str, server_is_replaced: impl AsyncFnOnce()) {
+    let (store, other) = (open_at(url).await, open_at(url).await);
+    assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
+    assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
+    let lost = other.notice(token(2));
+    server_is_replaced().await;
+    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
+    until_it_answers(|| other.acquire(ask(2))).await;
+    let news = other.notice(token(2));
+    until_it_answers(|| store.release(&ask(1).name, token(1))).await;
+    assert!(matches!(news.await.unwrap(), Notice::Handed(_) | Notice::Ask));
+    assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
 }
 
 /// Asks until the store answers again.

@@ -5,8 +5,8 @@ use rushgate_core::Timestamp;
 
 use super::redis::{Kind, RedisServer, RedisSetup, free_port};
 use super::sentinel::online_replicas;
+use super::setup::{Settings, Setup};
 use super::wait_until;
-use crate::ManualClock;
 
 /// Slots of a Cluster.
 const SLOTS: usize = 16_384;
@@ -14,39 +14,25 @@ const SLOTS: usize = 16_384;
 const TRIES: usize = 10;
 
 /// How to start a Cluster.
-#[derive(Clone, Debug)]
-pub struct ClusterSetup {
-    kind: Kind,
+pub type ClusterSetup = Setup<Nodes>;
+
+/// How many primaries, and replicas of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes {
     primaries: usize,
     replicas: usize,
-    arguments: Vec<String>,
-    clock: Option<ManualClock>,
 }
 
 impl ClusterSetup {
     /// Three primaries with a replica each, which miss each other after a second.
     pub fn new(kind: Kind) -> Self {
-        Self { kind, primaries: 3, replicas: 1, arguments: Vec::new(), clock: None }
+        Self { settings: Settings::of(kind), shape: Nodes { primaries: 3, replicas: 1 } }
     }
 
     /// With so many primaries, and so many replicas of each.
     #[must_use]
     pub fn of(mut self, primaries: usize, replicas: usize) -> Self {
-        (self.primaries, self.replicas) = (primaries, replicas);
-        self
-    }
-
-    /// With further settings of the nodes.
-    #[must_use]
-    pub fn with(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        self
-    }
-
-    /// On a clock that the test moves. Nobody is missed then, however far it jumps.
-    #[must_use]
-    pub fn on(mut self, clock: ManualClock) -> Self {
-        self.clock = Some(clock);
+        self.shape = Nodes { primaries, replicas };
         self
     }
 
@@ -56,7 +42,7 @@ impl ClusterSetup {
         let group =
             group.unwrap_or_else(|| panic!("the nodes did not start on any of {TRIES} groups of ports"));
         wait_until("the Cluster", || {
-            if let Some(clock) = &self.clock {
+            if let Some(clock) = &self.settings.clock {
                 // A node takes part two seconds after its start, by this clock.
                 clock.advance(Duration::from_millis(500));
                 group.set_clock(clock.now());
@@ -67,36 +53,43 @@ impl ClusterSetup {
     }
 
     fn try_start(&self) -> Option<ClusterGroup> {
-        let count = self.primaries * (1 + self.replicas);
+        let Nodes { primaries, replicas } = self.shape;
+        let count = primaries * (1 + replicas);
         let group = rand::random();
         let plan: Vec<_> = (0..count).map(|number| self.node(group, number)).collect();
         let start = |number| self.setup(&plan, number).try_start();
         let nodes: Option<Vec<_>> = (0..count).map(start).collect();
-        Some(ClusterGroup { group, nodes: nodes?, primaries: self.primaries, replicas: self.replicas })
+        Some(ClusterGroup { nodes: nodes?, group, shape: self.shape })
     }
 
     /// The first nodes are the primaries; behind them come the replicas, one of each primary in turn.
     fn node(&self, group: u128, number: usize) -> Planned {
-        let slots = (number < self.primaries)
-            .then(|| number * SLOTS / self.primaries..=(number + 1) * SLOTS / self.primaries - 1);
+        let primaries = self.shape.primaries;
+        let slots =
+            (number < primaries).then(|| number * SLOTS / primaries..=(number + 1) * SLOTS / primaries - 1);
         Planned { id: id(group, number), port: free_port(), bus: free_port(), slots }
     }
 
     /// A node that knows the whole Cluster from its first moment on, as after a restart: nobody has to be introduced.
     fn setup(&self, plan: &[Planned], number: usize) -> RedisSetup {
+        let primaries = self.shape.primaries;
         let lines = plan.iter().enumerate().map(|(at, node)| {
             let myself = if at == number { "myself," } else { "" };
             let (part, of, slots) = match &node.slots {
                 Some(slots) => ("master", "-", format!(" {}-{}", slots.start(), slots.end())),
-                None => ("slave", plan[at % self.primaries].id.as_str(), String::new()),
+                None => ("slave", plan[at % primaries].id.as_str(), String::new()),
             };
-            let (epoch, Planned { id, port, bus, .. }) = (at % self.primaries + 1, node);
+            let (epoch, Planned { id, port, bus, .. }) = (at % primaries + 1, node);
             format!("{id} 127.0.0.1:{port}@{bus} {myself}{part} {of} 0 0 {epoch} connected{slots}\n")
         });
-        let text =
-            lines.collect::<String>() + &format!("vars currentEpoch {} lastVoteEpoch 0\n", self.primaries);
+        let text = lines.collect::<String>() + &format!("vars currentEpoch {primaries} lastVoteEpoch 0\n");
         let Planned { port, bus, .. } = &plan[number];
-        let mut setup = RedisSetup::new(self.kind).on_port(*port).with_file(NODES_FILE, text).with(&[
+        let missed: &[&str] = match self.settings.clock {
+            Some(_) => &NEVER_MISSED,
+            None => &["--cluster-node-timeout", "1000"],
+        };
+        let setup = RedisSetup::of(self.settings.clone()).on_port(*port).with_file(NODES_FILE, text);
+        setup.with(missed).with(&[
             "--cluster-enabled",
             "yes",
             "--cluster-config-file",
@@ -105,13 +98,7 @@ impl ClusterSetup {
             &bus.to_string(),
             "--repl-diskless-sync-delay",
             "0",
-        ]);
-        setup = match &self.clock {
-            Some(clock) => setup.on(clock.clone()).with(&NEVER_MISSED),
-            None => setup.with(&["--cluster-node-timeout", "1000"]),
-        };
-        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
-        setup.with(&arguments)
+        ])
     }
 }
 
@@ -137,15 +124,14 @@ pub struct ClusterGroup {
     /// The nodes; the first ones were the primaries when they were started.
     pub nodes: Vec<RedisServer>,
     group: u128,
-    primaries: usize,
-    replicas: usize,
+    shape: Nodes,
 }
 
 impl ClusterGroup {
     /// The URL that names all nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
-        format!("redis+cluster://{}", hosts.join(","))
+        format!("{}+cluster://{}", self.nodes[0].settings().scheme(), hosts.join(","))
     }
 
     /// Whether every slot is served, in the words of every node that runs.
@@ -156,8 +142,8 @@ impl ClusterGroup {
 
     /// Whether every slot is served, and every replica keeps up.
     fn is_whole(&self) -> bool {
-        let primaries = &self.nodes[..self.primaries];
-        self.is_up() && primaries.iter().all(|node| online_replicas(node) == self.replicas)
+        let Nodes { primaries, replicas } = self.shape;
+        self.is_up() && self.nodes[..primaries].iter().all(|node| online_replicas(node) == replicas)
     }
 
     /// Which node serves the slot of a key, as the first node that runs knows it.
@@ -172,9 +158,7 @@ impl ClusterGroup {
         let slot: usize = slot.parse().expect("a slot is a number");
         let text = asked.ask(&["CLUSTER", "NODES"]).concat();
         let line = text.lines().find(|line| serves(line, slot))?;
-        let address = line.split(' ').nth(1).and_then(|address| address.split('@').next());
-        let port = |node: &RedisServer| address == Some(&format!("127.0.0.1:{}", node.port())[..]);
-        self.nodes.iter().position(port)
+        (0..self.nodes.len()).find(|number| line.starts_with(&id(self.group, *number)))
     }
 
     fn running_primaries(&self) -> Vec<usize> {
@@ -225,7 +209,9 @@ impl SlotMove<'_> {
         let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "1"]);
         let Some(key) = keys.first() else { return false };
         let port = self.group.nodes[self.to].port().to_string();
-        let answer = from.command(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        words.extend(from.settings().password.iter().flat_map(|password| ["AUTH", password]));
+        let answer = from.command(&words);
         // It may have run out, or been taken, in between.
         assert!(["+OK", "+NOKEY"].contains(&answer.as_str()), "{answer}");
         true

@@ -1,7 +1,9 @@
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +13,7 @@ use std::thread;
 use rushgate_core::Timestamp;
 
 use super::START_MAX;
-use crate::ManualClock;
+use super::setup::{Settings, Setup};
 
 /// Where a sentinel keeps its configuration.
 const SENTINEL_FILE: &str = "sentinel.conf";
@@ -44,13 +46,12 @@ impl Kind {
     }
 }
 
-/// How to start a server.
-#[derive(Clone, Debug)]
-pub struct RedisSetup {
-    kind: Kind,
-    arguments: Vec<String>,
-    clock: Option<ManualClock>,
-    encrypted: bool,
+/// How to start a server by itself.
+pub type RedisSetup = Setup<Alone>;
+
+/// A server by itself.
+#[derive(Clone, Debug, Default)]
+pub struct Alone {
     port: Option<u16>,
     files: Vec<(&'static str, String)>,
     sentinel: bool,
@@ -59,62 +60,36 @@ pub struct RedisSetup {
 impl RedisSetup {
     /// A server that evicts no key and writes an append-only file, without waiting for the disk.
     pub fn new(kind: Kind) -> Self {
-        let arguments =
-            ["--save", "", "--appendonly", "yes", "--appendfsync", "no", "--maxmemory-policy", "noeviction"];
-        let arguments = arguments.map(str::to_owned).to_vec();
-        Self {
-            kind,
-            arguments,
-            clock: None,
-            encrypted: false,
-            port: None,
-            files: Vec::new(),
-            sentinel: false,
-        }
+        Self::of(Settings::of(kind))
+    }
+
+    /// The same with further settings.
+    pub(super) fn of(settings: Settings) -> Self {
+        Self { settings, shape: Alone::default() }
     }
 
     /// A sentinel with that configuration, which it keeps up to date itself.
-    pub(super) fn sentinel(kind: Kind, configuration: String) -> Self {
-        let setup = Self { arguments: Vec::new(), sentinel: true, ..Self::new(kind) };
-        setup.with_file(SENTINEL_FILE, configuration)
+    pub(super) fn sentinel(settings: &Settings, configuration: String) -> Self {
+        let settings = Settings { arguments: Vec::new(), clock: None, ..settings.clone() };
+        let shape = Alone { sentinel: true, ..Alone::default() };
+        Self { settings, shape }.with_file(SENTINEL_FILE, configuration)
     }
 
     /// With a file in its folder.
     pub(super) fn with_file(mut self, name: &'static str, text: String) -> Self {
-        self.files.push((name, text));
+        self.shape.files.push((name, text));
         self
     }
 
     /// On that port and no other.
     pub(super) fn on_port(mut self, port: u16) -> Self {
-        self.port = Some(port);
-        self
-    }
-
-    /// With further settings, such as `--requirepass`, `secret`.
-    #[must_use]
-    pub fn with(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        self
-    }
-
-    /// On a clock that stands still until [`RedisServer::set_clock`] moves it.
-    #[must_use]
-    pub fn on(mut self, clock: ManualClock) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// Behind TLS alone, with a certificate for 127.0.0.1 by an authority of its own: [`RedisServer::authority`].
-    #[must_use]
-    pub fn encrypted(mut self) -> Self {
-        self.encrypted = true;
+        self.shape.port = Some(port);
         self
     }
 
     /// Starts it and waits until it answers.
     pub fn start(self) -> RedisServer {
-        let program = self.kind.program();
+        let program = self.settings.kind.program();
         let server = RedisServer::start(self);
         server.unwrap_or_else(|said| panic!("{program} did not start on any of {TRIES} ports:\n{said}"))
     }
@@ -138,18 +113,15 @@ impl RedisServer {
     fn start(setup: RedisSetup) -> Result<Self, String> {
         let folder = scratch_folder();
         let mut server = Self { setup, folder, port: 0, child: None };
-        if let Some(clock) = &server.setup.clock {
+        if let Some(clock) = &server.setup.settings.clock {
             server.set_clock(clock.now());
         }
-        if server.setup.encrypted {
-            make_certificates(&server.folder);
-        }
-        let tries = if server.setup.port.is_some() { 1 } else { TRIES };
+        let tries = if server.setup.shape.port.is_some() { 1 } else { TRIES };
         let mut said = String::new();
         for _ in 0..tries {
-            server.port = server.setup.port.unwrap_or_else(free_port);
+            server.port = server.setup.shape.port.unwrap_or_else(free_port);
             // Anew each time: a sentinel that does not come up may leave half a configuration.
-            for (name, text) in &server.setup.files {
+            for (name, text) in &server.setup.shape.files {
                 fs::write(server.folder.join(name), text).expect("the folder can be written");
             }
             match server.launch() {
@@ -162,14 +134,13 @@ impl RedisServer {
 
     /// Starts the program on the chosen port. If it does not come up, what it said.
     fn launch(&mut self) -> Result<(), String> {
-        let started = self.spawn();
-        let mut child = match started {
+        let kind = self.setup.settings.kind;
+        let mut child = match self.spawn() {
             Ok(child) => child,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let kind = self.setup.kind;
                 panic!("{} is not installed; this test needs it: {}", kind.program(), kind.install());
             }
-            Err(error) => panic!("{} cannot be started: {error}", self.setup.kind.program()),
+            Err(error) => panic!("{} cannot be started: {error}", kind.program()),
         };
         let ready = watch(child.stdout.take().expect("the output is piped"));
         let up = ready.recv_timeout(START_MAX).unwrap_or_else(|_| Err("it was not ready in time".to_owned()));
@@ -184,32 +155,50 @@ impl RedisServer {
 
     /// Starts the program, without waiting for it.
     fn spawn(&self) -> io::Result<Child> {
-        let mut command = Command::new(self.setup.kind.program());
-        if self.setup.sentinel {
+        let Setup { settings, shape } = &self.setup;
+        let mut command = Command::new(settings.kind.program());
+        if shape.sentinel {
             command.arg(self.folder.join(SENTINEL_FILE)).arg("--sentinel");
         } else {
-            command.args(["--enable-debug-command", "yes"]);
+            command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "no"]);
+            command.args(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"]);
         }
         let port = self.port.to_string();
-        if self.setup.encrypted {
-            command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"]);
-            command.arg("--tls-cert-file").arg(self.folder.join("server.crt"));
-            command.arg("--tls-key-file").arg(self.folder.join("server.key"));
-            command.arg("--tls-ca-cert-file").arg(self.authority());
-        } else {
-            command.args(["--port", &port]);
+        match &settings.certificates {
+            Some(certificates) => {
+                certificates.settings(&port, &mut command);
+                command.arg("--unixsocket").arg(self.socket());
+            }
+            None => {
+                command.args(["--port", &port]);
+            }
         }
         command.args(["--bind", "127.0.0.1", "--dir"]).arg(&self.folder);
         command.args(["--daemonize", "no", "--logfile", ""]);
-        command.args(&self.setup.arguments);
-        if self.setup.clock.is_some() {
+        if let Some(password) = &settings.password {
+            command.args(["--requirepass", password]);
+            if !shape.sentinel {
+                command.args(["--masterauth", password]);
+            }
+        }
+        command.args(&settings.arguments);
+        if settings.clock.is_some() {
             command.env("LD_PRELOAD", clock_library()).env("RUSHGATE_CLOCK", self.clock_file());
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 
+    /// By which the operator of an encrypted server comes in.
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
     fn clock_file(&self) -> PathBuf {
         self.folder.join("clock")
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.setup.settings
     }
 
     /// The port of 127.0.0.1 on which it listens.
@@ -219,13 +208,7 @@ impl RedisServer {
 
     /// Where it listens.
     pub fn url(&self) -> String {
-        let scheme = if self.setup.encrypted { "rediss" } else { "redis" };
-        format!("{scheme}://127.0.0.1:{}", self.port)
-    }
-
-    /// The certificate of the authority that signed an encrypted server's own.
-    pub fn authority(&self) -> PathBuf {
-        self.folder.join("authority.crt")
+        format!("{}://127.0.0.1:{}", self.setup.settings.scheme(), self.port)
     }
 
     /// Its folder, in which its files are.
@@ -257,7 +240,7 @@ impl RedisServer {
     /// Starts it again on the same port and the same files.
     pub fn restart(&mut self) {
         self.kill();
-        let program = self.setup.kind.program();
+        let program = self.setup.settings.kind.program();
         self.launch().unwrap_or_else(|said| panic!("{program} did not come up again:\n{said}"));
     }
 
@@ -291,15 +274,33 @@ impl RedisServer {
         parts
     }
 
-    fn send(&self, words: &[&str]) -> BufReader<TcpStream> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    fn send(&self, words: &[&str]) -> BufReader<File> {
+        let mut stream = BufReader::new(self.connect().expect("the server listens"));
+        if let Some(password) = &self.setup.settings.password {
+            write_command(&mut stream, &["AUTH", password]);
+            let mut line = String::new();
+            stream.read_line(&mut line).expect("the server answers");
+            assert_eq!(line, "+OK\r\n");
         }
-        stream.write_all(request.as_bytes()).expect("the server reads");
-        BufReader::new(stream)
+        write_command(&mut stream, words);
+        stream
     }
+
+    fn connect(&self) -> io::Result<File> {
+        let socket: OwnedFd = match self.setup.settings.certificates {
+            Some(_) => UnixStream::connect(self.socket())?.into(),
+            None => TcpStream::connect(("127.0.0.1", self.port))?.into(),
+        };
+        Ok(socket.into())
+    }
+}
+
+fn write_command(stream: &mut BufReader<File>, words: &[&str]) {
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
 }
 
 /// Reads one answer: a list within a list is read part by part.
@@ -352,31 +353,13 @@ pub(super) fn free_port() -> u16 {
     listener.local_addr().expect("it is bound").port()
 }
 
-fn scratch_folder() -> PathBuf {
+pub(super) fn scratch_folder() -> PathBuf {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("rushgate-redis-{}-{number}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a scratch folder can be made");
     folder
-}
-
-/// An authority, and a server's certificate that it signed.
-fn make_certificates(folder: &Path) {
-    let openssl = |words: &str| {
-        let status =
-            Command::new("openssl").args(words.split(' ')).current_dir(folder).stderr(Stdio::null()).status();
-        let done = status.expect("openssl is installed; apt-get install openssl").success();
-        assert!(done, "openssl {words}");
-    };
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(&format!("req -x509 {key} -subj /CN=authority -days 2 -keyout authority.key -out authority.crt"));
-    openssl(&format!("req -new {key} -subj /CN=server -keyout server.key -out server.csr"));
-    let names = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
-    fs::write(folder.join("names"), names).expect("the folder can be written");
-    openssl(
-        "x509 -req -in server.csr -CA authority.crt -CAkey authority.key -CAcreateserial -days 2 -extfile names -out server.crt",
-    );
 }
 
 /// The library that stops a server's wall clock, compiled once for a build of the tests.

@@ -3,94 +3,69 @@ use std::time::Duration;
 use rushgate_core::Timestamp;
 
 use super::redis::{Kind, RedisServer, RedisSetup, free_port};
+use super::setup::{Settings, Setup};
 use super::wait_until;
-use crate::ManualClock;
 
 /// The name under which the sentinels know the primary.
 pub const SERVICE: &str = "shop";
 
 /// How to start a primary, its replicas, and the sentinels that watch them.
+pub type SentinelSetup = Setup<Watched>;
+
+/// How many replicas and sentinels.
 #[derive(Clone, Debug)]
-pub struct SentinelSetup {
-    kind: Kind,
+pub struct Watched {
     replicas: usize,
     sentinels: usize,
-    arguments: Vec<String>,
-    clock: Option<ManualClock>,
-    password: Option<String>,
 }
 
 impl SentinelSetup {
     /// One primary, two replicas and three sentinels, which miss a primary after half a second.
     pub fn new(kind: Kind) -> Self {
-        Self { kind, replicas: 2, sentinels: 3, arguments: Vec::new(), clock: None, password: None }
+        Self { settings: Settings::of(kind), shape: Watched { replicas: 2, sentinels: 3 } }
     }
 
     /// With so many replicas and sentinels instead.
     #[must_use]
     pub fn of(mut self, replicas: usize, sentinels: usize) -> Self {
-        (self.replicas, self.sentinels) = (replicas, sentinels);
+        self.shape = Watched { replicas, sentinels };
         self
-    }
-
-    /// With further settings of the servers.
-    #[must_use]
-    pub fn with(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        self
-    }
-
-    /// The servers are on a clock that the test moves; the sentinels are not.
-    #[must_use]
-    pub fn on(mut self, clock: ManualClock) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// Servers and sentinels want that password.
-    #[must_use]
-    pub fn guarded(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self.with(&["--requirepass", password, "--masterauth", password])
     }
 
     /// Starts them and waits until they know each other.
     pub fn start(self) -> SentinelGroup {
         let primary = self.server(&[]).start();
         let replica = |_| self.server(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).start();
-        let replicas: Vec<_> = (0..self.replicas).map(replica).collect();
-        if self.password.is_none() {
-            wait_until("the replicas", || online_replicas(&primary) == self.replicas);
-        }
+        let replicas: Vec<_> = (0..self.shape.replicas).map(replica).collect();
+        wait_until("the replicas", || online_replicas(&primary) == replicas.len());
         let sentinels = self.start_sentinels(&primary, &replicas);
         let servers = std::iter::once(primary).chain(replicas).collect();
         SentinelGroup { servers, sentinels }
     }
 
     fn server(&self, arguments: &[&str]) -> RedisSetup {
-        let mut setup = RedisSetup::new(self.kind).with(&["--repl-diskless-sync-delay", "0"]).with(arguments);
-        if let Some(clock) = &self.clock {
+        let mut setup = RedisSetup::of(self.settings.clone());
+        if self.settings.clock.is_some() {
             // A clock that jumps must not end the replicas' links.
-            setup = setup.on(clock.clone()).with(&["--repl-timeout", "2000000000"]);
+            setup = setup.with(&["--repl-timeout", "2000000000"]);
         }
-        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
-        setup.with(&arguments)
+        setup.with(&["--repl-diskless-sync-delay", "0"]).with(arguments)
     }
 
     /// The sentinels are told of each other and of the replicas, which they would find out for themselves in time.
     fn start_sentinels(&self, primary: &RedisServer, replicas: &[RedisServer]) -> Vec<RedisServer> {
-        let ports: Vec<_> = (0..self.sentinels).map(|_| free_port()).collect();
+        let ports: Vec<_> = (0..self.shape.sentinels).map(|_| free_port()).collect();
         let sentinel = |number: usize| {
             let mut text = format!(
                 "sentinel monitor {SERVICE} 127.0.0.1 {} {}\nsentinel down-after-milliseconds {SERVICE} {}\n\
                  sentinel failover-timeout {SERVICE} 3000\nsentinel parallel-syncs {SERVICE} 2\nsentinel myid {:040x}\n",
                 primary.port(),
-                self.sentinels / 2 + 1,
+                self.shape.sentinels / 2 + 1,
                 DOWN_AFTER.as_millis(),
                 number + 1,
             );
-            if let Some(password) = &self.password {
-                text += &format!("sentinel auth-pass {SERVICE} {password}\nrequirepass {password}\n");
+            if let Some(password) = &self.settings.password {
+                text += &format!("sentinel auth-pass {SERVICE} {password}\n");
             }
             for replica in replicas {
                 text += &format!("sentinel known-replica {SERVICE} 127.0.0.1 {}\n", replica.port());
@@ -98,9 +73,9 @@ impl SentinelSetup {
             for (other, port) in ports.iter().enumerate().filter(|(other, _)| *other != number) {
                 text += &format!("sentinel known-sentinel {SERVICE} 127.0.0.1 {port} {:040x}\n", other + 1);
             }
-            RedisSetup::sentinel(self.kind, text).on_port(ports[number]).start()
+            RedisSetup::sentinel(&self.settings, text).on_port(ports[number]).start()
         };
-        (0..self.sentinels).map(sentinel).collect()
+        (0..self.shape.sentinels).map(sentinel).collect()
     }
 }
 
@@ -125,7 +100,8 @@ impl SentinelGroup {
     pub fn url(&self) -> String {
         let hosts: Vec<_> =
             self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
-        format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
+        let scheme = self.servers[0].settings().scheme();
+        format!("{scheme}+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
     /// Which server the first sentinel that runs calls the primary.

@@ -1,0 +1,93 @@
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::redis::scratch_folder;
+
+/// The folder of the certificates whose authority this process trusts.
+const TRUSTED: &str = "RUSHGATE_TEST_CERTIFICATES";
+
+/// An authority, and a server's certificate for 127.0.0.1 that it signed.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    folder: PathBuf,
+    /// Whether somebody else removes the folder.
+    lent: bool,
+}
+
+impl Certificates {
+    /// Those that this process was started to trust, or new ones, which nobody trusts.
+    pub(super) fn of_this_process() -> Self {
+        match env::var_os(TRUSTED) {
+            Some(folder) => Self { folder: folder.into(), lent: true },
+            None => Self::make(),
+        }
+    }
+
+    fn make() -> Self {
+        let folder = scratch_folder();
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+        let authority =
+            format!("req -x509 {key} -subj /CN=authority -days 2 -keyout authority.key -out authority.crt");
+        openssl(&folder, &authority);
+        openssl(&folder, &format!("req -new {key} -subj /CN=server -keyout server.key -out server.csr"));
+        let names = "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n";
+        fs::write(folder.join("names"), names).expect("the folder can be written");
+        openssl(
+            &folder,
+            "x509 -req -in server.csr -CA authority.crt -CAkey authority.key -CAcreateserial -days 2 -extfile names -out server.crt",
+        );
+        Self { folder, lent: false }
+    }
+
+    fn authority(&self) -> PathBuf {
+        self.folder.join("authority.crt")
+    }
+
+    /// The settings of a server, a node or a sentinel that speaks TLS on that port and nothing else. To each other
+    /// the servers of a group show the same certificate.
+    pub(super) fn settings(&self, port: &str, command: &mut Command) {
+        command.args(["--port", "0", "--tls-port", port, "--tls-auth-clients", "no"]);
+        command.args(["--tls-replication", "yes", "--tls-cluster", "yes"]);
+        command.arg("--tls-cert-file").arg(self.folder.join("server.crt"));
+        command.arg("--tls-key-file").arg(self.folder.join("server.key"));
+        command.arg("--tls-ca-cert-file").arg(self.authority());
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        if !self.lent {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+fn openssl(folder: &Path, words: &str) {
+    let mut command = Command::new("openssl");
+    command.args(words.split(' ')).current_dir(folder).stderr(Stdio::null());
+    let done = command.status().expect("openssl is installed; apt-get install openssl").success();
+    assert!(done, "openssl {words}");
+}
+
+/// Runs a test of this program once more, in a process that trusts the authority of whatever encrypted servers it
+/// starts: a process is told by its environment whom it trusts. False if this process is that one already, so that
+/// the test is to be carried out.
+pub fn again_trusting(test: &str) -> bool {
+    if env::var_os(TRUSTED).is_some() {
+        return false;
+    }
+    let certificates = Certificates::make();
+    let program = env::current_exe().expect("the test knows where it is");
+    let mut again = Command::new(program);
+    again.args(["--exact", test, "--nocapture"]);
+    again.env("SSL_CERT_FILE", certificates.authority()).env(TRUSTED, &certificates.folder);
+    let output = again.output().expect("the test can be started again");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{test}, in a process that trusts:\n{said}"
+    );
+    true
+}
