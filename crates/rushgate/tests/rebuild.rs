@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use common::{Bench, eventually, in_time, secs};
 use rushgate::{
-    BadReceipt, BuyerId, CancellationToken, Created, Decision, Hold, HoldState, IdempotencyKey, Ledger, Line,
-    OrderIntent, OrderReport, OrderTask, OrderWorker, PauseReason, Rebuild, RebuildOutcome, RebuildReport,
-    ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder, SaleStatus, Sku, connect_ledger,
+    BadReceipt, BuyerId, CancellationToken, ClientId, Created, Decision, Hold, HoldState, IdempotencyKey,
+    Ledger, Line, Op, OrderIntent, OrderReport, OrderTask, OrderWorker, PauseReason, Rebuild, RebuildOutcome,
+    RebuildReport, ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
+    connect_ledger,
 };
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinHandle;
@@ -25,6 +26,8 @@ on_each_store! {
     orders_that_the_store_lost_are_found_and_kept
     a_sale_is_rebuilt_by_itself_if_that_is_wished
     of_two_who_rebuild_one_goes_on
+    of_workers_that_rebuild_by_themselves_one_does
+    a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker
     a_stopped_sale_is_not_called_sold_out
     receipts_of_others_are_not_honoured
     a_sale_without_a_ledger_is_not_rebuilt
@@ -252,7 +255,7 @@ async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
     let (sale, ledger) = with_lost_orders(&gate, 10).await;
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
     let clerk = Clerk::run(worker);
-    eventually(async || sale.state().await.unwrap().generation > 1).await;
+    goes_on(&sale).await;
     bought(&sale, "bob").await;
     let orders = gate.queue("orders").unwrap();
     eventually(async || orders.stats().await.unwrap().leased + orders.stats().await.unwrap().ready == 0)
@@ -279,6 +282,43 @@ async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
     assert_eq!(sale.state().await.unwrap().paused, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
     audited(&sale, &ledger).await;
+}
+
+async fn of_workers_that_rebuild_by_themselves_one_does(bench: Bench) {
+    let (sale, ledger) = with_lost_orders(&bench.client(), 10).await;
+    let clerks: Vec<_> = (0..4)
+        .map(|_| {
+            let sale = bench.client().sale("phones").unwrap();
+            Clerk::run(OrderWorker::new(sale, Arc::clone(&ledger)).auto_rebuild(Duration::ZERO))
+        })
+        .collect();
+    goes_on(&sale).await;
+    let mut rebuilds = 0;
+    for clerk in clerks {
+        rebuilds += clerk.stop().await.rebuilds;
+    }
+    assert_eq!(rebuilds, 1);
+    audited(&sale, &ledger).await;
+}
+
+async fn a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker(bench: Bench) {
+    let (sale, ledger) = with_lost_orders(&bench.client(), 10).await;
+    let nobody = Op::new(ClientId::from_u64(7), 1);
+    bench.store().begin_rebuild(nobody, sale.id()).await.unwrap();
+    let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
+    let clerk = Clerk::run(worker);
+    goes_on(&sale).await;
+    assert_eq!(clerk.stop().await.rebuilds, 1);
+    audited(&sale, &ledger).await;
+}
+
+/// Waits until the sale was rebuilt.
+async fn goes_on(sale: &Sale) {
+    eventually(async || {
+        let state = sale.state().await.unwrap();
+        state.generation > 1 && state.paused.is_none()
+    })
+    .await;
 }
 
 async fn a_stopped_sale_is_not_called_sold_out(bench: Bench) {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
-use super::rebuild::{Rebuild, introduction};
+use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use super::seen::mark_of;
 use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
@@ -19,8 +19,6 @@ use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How often store and ledger are compared.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A rebuild that has not switched for so long is taken for dead.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
 /// the store what was committed.
@@ -85,6 +83,8 @@ pub struct OrderReport {
     pub rejected: u64,
     /// Answers that show that the store lost writes which it had acknowledged.
     pub lost_writes: u64,
+    /// Sales that it rebuilt.
+    pub rebuilds: u64,
     /// Attempts that failed because the ledger or the store could not be reached, and were repeated.
     pub outages: u64,
 }
@@ -177,6 +177,7 @@ struct Counters {
     settled: AtomicU64,
     rejected: AtomicU64,
     lost_writes: AtomicU64,
+    rebuilds: AtomicU64,
     outages: AtomicU64,
 }
 
@@ -190,6 +191,7 @@ impl Counters {
             settled: read(&self.settled),
             rejected: read(&self.rejected),
             lost_writes: read(&self.lost_writes),
+            rebuilds: read(&self.rebuilds),
             outages: read(&self.outages),
         }
     }
@@ -251,10 +253,22 @@ impl Clerk {
         Ok(())
     }
 
+    /// Rebuilds the sale, through outages, unless somebody is at it. A rebuild that fails for good says so itself; it
+    /// leaves the sale stopped, and the watch tries again.
     async fn rebuild(&self, sale: Sale) {
         let Some(receipts_first) = self.rebuilds else { return };
-        // It says itself how it ended. A failed one leaves the sale stopped, and is tried again by the watch.
-        let _ = Rebuild::new(sale, Arc::clone(&self.ledger)).receipts_first(receipts_first).run().await;
+        let mut pauses = Pauses::new();
+        loop {
+            let rebuild = Rebuild::new(sale.clone(), Arc::clone(&self.ledger)).receipts_first(receipts_first);
+            match rebuild.run_if_needed().await {
+                Ok(Some(RebuildOutcome::Rebuilt(_))) => return add(&self.counters.rebuilds, 1),
+                Err(error) if will_be_mended(&error) && !self.gate.closing().is_cancelled() => {
+                    add(&self.counters.outages, 1);
+                    sleep(pauses.draw()).await;
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Looks from time to time whether the store is behind the ledger.
@@ -272,11 +286,8 @@ impl Clerk {
         let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
         let state = sale.state().await?;
         let behind = mark_of(&state) < (known.generation, known.latest_seq);
-        if let Some(pause) = state.paused {
-            // Somebody is at it, unless that takes too long.
-            if pause.reason != PauseReason::Rebuilding || state.now.since(pause.since) > GIVEN_UP_AFTER {
-                self.rebuild(sale.clone()).await;
-            }
+        if state.paused.is_some() {
+            self.rebuild(sale.clone()).await;
         } else if behind {
             add(&self.counters.lost_writes, 1);
             self.pause(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;

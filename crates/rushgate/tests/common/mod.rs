@@ -51,6 +51,11 @@ impl Bench {
         Self { store, _dir: None, _server: None, _cluster: Some(group) }
     }
 
+    /// What every client asks.
+    pub fn store(&self) -> &dyn rushgate::Store {
+        &*self.store
+    }
+
     /// A further client, as another process would be one.
     pub fn client(&self) -> Rushgate {
         Rushgate::with_store(Arc::clone(&self.store))
