@@ -17,6 +17,8 @@ use rushgate::{
     RebuildReport, ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
     connect_ledger,
 };
+use rushgate_testkit::ModelStore;
+use rushgate_testkit::faults::{FaultPlan, Faulty};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinHandle;
 
@@ -359,6 +361,29 @@ async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
     let nobody = Rebuild::new(gate.sale("nobody").unwrap(), in_memory()).run().await.unwrap_err();
     assert!(nobody.is_not_found(), "{nobody}");
     hold(&sale, "ann").await;
+}
+
+/// Somebody's question is under way when the store goes away, and arrives after others were answered and the store
+/// lost that.
+#[tokio::test]
+async fn a_question_from_before_an_outage_finds_the_loss_too() {
+    let store = ModelStore::new();
+    let wire = Arc::new(Faulty::new(store.clone(), FaultPlan::default(), 0));
+    let gate = Rushgate::with_store(wire.clone());
+    let sale = open(&gate, phones(10)).await;
+    hold(&sale, "ann").await;
+    let copy = store.copy();
+
+    wire.set_away(true);
+    let mut late = pin!(reserve(&sale, "late"));
+    assert!(CutShort { work: &mut late, polls: 1 }.await.is_none(), "it waits");
+    wire.set_away(false);
+    hold(&sale, "bob").await;
+    store.go_back_to(copy);
+
+    assert!(matches!(late.await, Reserved::Reserved(_)), "nobody knew yet");
+    let pause = sale.state().await.unwrap().paused.expect("it is stopped");
+    assert_eq!(pause.reason, PauseReason::LostWrites);
 }
 
 // ── stores that really lose ─────────────────────────────────────────────────────────────────────────────────────────

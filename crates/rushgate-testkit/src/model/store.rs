@@ -79,6 +79,16 @@ impl ModelStore {
         Self::with(Model::planted(bug), Clock::Manual(clock))
     }
 
+    /// All that is in it now.
+    pub fn copy(&self) -> Model {
+        locked(&self.0.model).clone()
+    }
+
+    /// Loses what was written since that copy was made, as by a failover or an old backup.
+    pub fn go_back_to(&self, copy: Model) {
+        *locked(&self.0.model) = copy;
+    }
+
     fn with(model: Model, clock: Clock) -> Self {
         Self(Arc::new(Inner {
             model: Mutex::new(model),
