@@ -1,6 +1,8 @@
 //! What every test needs: a client on each kind of store, and patience.
 #![allow(dead_code)]
 
+pub mod mortal;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
