@@ -48,8 +48,6 @@ struct Scene {
     group: SentinelGroup,
     ledger: PostgresServer,
     looker: Looker,
-    /// Looks at what the primary alone says.
-    alone: Looker,
     /// It has all the buyers in the world, and is killed.
     victim: Member,
     worker: Member,
@@ -67,13 +65,12 @@ impl Scene {
         let ledger = PostgresServer::start();
         let worker = doomed_worker(&group.url(), &ledger.url());
         let looker = Looker::new(&group.url());
-        let alone = Looker::new(&group.servers[group.primary()].url());
         let mut sell = |buyers| start_telling(&words(&group, &ledger, loss, random.random(), buyers));
         let mut members = ["1000000000", "100000", "100000"].map(&mut sell);
         // All are there before the first disaster; what they have sold by then does not matter.
         members.iter_mut().for_each(|member| see(member, |_| true));
         let [victim, others @ ..] = members;
-        Self { random, loss, group, ledger, looker, alone, victim, worker, others }
+        Self { random, loss, group, ledger, looker, victim, worker, others }
     }
 
     /// All disasters, each when a part of the stock has been taken. Says how many reservations the primary had alone
@@ -89,19 +86,19 @@ impl Scene {
             "of {STOCK}: the primary dies at {primary_dies} ({death:?}), the ledger restarts at {ledger_restarts}, a \
              member dies at {member_dies}, a worker at {worker_dies}"
         ));
-        let (looker, alone, loss) = (&self.looker, &self.alone, self.loss);
+        let (looker, loss) = (&self.looker, self.loss);
         let (group, victim, worker) = (&mut self.group, &mut self.victim, &mut self.worker);
         let ledger = Mutex::new(&mut self.ledger);
         let locked = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
         thread::scope(|disasters| {
             let lost = disasters.spawn(|| {
+                looker.until_taken(primary_dies);
                 let primary = group.primary();
-                alone.until_taken(primary_dies);
                 if loss == Loss::None {
                     group.servers[primary].kill();
                     return 0;
                 }
-                death.alone(group, primary, alone, &mut locked())
+                death.alone(group, primary, &mut locked())
             });
             disasters.spawn(|| {
                 looker.until_taken(ledger_restarts);
@@ -163,16 +160,11 @@ struct Death {
 
 impl Death {
     /// What it acknowledges before it dies no replica has.
-    fn alone(
-        self,
-        group: &mut SentinelGroup,
-        primary: usize,
-        alone: &Looker,
-        ledger: &mut PostgresServer,
-    ) -> usize {
+    fn alone(self, group: &mut SentinelGroup, primary: usize, ledger: &mut PostgresServer) -> usize {
         group.cut_off_replicas();
+        let (since, alone) = (Instant::now(), Looker::new(&group.servers[primary].url()));
         // Whatever the replicas have, it is not more than this.
-        let (since, cut) = (Instant::now(), alone.until(|_| true));
+        let cut = alone.until(|_| true);
         // Without the ledger nothing comes back, and what is left may be gone in a moment.
         let ledger_is_away = self.ledger_is_away && cut.skus[0].free > STOCK / 10;
         let cut = cut.seq;
