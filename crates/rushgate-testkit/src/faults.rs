@@ -382,6 +382,10 @@ impl<S: Store> Store for Faulty<S> {
         self.store.info()
     }
 
+    fn incarnation(&self) -> String {
+        self.store.incarnation()
+    }
+
     fn calls(&self) -> StoreCalls {
         self.store.calls()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rushgate_core::{Error, OrderTask, PauseReason, ReservationId, Result, SaleId, Settled, Verdict};
 use rushgate_ledger::{Ledger, Refusal, Written};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
@@ -19,6 +19,8 @@ use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How often store and ledger are compared.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How soon they are compared after another server answers for the store. Nothing is asked of it for that.
+const NOTICED_AFTER: Duration = Duration::from_millis(50);
 
 /// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
 /// the store what was committed.
@@ -66,6 +68,7 @@ pub struct OrderWorker {
     lease: Duration,
     grace: Duration,
     rebuilds: Option<Duration>,
+    look_every: Duration,
 }
 
 /// What an order worker did.
@@ -99,7 +102,7 @@ impl OrderWorker {
     /// A worker for the orders' queue of that sale, which other sales may share: one writer, batches of up to 500.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None }
+        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None, look_every: LOOK_EVERY }
     }
 
     /// How many orders one transaction of the ledger takes at most: 1 to 1,000.
@@ -133,6 +136,13 @@ impl OrderWorker {
         self
     }
 
+    /// How often store and ledger are compared, to find out whether the store lost writes: each 5 s unless said
+    /// otherwise, and whenever another server answers for the store or it has started again.
+    pub fn look_every(mut self, look_every: Duration) -> Self {
+        self.look_every = look_every;
+        self
+    }
+
     /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See [`Worker::run`].
     ///
     /// # Errors
@@ -161,7 +171,7 @@ impl OrderWorker {
             async move { clerk.carry(jobs).await }
         };
         let (watching, watched) =
-            (clerk.watch(&self.sale), worker.run_batches(self.batch, handler, shutdown));
+            (clerk.watch(&self.sale, self.look_every), worker.run_batches(self.batch, handler, shutdown));
         let tasks = tokio::select! {
             tasks = watched => tasks?,
             () = watching => unreachable!("a watch has no end"),
@@ -272,12 +282,21 @@ impl Clerk {
     }
 
     /// Looks from time to time whether the store is behind the ledger.
-    async fn watch(&self, sale: &Sale) {
+    async fn watch(&self, sale: &Sale, every: Duration) {
         loop {
+            // Before the look: a server that takes over during it is looked at again.
+            let server = self.gate.store().incarnation();
             if let Err(error) = self.look(sale).await {
                 tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
             }
-            sleep(LOOK_EVERY).await;
+            let _ = timeout(every, self.other_than(&server)).await;
+        }
+    }
+
+    /// Waits until another server answers for the store.
+    async fn other_than(&self, server: &str) {
+        while self.gate.store().incarnation() == server {
+            sleep(NOTICED_AFTER).await;
         }
     }
 
