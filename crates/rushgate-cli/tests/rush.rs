@@ -1,103 +1,20 @@
 //! `rushgate rush` as a user runs it: the real binary, real files, real signals.
 
+mod common;
+
 use std::io::{BufRead, BufReader};
-use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
-use rushgate_testkit::servers::{Kind, PostgresServer, SentinelSetup};
-use rustix::process::{Pid, Signal, kill_process};
+use common::rushes::{Member, assert_audited, finish, report_of, rush, signal, start, start_and_see_it_sell};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn rush(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rushgate"));
-    command.arg("rush").args(args).stdin(Stdio::null()).env_remove("RUSHGATE_STORE");
-    command
-}
-
-fn finish(mut command: Command) -> (ExitStatus, Value) {
-    let output = command.arg("--json").arg("--quiet").output().expect("rush starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let report = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    (output.status, report)
-}
-
 fn store(folder: &TempDir) -> String {
     format!("sqlite:{}", folder.path().join("store.db").display())
-}
-
-/// A member of a sale. A test that fails leaves none behind.
-struct Member(Option<Child>);
-
-impl Deref for Member {
-    type Target = Child;
-    fn deref(&self) -> &Child {
-        self.0.as_ref().expect("it is there until its report is read")
-    }
-}
-
-impl DerefMut for Member {
-    fn deref_mut(&mut self) -> &mut Child {
-        self.0.as_mut().expect("it is there until its report is read")
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has an id");
-    kill_process(pid, signal).expect("the child is there");
-}
-
-/// Starts a member of a sale that only says what came of it.
-fn start(args: &[&str]) -> Member {
-    Member(Some(rush(args).args(["--json", "--quiet"]).stdout(Stdio::piped()).spawn().expect("rush starts")))
-}
-
-/// Starts a member of a sale and waits until its crowd has been answered for a while.
-fn start_and_see_it_sell(args: &[&str]) -> Member {
-    let child = rush(args).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = Member(Some(child.expect("rush starts")));
-    let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
-    let mut lines = stderr.lines().map_while(Result::ok);
-    let selling = lines.find(|line| line.contains(" tries") && !line.starts_with("0 tries"));
-    assert!(selling.is_some(), "it tells its progress");
-    // Go on reading, so that the child never waits for us; what ended it is for whoever reads a failed test.
-    let errors = |line: &String| line.starts_with("{\"error\"");
-    thread::spawn(move || lines.filter(errors).for_each(|line| note(&line)));
-    child
-}
-
-fn report_of(mut child: Member) -> (ExitStatus, Value) {
-    let child = child.0.take().expect("a report is read once");
-    let output = child.wait_with_output().expect("rush ends");
-    let report = serde_json::from_slice(&output.stdout).expect("a report in JSON");
-    (output.status, report)
-}
-
-fn assert_audited(report: &Value) {
-    let failed: Vec<_> = report["audit"]["checks"]
-        .as_array()
-        .expect("the audit has checks")
-        .iter()
-        .filter(|check| check["ok"] != true)
-        .collect();
-    assert!(failed.is_empty(), "{failed:?}\n{report:#}");
-    assert_eq!(report["audit"]["ok"], true);
 }
 
 #[test]
@@ -200,7 +117,7 @@ fn the_first_ctrl_c_is_answered_and_the_second_ends_it_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = rush(&["--stock", "1000000", "--buyers", "1000000000"]);
     let child = command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
-    let mut child = Member(Some(child.expect("rush starts")));
+    let mut child = Member::of(child.expect("rush starts"));
     let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
     let mut says = |part: &str| {
@@ -299,85 +216,4 @@ fn a_store_that_cannot_be_used_is_told_with_a_way_out() {
     assert_eq!(output.status.code(), Some(4));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("is a directory") && text.contains("hint"), "{text}");
-}
-
-// ── on servers that die in the middle ────────────────────────────────────────────────────────────────────────────────
-
-/// What is acknowledged is on a replica too.
-const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
-
-/// What befalls a sale while it sells.
-#[derive(Clone, Copy, Debug)]
-enum Disaster {
-    PrimaryKilled,
-    LedgerRestarted,
-    MemberKilled,
-}
-
-/// One sale over sentinels and Postgres, with every disaster at a random moment and in random order.
-fn a_sale_with_disasters(kind: Kind, seed: u64) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut group = SentinelSetup::new(kind).with(&REPLICATED).start();
-    let mut ledger = PostgresServer::start();
-    let (store, orders) = (group.url(), ledger.url());
-    let args = ["--join", "launch", "--store", &store, "--orders", &orders, "--stock", "3000"];
-    let with = |more: &[&'static str]| [&args[..], &["--hold", "500ms"], more].concat();
-    let mut victim = start_and_see_it_sell(&with(&["--buyers", "1000000000"]));
-    let others: Vec<_> = (0..2).map(|_| start_and_see_it_sell(&with(&["--buyers", "100000"]))).collect();
-
-    let mut disasters = [Disaster::PrimaryKilled, Disaster::LedgerRestarted, Disaster::MemberKilled];
-    disasters.shuffle(&mut random);
-    let mut killed = None;
-    for disaster in disasters {
-        thread::sleep(Duration::from_millis(random.random_range(0..400)));
-        match disaster {
-            Disaster::PrimaryKilled => {
-                let primary = group.primary();
-                group.servers[primary].kill();
-                killed = Some(primary);
-            }
-            Disaster::LedgerRestarted => {
-                ledger.stop();
-                ledger.start_again();
-            }
-            Disaster::MemberKilled => {
-                signal(&victim, Signal::KILL);
-                victim.wait().expect("it is dead");
-            }
-        }
-    }
-    for child in others {
-        let (_, report) = report_of(child);
-        assert_audited(&report);
-    }
-    if let Some(primary) = killed {
-        group.servers[primary].restart();
-    }
-    // Whoever comes last finds everything carried out, the dead process's part too.
-    let (status, report) = finish(rush(&with(&["--buyers", "40000"])));
-    assert!(status.success(), "{disasters:?}\n{report:#}");
-    assert_audited(&report);
-    assert_eq!((&report["confirmed"], &report["held"]), (&3_000.into(), &0.into()), "{disasters:?}");
-}
-
-/// `RUSHGATE_SEED` repeats a run, `RUSHGATE_MINUTES` goes on for so long, each sale with the next seed.
-#[test]
-fn a_sale_outlives_its_primary_a_restart_of_its_ledger_and_a_killed_member() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let end = Instant::now() + Duration::from_secs(60 * number("RUSHGATE_MINUTES").unwrap_or(0));
-    let mut seed = number("RUSHGATE_SEED").unwrap_or_else(rand::random);
-    loop {
-        note(&format!("replay with RUSHGATE_SEED={seed}"));
-        let kind = if seed.is_multiple_of(2) { Kind::Redis } else { Kind::Valkey };
-        a_sale_with_disasters(kind, seed);
-        if Instant::now() >= end {
-            return;
-        }
-        seed = seed.wrapping_add(1);
-    }
-}
-
-#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
-fn note(text: &str) {
-    println!("{text}");
 }

@@ -17,6 +17,11 @@ pub trait Store: LockStore + QueueStore + SaleStore {
     /// What this store is and what it promises.
     fn info(&self) -> StoreInfo;
 
+    /// Which server, since which start, answers this client: as found when it was last connected. It is another one
+    /// after a failover and after a restart, which are the moments at which a store may lose writes. A store whose
+    /// data this client alone holds open is always the same.
+    fn incarnation(&self) -> String;
+
     /// What has been asked of the store by this client since it was opened.
     fn calls(&self) -> StoreCalls;
 

@@ -14,6 +14,8 @@ use crate::reply::Reply;
 pub(crate) struct Checked {
     /// Its name and version, such as `Redis 7.0.15`.
     pub(crate) server: String,
+    /// The server's name for its run: another one after each start.
+    pub(crate) run: String,
     pub(crate) durability: Durability,
     /// Replicas that must have a write before it is acknowledged.
     pub(crate) replicas: u32,
@@ -22,7 +24,7 @@ pub(crate) struct Checked {
 impl Checked {
     /// Nothing was asked yet.
     pub(crate) fn unknown() -> Self {
-        Self { server: String::new(), durability: Durability::D0, replicas: 0 }
+        Self { server: String::new(), run: String::new(), durability: Durability::D0, replicas: 0 }
     }
 }
 
@@ -113,7 +115,8 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
         .hint("set `maxmemory-policy noeviction` in the server's configuration"));
     }
     let replicas = fact("min-replicas-to-write").parse().unwrap_or(0);
-    Ok(Checked { server: format!("{name} {version}"), durability: durability(fact, replicas), replicas })
+    let (server, run) = (format!("{name} {version}"), fact("run_id").to_owned());
+    Ok(Checked { server, run, durability: durability(fact, replicas), replicas })
 }
 
 /// The server is there for itself.

@@ -155,7 +155,11 @@ impl Cluster {
     /// What holds for every node that was asked.
     pub(crate) fn checked(&self) -> Option<Checked> {
         let state = self.state();
-        state.lanes.values().filter_map(|node| node.lane.checked()).min_by_key(|checked| checked.durability)
+        let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.checked()).collect();
+        all.sort_unstable_by(|one, other| one.run.cmp(&other.run));
+        let runs: Vec<_> = all.iter().map(|checked| checked.run.clone()).collect();
+        let weakest = all.into_iter().min_by_key(|checked| checked.durability)?;
+        Some(Checked { run: runs.join(" "), ..weakest })
     }
 
     /// Whether that node is the one that serves a slot, as far as is known.

@@ -855,6 +855,10 @@ impl Store for RedisStore {
         StoreInfo { url: self.inner.url.clone(), server, durability }
     }
 
+    fn incarnation(&self) -> String {
+        self.inner.driver.checked().run
+    }
+
     fn calls(&self) -> StoreCalls {
         self.inner.driver.counted()
     }

@@ -1,7 +1,7 @@
 //! A store behind a bad network, by a seeded plan: for tests of whatever stands on a store.
 
 use std::future::{pending, ready};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rand::rngs::StdRng;
@@ -35,6 +35,7 @@ pub struct Faulty<S> {
     plan: FaultPlan,
     rng: Mutex<StdRng>,
     faults: AtomicU64,
+    away: AtomicBool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl<S: Store> Faulty<S> {
     /// Puts a bad network before a store. The same seed fails the same calls, if they come in the same order.
     pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
-        Self { store, plan, rng, faults: AtomicU64::new(0) }
+        Self { store, plan, rng, faults: AtomicU64::new(0), away: AtomicBool::new(false) }
     }
 
     /// The store behind the network.
@@ -67,7 +68,15 @@ impl<S: Store> Faulty<S> {
         self.faults.load(Ordering::SeqCst)
     }
 
+    /// As long as it is away no call arrives.
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
     fn fault(&self, repeat: Repeat) -> Fault {
+        if self.away.load(Ordering::SeqCst) {
+            return Fault::Before;
+        }
         let FaultPlan { before, reply, twice } = self.plan;
         let drawn = self.rng.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..1_000);
         let fault = match drawn {
@@ -371,6 +380,10 @@ impl<S: Store> SaleStore for Faulty<S> {
 impl<S: Store> Store for Faulty<S> {
     fn info(&self) -> StoreInfo {
         self.store.info()
+    }
+
+    fn incarnation(&self) -> String {
+        self.store.incarnation()
     }
 
     fn calls(&self) -> StoreCalls {

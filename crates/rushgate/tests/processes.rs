@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::in_time;
+use common::mortal::DiesAfterCommit;
 use rushgate::{
-    BuyerId, CancellationToken, Decision, IdempotencyKey, Ledger, Line, OrderTask, OrderWorker, Reserved,
-    Rushgate, SaleBuilder, Sku, connect_ledger,
+    BuyerId, CancellationToken, Decision, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder,
+    Sku, connect_ledger,
 };
-use rushgate_core::{Answer, LedgerBooks, SaleId, StoreInfo};
-use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rusqlite::Connection;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 const FILES: &str = "RUSHGATE_TEST_FILES";
@@ -92,54 +91,6 @@ fn url(folder: &str, file: &str) -> String {
 }
 
 // ── a worker dies between the ledger's commit and its own acknowledgement ───────────────────────────────────────
-
-/// A ledger that commits and then takes its process down, so that nobody hears of the commit.
-struct DiesAfterCommit(Arc<dyn Ledger>);
-
-impl Ledger for DiesAfterCommit {
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
-        Box::pin(async move {
-            let written = self.0.write(entries).await?;
-            if written.iter().all(|written| matches!(written, Written::Refused(_))) {
-                return Ok(written);
-            }
-            kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
-            Ok(written)
-        })
-    }
-
-    fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
-        self.0.open_sale(sale)
-    }
-
-    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
-        self.0.find_sale(sale)
-    }
-
-    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
-        self.0.advance(sale)
-    }
-
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.0.books(sale)
-    }
-
-    fn ping(&self) -> Answer<'_, ()> {
-        self.0.ping()
-    }
-
-    fn info(&self) -> StoreInfo {
-        self.0.info()
-    }
-
-    fn counters(&self) -> LedgerCalls {
-        self.0.counters()
-    }
-
-    fn close(&self) -> Answer<'_, ()> {
-        self.0.close()
-    }
-}
 
 #[tokio::test]
 #[ignore = "a part: started by a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice"]

@@ -9,30 +9,33 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use rushgate::{
-    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, Reserved, Sale, SaleState, SaleStatus,
-    Timestamp,
+    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, ReservationId, Reserved, Sale,
+    SaleState, SaleStatus, Timestamp,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
 use super::patiently;
+use super::receipts::{Going, Place, Stands, Ticket};
 use super::script::{self, Click, Script, Then};
 use super::stage::offered;
-use super::tally::{Desk, Promises, Tally, Told, histogram};
+use super::tally::{Desk, Tally, Told, histogram};
 use crate::output::{Output, counted, moment};
 
 /// Buyers that a member takes from the line at a time.
 const STRETCH: u64 = 64;
 /// How often those come back who were told that all units are in other carts.
-const COME_BACK: Duration = Duration::from_millis(25);
+pub(super) const COME_BACK: Duration = Duration::from_millis(25);
 /// How many of them are served at the same time.
-const LATECOMERS: usize = 64;
+pub(super) const LATECOMERS: usize = 64;
 
 /// What the crowd is to do.
 pub(super) struct Plan {
     pub(super) sale: Sale,
     pub(super) line: Line,
+    /// The sale's, before anybody came.
+    pub(super) generation: u32,
     pub(super) buyers: u64,
     pub(super) members: usize,
     pub(super) seed: u64,
@@ -52,65 +55,28 @@ pub(super) struct Wave {
 }
 
 /// What the members share.
-struct Crowd {
-    plan: Plan,
+pub(super) struct Crowd {
+    pub(super) plan: Plan,
     /// The part of a buyer's id that tells crowds apart.
     tag: String,
     keys: [IdempotencyKey; 2],
     next: AtomicU64,
     /// The same as `stop`, for those who ask millions of times: a token is asked under a lock.
     stopped: Arc<AtomicBool>,
-    tally: Arc<Tally>,
+    pub(super) tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
+    comers: Mutex<mpsc::Receiver<u64>>,
+    pub(super) going: AsyncMutex<Going>,
 }
 
 /// What a member keeps for itself until it goes.
 struct Member<'a> {
     crowd: &'a Arc<Crowd>,
+    number: usize,
     desk: &'a Desk,
     latency: Histogram<u64>,
-    promises: Promises,
     first_error: Option<String>,
-    payments: JoinSet<Payment>,
-}
-
-/// How a buyer who got units left.
-#[derive(Clone, Copy)]
-enum Payment {
-    Confirmed(rushgate::ReservationId),
-    Late,
-    Cancelled,
-    Left,
-}
-
-/// Sends every buyer to the sale, and those who were told to come back, until it is over. Tells of the first wave.
-pub(super) async fn run(plan: Plan, tally: Arc<Tally>) -> Result<Wave> {
-    let (patient, comers) = mpsc::channel(plan.patient_max);
-    let tag = script::tag(plan.seed);
-    let keys = [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?];
-    let stopped = Arc::new(AtomicBool::new(false));
-    tokio::spawn(tell(plan.stop.clone(), Arc::clone(&stopped)));
-    let crowd = Arc::new(Crowd { plan, tag, keys, next: AtomicU64::new(0), stopped, tally, patient });
-    let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
-    let start = Instant::now();
-    let mut members = JoinSet::new();
-    for number in 0..crowd.plan.members {
-        let (crowd, clicking) = (Arc::clone(&crowd), clicking.clone());
-        members.spawn(async move { crowd.first_wave(number, clicking).await });
-    }
-    drop(clicking);
-    // Some are at the till still when the last of them has clicked; others need not wait for that.
-    let _ = all_clicked.recv().await;
-    let wave = Wave {
-        took: start.elapsed(),
-        attempts: crowd.tally.attempts(),
-        from_memory: crowd.plan.sale.gate_stats().from_memory,
-    };
-    crowd.latecomers(comers).await?;
-    while let Some(member) = members.join_next().await {
-        member?;
-    }
-    Ok(wave)
+    payments: JoinSet<()>,
 }
 
 async fn tell(stop: CancellationToken, stopped: Arc<AtomicBool>) {
@@ -119,18 +85,59 @@ async fn tell(stop: CancellationToken, stopped: Arc<AtomicBool>) {
 }
 
 impl Crowd {
+    pub(super) fn new(plan: Plan, tally: Arc<Tally>) -> Result<Arc<Self>> {
+        let (patient, comers) = mpsc::channel(plan.patient_max);
+        let stopped = Arc::new(AtomicBool::new(false));
+        tokio::spawn(tell(plan.stop.clone(), Arc::clone(&stopped)));
+        Ok(Arc::new(Self {
+            tag: script::tag(plan.seed),
+            keys: [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?],
+            next: AtomicU64::new(0),
+            stopped,
+            tally,
+            patient,
+            comers: Mutex::new(comers),
+            going: AsyncMutex::new(Going::on(plan.generation)),
+            plan,
+        }))
+    }
+
+    /// Sends every buyer to the sale, and those who were told to come back, until it is over. Tells of the first wave.
+    pub(super) async fn run(self: &Arc<Self>) -> Result<Wave> {
+        let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
+        let start = Instant::now();
+        let mut members = JoinSet::new();
+        for number in 0..self.plan.members {
+            let (crowd, clicking) = (Arc::clone(self), clicking.clone());
+            members.spawn(async move { crowd.first_wave(number, clicking).await });
+        }
+        drop(clicking);
+        // Some are at the till still when the last of them has clicked; others need not wait for that.
+        let _ = all_clicked.recv().await;
+        let wave = Wave {
+            took: start.elapsed(),
+            attempts: self.tally.attempts(),
+            from_memory: self.plan.sale.gate_stats().from_memory,
+        };
+        self.latecomers().await?;
+        while let Some(member) = members.join_next().await {
+            member?;
+        }
+        Ok(wave)
+    }
+
     fn member(self: &Arc<Self>, number: usize) -> Member<'_> {
         Member {
             crowd: self,
+            number,
             desk: self.tally.desk(number),
             latency: histogram(),
-            promises: Promises::default(),
             first_error: None,
             payments: JoinSet::new(),
         }
     }
 
-    fn buyer(&self, number: u64) -> rushgate::Result<BuyerId> {
+    pub(super) fn buyer(&self, number: u64) -> rushgate::Result<BuyerId> {
         BuyerId::new(format!("buyer-{}-{number}", self.tag))
     }
 
@@ -155,12 +162,8 @@ impl Crowd {
     }
 
     /// Those who were told "come back later" come back, as long as something may be left for them.
-    async fn latecomers(self: &Arc<Self>, mut comers: mpsc::Receiver<u64>) -> Result<()> {
-        let mut waiting = VecDeque::new();
-        while let Ok(buyer) = comers.try_recv() {
-            waiting.push_back(buyer);
-        }
-        let line = Arc::new(Mutex::new(waiting));
+    async fn latecomers(self: &Arc<Self>) -> Result<()> {
+        let line = Arc::new(Mutex::new(self.those_who_wait()));
         let over = self.plan.stop.child_token();
         let mut members = JoinSet::new();
         for number in 0..self.plan.members.min(LATECOMERS) {
@@ -182,6 +185,11 @@ impl Crowd {
         Ok(())
     }
 
+    fn those_who_wait(&self) -> VecDeque<u64> {
+        let mut comers = self.comers.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| comers.try_recv().ok()).collect()
+    }
+
     async fn second_wave(
         self: &Arc<Self>,
         number: usize,
@@ -191,7 +199,7 @@ impl Crowd {
         let mut member = self.member(number);
         while !over.is_cancelled() {
             let Some(buyer) = locked(line).pop_front() else { break };
-            if member.come_back(buyer).await == Told::AllHeld {
+            if member.come_back(buyer).await.comes_back() {
                 locked(line).push_back(buyer);
                 sleep(COME_BACK).await;
             }
@@ -199,19 +207,57 @@ impl Crowd {
         member.go().await;
     }
 
-    async fn something_may_be_left(&self, wait: &mut Wait) -> Result<bool> {
-        let state = patiently(|| self.plan.sale.state()).await?;
+    async fn something_may_be_left(self: &Arc<Self>, wait: &mut Wait) -> Result<bool> {
+        let state = self.look().await?;
         let stock = offered(&state)?;
         wait.tell(&state, stock.held);
         Ok((stock.free > 0 || stock.held > 0) && state.status == SaleStatus::Open)
     }
 
+    /// The sale as it stands once it is not stopped.
+    async fn look(self: &Arc<Self>) -> Result<SaleState> {
+        if !self.is_made_good().await? {
+            self.wait_out().await;
+        }
+        Ok(patiently(|| self.plan.sale.state()).await?)
+    }
+
     /// Other goods of a joined sale may be in carts for as long as they like.
-    async fn undecided(&self, wait: &mut Wait) -> Result<bool> {
-        let state = patiently(|| self.plan.sale.state()).await?;
+    async fn undecided(self: &Arc<Self>, wait: &mut Wait) -> Result<bool> {
+        let state = self.look().await?;
         let held = offered(&state)?.held;
         wait.tell(&state, held);
         Ok(held > 0)
+    }
+}
+
+impl Crowd {
+    /// A buyer pays, calls it off or walks away. While the sale is stopped nothing is decided, and a hold that is not
+    /// there may be lost.
+    async fn settle(self: &Arc<Self>, at: Place, id: ReservationId, then: Then) -> Stands {
+        let sale = &self.plan.sale;
+        loop {
+            let decision = match then {
+                Then::WalkAway => return Stands::Left,
+                Then::Pay | Then::PayAtTheDeadline => patiently(|| sale.confirm(id)).await,
+                Then::Cancel => patiently(|| sale.cancel(id)).await,
+            };
+            match decision {
+                Ok(Decision::Done(_) | Decision::Pending(_)) if then == Then::Cancel => {
+                    return Stands::Cancelled;
+                }
+                Ok(Decision::Done(_) | Decision::Pending(_)) => return Stands::Paid,
+                Ok(Decision::Refused(_)) => return Stands::Late,
+                Ok(Decision::Unknown) => {
+                    if let Some(stands) = self.look_for(at).await {
+                        return stands;
+                    }
+                }
+                Ok(Decision::Paused) if self.wait_out().await => {}
+                // Nobody was told anything: the store's books say what became of it.
+                Ok(Decision::Paused) | Err(_) => return Stands::Left,
+            }
+        }
     }
 }
 
@@ -263,7 +309,7 @@ impl Member<'_> {
                 first
             }
         };
-        if told == Told::AllHeld {
+        if told.comes_back() {
             // Only so many have the patience; the others are gone.
             let _ = self.crowd.patient.try_send(number);
         }
@@ -278,11 +324,18 @@ impl Member<'_> {
         }
     }
 
+    /// Asks, and waits and asks again if the sale is stopped.
     async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
-        let start = Instant::now();
-        let lines = std::slice::from_ref(&self.crowd.plan.line);
-        let answer = self.crowd.plan.sale.reserve(buyer, lines, &self.crowd.keys[key]).await;
-        (answer, start.elapsed())
+        loop {
+            let start = Instant::now();
+            let lines = std::slice::from_ref(&self.crowd.plan.line);
+            let answer = self.crowd.plan.sale.reserve(buyer, lines, &self.crowd.keys[key]).await;
+            let took = start.elapsed();
+            if !matches!(answer, Ok(Reserved::Paused { .. })) || !self.crowd.wait_out().await {
+                return (answer, took);
+            }
+            self.desk.count(Told::Paused);
+        }
     }
 
     async fn click(&mut self, buyer: &BuyerId, key: usize, number: u64, script: Script) -> Told {
@@ -308,7 +361,6 @@ impl Member<'_> {
         self.latency.saturating_record(took.as_nanos() as u64);
         let told = match answer {
             Ok(Reserved::Reserved(hold)) => {
-                self.promises.reserved.push(hold.id);
                 self.leave_with(hold, number, script.then);
                 Told::Reserved
             }
@@ -324,30 +376,27 @@ impl Member<'_> {
 
     /// The buyer goes to the till, while the member serves others.
     fn leave_with(&mut self, hold: Hold, number: u64, then: Then) {
-        let (sale, seed) = (self.crowd.plan.sale.clone(), self.crowd.plan.seed);
-        let stop = self.crowd.plan.stop.clone();
+        let crowd = Arc::clone(self.crowd);
+        let at = Place { desk: self.number, number: self.desk.tickets.hand_out(Ticket::of(&hold, number)) };
         self.payments.spawn(async move {
             if then == Then::PayAtTheDeadline {
+                let (sale, seed) = (&crowd.plan.sale, crowd.plan.seed);
                 // Whoever is asked to leave pays at once.
                 let deadline =
-                    async { sleep(script::near(time_left(&sale, &hold).await, seed, number)).await };
-                let _ = stop.run_until_cancelled(deadline).await;
+                    async { sleep(script::near(time_left(sale, &hold).await, seed, number)).await };
+                let _ = crowd.plan.stop.run_until_cancelled(deadline).await;
             }
-            settle(&sale, hold, then).await
+            crowd.tally.mark(at, crowd.settle(at, hold.id, then).await);
         });
     }
 
     async fn go(mut self) {
         while let Some(payment) = self.payments.join_next().await {
-            match payment {
-                Ok(Payment::Confirmed(id)) => self.promises.confirmed.push(id),
-                Ok(Payment::Late) => self.promises.late += 1,
-                Ok(Payment::Cancelled) => self.promises.cancelled += 1,
-                Ok(Payment::Left) => {}
-                Err(error) => drop(self.first_error.get_or_insert_with(|| error.to_string())),
+            if let Err(error) = payment {
+                self.first_error.get_or_insert_with(|| error.to_string());
             }
         }
-        self.crowd.tally.hand_in(&self.latency, self.promises, self.first_error);
+        self.crowd.tally.hand_in(&self.latency, self.first_error);
     }
 }
 
@@ -357,24 +406,6 @@ fn locked(line: &Mutex<VecDeque<u64>>) -> MutexGuard<'_, VecDeque<u64>> {
 
 fn is_empty(line: &Mutex<VecDeque<u64>>) -> bool {
     locked(line).is_empty()
-}
-
-async fn settle(sale: &Sale, hold: Hold, then: Then) -> Payment {
-    let decision = match then {
-        Then::WalkAway => return Payment::Left,
-        Then::Pay | Then::PayAtTheDeadline => sale.confirm(hold.id).await,
-        Then::Cancel => sale.cancel(hold.id).await,
-    };
-    match (decision, then) {
-        (Ok(Decision::Done(hold) | Decision::Pending(hold)), Then::Cancel) => {
-            drop(hold);
-            Payment::Cancelled
-        }
-        (Ok(Decision::Done(hold) | Decision::Pending(hold)), _) => Payment::Confirmed(hold.id),
-        (Ok(Decision::Refused(_) | Decision::Unknown), _) => Payment::Late,
-        // Nobody was told anything: the store's books say what became of it.
-        (Ok(Decision::Paused) | Err(_), _) => Payment::Left,
-    }
 }
 
 async fn time_left(sale: &Sale, hold: &Hold) -> Duration {

@@ -3,6 +3,7 @@
 mod crowd;
 mod place;
 mod progress;
+mod receipts;
 mod report;
 mod script;
 mod stage;
@@ -14,14 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rushgate::{Audit, CancellationToken, Line, OrderReport, OrderWorker, SaleId, Sku, SweepReport, Sweeper};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::duration;
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::signals::{Signals, died_of};
-use crowd::Plan;
+use crowd::{Crowd, Plan};
 use place::Place;
 use report::Report;
 use stage::Stage;
@@ -37,6 +38,9 @@ const STOPPING_MAX: Duration = Duration::from_secs(1);
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
 /// Order tasks of a worker that died come back after so long.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
+/// For how long only receipts are honoured after a rebuild, at most: no longer than a hold, which is what they are
+/// good for.
+const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 /// Open a sale, send a crowd of buyers, and audit the books.
 #[derive(Clone, Debug, clap::Args)]
@@ -46,6 +50,9 @@ Examples:
   rushgate rush --stock 500 --buyers 100000 --per-buyer 2 --seed 7 --json
 Several processes in one sale, on one file; start this as often as you like:
   rushgate rush --join launch --store sqlite:launch.db --stock 100
+
+A store that lost writes, as by a failover, does not end it: the sale is rebuilt from its
+ledger, and buyers bring what was lost back with their receipts.
 
 INT, TERM or HUP stops it: nobody else is let in, and the books are audited. A second one
 ends it at once, with 128+n.
@@ -165,12 +172,12 @@ impl Rush {
         let workers = start_workers(&stage);
         let tally = Arc::new(Tally::new(args.concurrency as usize));
         let progress = progress::start(&stage, Arc::clone(&tally), &globals);
-        let wave =
-            crowd::run(plan(&args, &stage, seed, &stop, globals.output())?, Arc::clone(&tally)).await?;
+        let crowd = Crowd::new(plan(&args, &stage, seed, &stop, globals.output())?, Arc::clone(&tally))?;
+        let wave = crowd.run().await?;
         if args.join.is_none() {
             patiently(|| stage.sale.end()).await?;
         }
-        drain(&stage, &stop).await?;
+        drain(&stage, &crowd, &stop).await?;
         progress.finish().await;
         let mut workers = workers.finish().await?;
         workers.waiting = waiting(&stage).await?;
@@ -197,6 +204,7 @@ fn plan(args: &RushArgs, stage: &Stage, seed: u64, stop: &CancellationToken, out
     Ok(Plan {
         sale: stage.sale.clone(),
         line: Line { sku: Sku::new(SKU)?, quantity: 1 },
+        generation: stage.generation,
         buyers: args.buyers,
         members: args.concurrency as usize,
         seed,
@@ -216,7 +224,9 @@ struct Running {
 fn start_workers(stage: &Stage) -> Running {
     let shutdown = CancellationToken::new();
     let orders = stage.ledger.as_ref().map(|ledger| {
-        let worker = OrderWorker::new(stage.sale.clone(), Arc::clone(ledger)).lease(ORDER_LEASE);
+        let worker = OrderWorker::new(stage.sale.clone(), Arc::clone(ledger))
+            .lease(ORDER_LEASE)
+            .auto_rebuild(stage.hold.min(RECEIPTS_FIRST));
         tokio::spawn(worker.run(shutdown.clone()))
     });
     let sweeps = tokio::spawn(Sweeper::new(stage.sale.clone()).run(shutdown.clone()));
@@ -258,23 +268,41 @@ async fn waiting(stage: &Stage) -> Result<u64> {
     Ok(stats.ready + stats.scheduled + stats.leased)
 }
 
-/// Waits until every order has been carried out, unless that takes too long.
-async fn drain(stage: &Stage, stop: &CancellationToken) -> Result<()> {
+/// Waits until every order has been carried out, and nothing that the store lost is left to be made good, unless that
+/// takes too long.
+async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> Result<()> {
     let start = Instant::now();
     loop {
         let most = if stop.is_cancelled() { STOPPING_MAX } else { DRAIN_MAX };
-        if waiting(stage).await? == 0 || start.elapsed() >= most {
+        let left = most.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        if !crowd.is_made_good().await? {
+            let _ = timeout(left, crowd.goes_on()).await;
+        } else if waiting(stage).await? == 0 && !is_behind(stage).await? {
             return Ok(());
         }
         sleep(Duration::from_millis(5)).await;
     }
 }
 
+/// Whether the store has lost writes, as far as the ledger knows.
+async fn is_behind(stage: &Stage) -> Result<bool> {
+    let Some(ledger) = &stage.ledger else { return Ok(false) };
+    let known = patiently(|| ledger.find_sale(stage.sale.id())).await?;
+    let state = patiently(|| stage.sale.state()).await?;
+    let has_more =
+        known.is_some_and(|known| (state.generation, state.seq) < (known.generation, known.latest_seq));
+    Ok(state.paused.is_some() || has_more)
+}
+
 /// The books' audit, and what this crowd was told held against them.
 async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool) -> Result<Audit> {
     let mut audit = patiently(|| stage.sale.audit(stage.ledger.as_deref())).await?;
     let books = patiently(|| stage.sale.books()).await?;
-    audit.checks.extend(tally.read(|sum| report::kept_promises(&sum.promises, &books)));
+    let rebuilt = books.generation > stage.generation;
+    audit.checks.extend(report::kept_promises(&tally.tickets(), &books, rebuilt));
     // Those who came before or after the sale wanted units, and could have none.
     let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
     if open && !interrupted && args.buyers >= 10 * report::total(&books) {

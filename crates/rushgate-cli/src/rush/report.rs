@@ -14,8 +14,9 @@ use rushgate_ledger::LedgerCalls;
 use serde_json::{Value, json};
 
 use super::crowd::Wave;
+use super::receipts::{Stands, Ticket};
 use super::stage::{Stage, offered};
-use super::tally::{Promises, Tally, Told, per_second};
+use super::tally::{Tally, Told, per_second};
 use super::{RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
 use crate::output::Output;
@@ -40,11 +41,26 @@ pub(super) struct Report {
     store: StoreCalls,
     ledger: LedgerCalls,
     payments: [u64; 4],
+    losses: Losses,
     dead: u64,
     waiting: u64,
     audit: Audit,
     first_error: Option<String>,
     memory_peak_bytes: u64,
+}
+
+/// What came of a store that lost writes.
+struct Losses {
+    /// The sale's, which grows with each rebuild.
+    generation: u32,
+    /// Answers of the ledger, and looks, that showed a loss here.
+    shown: u64,
+    /// Rebuilds that this process did.
+    rebuilds: u64,
+    /// Holds that came back by their receipts.
+    restored: u64,
+    /// Buyers who have nothing in hand but a receipt that came too late.
+    lost: u64,
 }
 
 /// In microseconds.
@@ -70,17 +86,25 @@ impl Report {
         let state = patiently(|| stage.sale.state()).await?;
         let stock = offered(&state)?.clone();
         let micros = |nanos: u64| nanos as f64 / 1e3;
-        let (latency, payments, first_error) = tally.read(|sum| {
+        let (latency, first_error) = tally.read(|sum| {
             let latency = Latency {
                 p50: micros(sum.latency.value_at_quantile(0.5)),
                 p99: micros(sum.latency.value_at_quantile(0.99)),
                 max: micros(sum.latency.max()),
             };
-            let promises = &sum.promises;
-            let confirmed = promises.confirmed.len() as u64;
-            let payments = [confirmed, promises.cancelled, workers.sweeps.expired, promises.late];
-            (latency, payments, sum.first_error.clone())
+            (latency, sum.first_error.clone())
         });
+        let tickets = tally.tickets();
+        let count = |stands| tickets.iter().filter(|ticket| ticket.stands == stands).count() as u64;
+        let losses = Losses {
+            generation: state.generation,
+            shown: workers.orders.lost_writes,
+            rebuilds: workers.orders.rebuilds,
+            restored: tally.restored(),
+            lost: count(Stands::Lost),
+        };
+        let payments =
+            [count(Stands::Paid), count(Stands::Cancelled), workers.sweeps.expired, count(Stands::Late)];
         Ok(Self {
             sale: stage.sale.id().to_string(),
             seed,
@@ -99,6 +123,7 @@ impl Report {
             store: stage.gate.calls(),
             ledger: stage.ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default(),
             payments,
+            losses,
             dead: workers.orders.tasks.dead,
             waiting: workers.waiting,
             audit,
@@ -161,6 +186,10 @@ impl Report {
             "elapsed_ms": self.elapsed.as_millis() as u64,
             "latency_us": { "p50": self.latency.p50, "p99": self.latency.p99, "max": self.latency.max },
             "payments": { "confirmed": confirmed, "cancelled": cancelled, "expired": expired, "late": late },
+            "generation": self.losses.generation,
+            "lost_writes": self.losses.shown,
+            "rebuilds": self.losses.rebuilds,
+            "receipts": { "restored": self.losses.restored, "lost": self.losses.lost },
             "store_calls": self.store.calls,
             "store_transactions": self.store.transactions,
             "store_statements": self.store.statements,
@@ -210,6 +239,16 @@ impl Report {
             out,
             "  Payments    {confirmed} paid, {cancelled} called off, {late} too late; {carts} ran out"
         )?;
+        let Losses { generation, rebuilds, restored, lost, .. } = &self.losses;
+        if *generation > 1 {
+            writeln!(
+                out,
+                "  Lost writes {} here, now in generation {generation}; by receipt {} came back, {} did not",
+                many(*rebuilds, "rebuild"),
+                many(*restored, "cart"),
+                thousands(*lost),
+            )?;
+        }
         writeln!(
             out,
             "  Answers     {} in {} ({} a second); all done after {}",
@@ -257,26 +296,33 @@ impl Report {
     }
 }
 
-/// What the crowd was told, held against the books.
-pub(super) fn kept_promises(promises: &Promises, books: &Books) -> [Check; 2] {
+/// What the crowd was told, held against the books. In a sale that was rebuilt meanwhile nobody looks for what was
+/// called off or left behind, and some were told that theirs is lost.
+pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
         books.reservations.iter().map(|row| (row.id, row.state)).collect();
-    let reserved = promises.reserved.iter().filter(|id| !rows.contains_key(*id)).count();
+    let wanted = |ticket: &&Ticket| !rebuilt || matches!(ticket.stands, Stands::Held | Stands::Paid);
+    let missing = tickets.iter().filter(wanted).filter(|ticket| !rows.contains_key(&ticket.id)).count();
     let sold =
-        |id: &&ReservationId| matches!(rows.get(*id), Some(HoldState::Confirmed | HoldState::Confirming));
-    let confirmed = promises.confirmed.len() - promises.confirmed.iter().filter(sold).count();
+        |ticket: &&Ticket| matches!(rows.get(&ticket.id), Some(HoldState::Confirmed | HoldState::Confirming));
+    let paid = || tickets.iter().filter(|ticket| ticket.stands == Stands::Paid);
+    let unsold = paid().count() - paid().filter(sold).count();
+    let told = match rebuilt {
+        true => "every buyer who was told \"yours\", and not since that it is lost, is in the books",
+        false => "every buyer who was told \"yours\" is in the books",
+    };
     [
         Check {
             name: "told_reserved".into(),
-            claim: "every buyer who was told \"yours\" is in the books".into(),
-            ok: reserved == 0,
-            figures: format!("{} told, {reserved} missing", promises.reserved.len()),
+            claim: told.into(),
+            ok: missing == 0,
+            figures: format!("{} told, {missing} missing", tickets.len()),
         },
         Check {
             name: "told_confirmed".into(),
             claim: "every buyer whose payment was taken has a sold unit".into(),
-            ok: confirmed == 0,
-            figures: format!("{} told, {confirmed} without", promises.confirmed.len()),
+            ok: unsold == 0,
+            figures: format!("{} told, {unsold} without", paid().count()),
         },
     ]
 }

@@ -23,6 +23,9 @@ pub(crate) struct Stage {
     pub(crate) orders_url: String,
     /// How many units there are, whoever made the sale.
     pub(crate) stock: u32,
+    pub(crate) hold: Duration,
+    /// The sale's, when this run came.
+    pub(crate) generation: u32,
 }
 
 impl Stage {
@@ -70,8 +73,9 @@ impl Stage {
         // Their own words for it have no password.
         let store_url = gate.info().url;
         let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
-        let stock = offered.total;
-        Ok(Self { gate: gate.clone(), sale, ledger, orders, store_url, orders_url, stock })
+        let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);
+        let gate = gate.clone();
+        Ok(Self { gate, sale, ledger, orders, store_url, orders_url, stock, hold, generation })
     }
 
     /// Closes everything.

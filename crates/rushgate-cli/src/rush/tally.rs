@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use rushgate::{ReservationId, Reserved};
+use rushgate::Reserved;
+
+use super::receipts::{Ticket, Tickets};
 
 /// The kinds of answers, in the order of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,11 @@ impl Told {
         }
     }
 
+    /// Whether the buyer comes back later.
+    pub(super) fn comes_back(self) -> bool {
+        matches!(self, Self::AllHeld | Self::Paused)
+    }
+
     /// What it means to a shop owner.
     pub(super) fn meaning(self) -> &'static str {
         match self {
@@ -91,6 +98,7 @@ impl From<&Reserved> for Told {
 #[repr(align(128))]
 pub(super) struct Desk {
     answers: [AtomicU64; Told::ALL.len()],
+    pub(super) tickets: Tickets,
 }
 
 impl Desk {
@@ -101,31 +109,11 @@ impl Desk {
     }
 }
 
-/// What buyers were promised, to be held against the books.
-#[derive(Default)]
-pub(super) struct Promises {
-    /// Told that units are theirs for now.
-    pub(super) reserved: Vec<ReservationId>,
-    /// Told that the sale to them is final or only waits for the ledger.
-    pub(super) confirmed: Vec<ReservationId>,
-    /// Told that their payment came too late.
-    pub(super) late: u64,
-    /// Told that their order was called off.
-    pub(super) cancelled: u64,
-}
-
-impl Promises {
-    fn add(&mut self, mut other: Self) {
-        self.reserved.append(&mut other.reserved);
-        self.confirmed.append(&mut other.confirmed);
-        self.late += other.late;
-        self.cancelled += other.cancelled;
-    }
-}
-
 /// What the whole crowd was told.
 pub(super) struct Tally {
     desks: Vec<Desk>,
+    /// Holds that came back by their receipts.
+    restored: AtomicU64,
     sum: Mutex<Sum>,
 }
 
@@ -133,7 +121,6 @@ pub(super) struct Tally {
 pub(super) struct Sum {
     /// How long answers took, in nanoseconds.
     pub(super) latency: Histogram<u64>,
-    pub(super) promises: Promises,
     pub(super) first_error: Option<String>,
 }
 
@@ -146,18 +133,34 @@ pub(super) fn histogram() -> Histogram<u64> {
 impl Tally {
     pub(super) fn new(members: usize) -> Self {
         let desks = std::iter::repeat_with(Desk::default).take(members).collect();
-        let sum = Sum { latency: histogram(), promises: Promises::default(), first_error: None };
-        Self { desks, sum: Mutex::new(sum) }
+        let sum = Sum { latency: histogram(), first_error: None };
+        Self { desks, restored: AtomicU64::new(0), sum: Mutex::new(sum) }
     }
 
     pub(super) fn desk(&self, member: usize) -> &Desk {
         &self.desks[member]
     }
 
-    pub(super) fn hand_in(&self, latency: &Histogram<u64>, promises: Promises, first_error: Option<String>) {
+    pub(super) fn desks(&self) -> usize {
+        self.desks.len()
+    }
+
+    /// All tickets.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        self.desks.iter().flat_map(|desk| desk.tickets.all()).collect()
+    }
+
+    pub(super) fn count_restored(&self) {
+        self.restored.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn restored(&self) -> u64 {
+        self.restored.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hand_in(&self, latency: &Histogram<u64>, first_error: Option<String>) {
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = sum.latency.add(latency);
-        sum.promises.add(promises);
         sum.first_error = sum.first_error.take().or(first_error);
     }
 

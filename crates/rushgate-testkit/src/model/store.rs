@@ -27,6 +27,7 @@ struct Inner {
     listener_last: AtomicU64,
     bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
     calls: AtomicU64,
+    incarnation: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -79,6 +80,17 @@ impl ModelStore {
         Self::with(Model::planted(bug), Clock::Manual(clock))
     }
 
+    /// All that is in it now.
+    pub fn copy(&self) -> Model {
+        locked(&self.0.model).clone()
+    }
+
+    /// Loses what was written since that copy was made, as by a failover or an old backup.
+    pub fn go_back_to(&self, copy: Model) {
+        *locked(&self.0.model) = copy;
+        self.0.incarnation.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn with(model: Model, clock: Clock) -> Self {
         Self(Arc::new(Inner {
             model: Mutex::new(model),
@@ -87,6 +99,7 @@ impl ModelStore {
             listener_last: AtomicU64::new(0),
             bells: Mutex::default(),
             calls: AtomicU64::new(0),
+            incarnation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }))
     }
@@ -367,6 +380,10 @@ impl Store for ModelStore {
             server: concat!("Rushgate's model ", env!("CARGO_PKG_VERSION")).to_owned(),
             durability: Durability::D0,
         }
+    }
+
+    fn incarnation(&self) -> String {
+        self.0.incarnation.load(Ordering::SeqCst).to_string()
     }
 
     fn calls(&self) -> StoreCalls {

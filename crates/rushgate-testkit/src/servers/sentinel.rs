@@ -112,6 +112,16 @@ impl SentinelGroup {
         self.servers.iter().position(port).expect("the sentinels name one of the group")
     }
 
+    /// Keeps the replicas away from the primary for as long as it runs: what it acknowledges from now on it has alone.
+    /// Its callers and the sentinels notice nothing. Sentinels promote a replica that was away for less than ten times
+    /// as long as a primary may be silent.
+    pub fn cut_off_replicas(&self) {
+        let primary = &self.servers[self.primary()];
+        assert_eq!(primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]), "+OK");
+        primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+        wait_until("the end of the replicas' links", || online_replicas(primary) == 0);
+    }
+
     /// Puts the servers' clocks to a moment.
     pub fn set_clock(&self, now: Timestamp) {
         self.servers.iter().for_each(|server| server.set_clock(now));

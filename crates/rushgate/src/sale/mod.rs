@@ -148,8 +148,12 @@ impl Sale {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale.
     pub async fn state(&self) -> Result<SaleState> {
-        let before = self.shared.seen.mark();
-        let mut state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
+        let mut before = Mark::default();
+        let ask = || {
+            before = self.shared.seen.mark();
+            self.gate.store().sale(self.id())
+        };
+        let mut state = self.gate.ask(ask).await?;
         let now = mark_of(&state);
         if now < before && state.paused.is_none() {
             self.went_back(before, now).await;
@@ -247,8 +251,13 @@ impl Sale {
     }
 
     async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
-        let (asking, before) = (gate.asking(request.id), self.shared.seen.mark());
-        let answer = self.gate.ask(|| self.gate.store().reserve(request.clone())).await?;
+        let (asking, mut before) = (gate.asking(request.id), Mark::default());
+        let ask = || {
+            // Each time anew: a loss comes with an outage, and others were answered before it.
+            before = self.shared.seen.mark();
+            self.gate.store().reserve(request.clone())
+        };
+        let answer = self.gate.ask(ask).await?;
         asking.answered(&answer);
         if let Reserved::Reserved(hold) = &answer {
             self.shared.moved.notify_waiters();

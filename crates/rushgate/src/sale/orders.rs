@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rushgate_core::{Error, OrderTask, PauseReason, ReservationId, Result, SaleId, Settled, Verdict};
 use rushgate_ledger::{Ledger, Refusal, Written};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
-use super::rebuild::{Rebuild, introduction};
+use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use super::seen::mark_of;
 use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
@@ -19,8 +19,8 @@ use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How often store and ledger are compared.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A rebuild that has not switched for so long is taken for dead.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+/// How soon they are compared after another server answers for the store. Nothing is asked of it for that.
+const NOTICED_AFTER: Duration = Duration::from_millis(50);
 
 /// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
 /// the store what was committed.
@@ -68,6 +68,7 @@ pub struct OrderWorker {
     lease: Duration,
     grace: Duration,
     rebuilds: Option<Duration>,
+    look_every: Duration,
 }
 
 /// What an order worker did.
@@ -85,6 +86,8 @@ pub struct OrderReport {
     pub rejected: u64,
     /// Answers that show that the store lost writes which it had acknowledged.
     pub lost_writes: u64,
+    /// Sales that it rebuilt.
+    pub rebuilds: u64,
     /// Attempts that failed because the ledger or the store could not be reached, and were repeated.
     pub outages: u64,
 }
@@ -99,7 +102,7 @@ impl OrderWorker {
     /// A worker for the orders' queue of that sale, which other sales may share: one writer, batches of up to 500.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None }
+        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None, look_every: LOOK_EVERY }
     }
 
     /// How many orders one transaction of the ledger takes at most: 1 to 1,000.
@@ -133,6 +136,13 @@ impl OrderWorker {
         self
     }
 
+    /// How often store and ledger are compared, to find out whether the store lost writes: each 5 s unless said
+    /// otherwise, and whenever another server answers for the store or it has started again.
+    pub fn look_every(mut self, look_every: Duration) -> Self {
+        self.look_every = look_every;
+        self
+    }
+
     /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See [`Worker::run`].
     ///
     /// # Errors
@@ -161,7 +171,7 @@ impl OrderWorker {
             async move { clerk.carry(jobs).await }
         };
         let (watching, watched) =
-            (clerk.watch(&self.sale), worker.run_batches(self.batch, handler, shutdown));
+            (clerk.watch(&self.sale, self.look_every), worker.run_batches(self.batch, handler, shutdown));
         let tasks = tokio::select! {
             tasks = watched => tasks?,
             () = watching => unreachable!("a watch has no end"),
@@ -177,6 +187,7 @@ struct Counters {
     settled: AtomicU64,
     rejected: AtomicU64,
     lost_writes: AtomicU64,
+    rebuilds: AtomicU64,
     outages: AtomicU64,
 }
 
@@ -190,6 +201,7 @@ impl Counters {
             settled: read(&self.settled),
             rejected: read(&self.rejected),
             lost_writes: read(&self.lost_writes),
+            rebuilds: read(&self.rebuilds),
             outages: read(&self.outages),
         }
     }
@@ -251,19 +263,40 @@ impl Clerk {
         Ok(())
     }
 
+    /// Rebuilds the sale, through outages, unless somebody is at it. A rebuild that fails for good says so itself; it
+    /// leaves the sale stopped, and the watch tries again.
     async fn rebuild(&self, sale: Sale) {
         let Some(receipts_first) = self.rebuilds else { return };
-        // It says itself how it ended. A failed one leaves the sale stopped, and is tried again by the watch.
-        let _ = Rebuild::new(sale, Arc::clone(&self.ledger)).receipts_first(receipts_first).run().await;
+        let mut pauses = Pauses::new();
+        loop {
+            let rebuild = Rebuild::new(sale.clone(), Arc::clone(&self.ledger)).receipts_first(receipts_first);
+            match rebuild.run_if_needed().await {
+                Ok(Some(RebuildOutcome::Rebuilt(_))) => return add(&self.counters.rebuilds, 1),
+                Err(error) if will_be_mended(&error) && !self.gate.closing().is_cancelled() => {
+                    add(&self.counters.outages, 1);
+                    sleep(pauses.draw()).await;
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Looks from time to time whether the store is behind the ledger.
-    async fn watch(&self, sale: &Sale) {
+    async fn watch(&self, sale: &Sale, every: Duration) {
         loop {
+            // Before the look: a server that takes over during it is looked at again.
+            let server = self.gate.store().incarnation();
             if let Err(error) = self.look(sale).await {
                 tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
             }
-            sleep(LOOK_EVERY).await;
+            let _ = timeout(every, self.other_than(&server)).await;
+        }
+    }
+
+    /// Waits until another server answers for the store.
+    async fn other_than(&self, server: &str) {
+        while self.gate.store().incarnation() == server {
+            sleep(NOTICED_AFTER).await;
         }
     }
 
@@ -272,11 +305,8 @@ impl Clerk {
         let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
         let state = sale.state().await?;
         let behind = mark_of(&state) < (known.generation, known.latest_seq);
-        if let Some(pause) = state.paused {
-            // Somebody is at it, unless that takes too long.
-            if pause.reason != PauseReason::Rebuilding || state.now.since(pause.since) > GIVEN_UP_AFTER {
-                self.rebuild(sale.clone()).await;
-            }
+        if state.paused.is_some() {
+            self.rebuild(sale.clone()).await;
         } else if behind {
             add(&self.counters.lost_writes, 1);
             self.pause(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;

@@ -13,6 +13,7 @@ use rushgate_core::{
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
 use super::Sale;
+use crate::{Lock, LockGuard, LockOutcome};
 
 /// Entries that the ledger writes in one transaction.
 const WRITE_BATCH: usize = 500;
@@ -22,6 +23,8 @@ const ORDER_BATCH: usize = 500;
 const UNIT_BATCH: usize = 2_000;
 /// So that those whose holds were lost come before strangers.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
+/// What one who dies in the middle of a rebuild costs those who would rebuild the sale by themselves.
+const LEASE: Duration = Duration::from_secs(5);
 
 /// Rebuilds a sale from its ledger, after its store has lost writes: a failover, an old backup, an empty store.
 ///
@@ -109,6 +112,34 @@ impl Rebuild {
     /// [`is_invalid`](Error::is_invalid) if it has no orders' queue. Otherwise store or ledger could not be reached; the
     /// sale stays stopped.
     pub async fn run(self) -> Result<RebuildOutcome> {
+        // Somebody else's lock is no obstacle: whoever asks for a rebuild in so many words gets one.
+        let _guard = self.alone().await.ok().flatten();
+        self.carry_out().await
+    }
+
+    /// The same for those who do it by themselves: `None` if somebody is at it, or the sale goes on.
+    pub(super) async fn run_if_needed(self) -> Result<Option<RebuildOutcome>> {
+        let Some(guard) = self.alone().await? else { return Ok(None) };
+        let outcome = match self.sale.state().await?.paused {
+            Some(_) => Some(self.carry_out().await?),
+            None => None,
+        };
+        // It ends by itself if that fails.
+        let _ = guard.release().await;
+        Ok(outcome)
+    }
+
+    /// The lock of those who rebuild the sale by themselves, if it is free.
+    async fn alone(&self) -> Result<Option<LockGuard>> {
+        self.lock()?.try_acquire().await.map(LockOutcome::held)
+    }
+
+    fn lock(&self) -> Result<Lock> {
+        let name = format!("{}rebuild", OrderTask::stock_ids(self.sale.id()));
+        Ok(self.sale.gate.lock(name)?.lease(LEASE).label("rebuilds the sale"))
+    }
+
+    async fn carry_out(&self) -> Result<RebuildOutcome> {
         let doing = format!("rebuild the sale `{}`", self.sale.id());
         let outcome = self.steps().await.map_err(|error| error.doing(doing));
         self.sale.nudge();

@@ -11,7 +11,7 @@ pub(super) type Mark = (u32, u64);
 pub(super) struct Seen(Mutex<Mark>);
 
 impl Seen {
-    /// To be read before the store is asked: its answer may not be behind it.
+    /// To be read whenever the store is asked: its answer may not be behind it.
     pub fn mark(&self) -> Mark {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,8 @@
 //! What every test needs: a client on each kind of store, and patience.
 #![allow(dead_code)]
 
+pub mod mortal;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +51,11 @@ impl Bench {
         let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
         let store = Arc::new(rushgate_redis::RedisStore::open(&group.url()).await.unwrap());
         Self { store, _dir: None, _server: None, _cluster: Some(group) }
+    }
+
+    /// What every client asks.
+    pub fn store(&self) -> &dyn rushgate::Store {
+        &*self.store
     }
 
     /// A further client, as another process would be one.
