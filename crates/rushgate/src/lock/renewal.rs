@@ -38,6 +38,8 @@ struct Keep {
 struct Entry {
     held: Held,
     lease: Lease,
+    /// What pauses are fractions of: the lease, or what is left before the first renewal.
+    pace: Duration,
     /// Whether there is a next renewal after each.
     renews: bool,
     renew_at: Option<Boot>,
@@ -71,16 +73,7 @@ impl Renewals {
     fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp) {
         let token = grasp.token;
         let now = Boot::now();
-        let left = now.until(grasp.until) / 3;
-        let first = if grasp.handed { left.min(CONFIRM_AFTER) } else { left };
-        let entry = Entry {
-            held,
-            lease: grasp.lease,
-            renews: grasp.renew,
-            renew_at: (grasp.renew || grasp.handed).then(|| now + jittered(first)),
-            max_until: grasp.max_until,
-            change: 0,
-        };
+        let entry = Entry::of(held, grasp, now);
         let next = entry.next(now);
         let mut keep = self.keep();
         keep.entries.insert(token, entry);
@@ -119,6 +112,7 @@ impl Renewals {
         let now = Boot::now();
         let lease = entry.capped(lease, now)?;
         entry.lease = lease;
+        entry.pace = entry.pace.min(lease.get());
         entry.change += 1;
         // A shorter lease may take hold at once, so it is believed at once.
         entry.held.set_until(entry.held.until().min(believed(now, lease)));
@@ -208,10 +202,24 @@ fn believed(sent: Boot, lease: Lease) -> Boot {
 }
 
 impl Entry {
+    fn of(held: Held, grasp: &Grasp, now: Boot) -> Self {
+        let left = now.until(grasp.until);
+        let pace = if grasp.handed { left.min(3 * CONFIRM_AFTER) } else { left };
+        Self {
+            held,
+            lease: grasp.lease,
+            pace,
+            renews: grasp.renew,
+            renew_at: (grasp.renew || grasp.handed).then(|| now + jittered(pace / 3)),
+            max_until: grasp.max_until,
+            change: 0,
+        }
+    }
+
     /// Asks for a renewal, and plans to ask again if no answer comes.
     fn wish(&mut self, token: Token, now: Boot) -> Option<Wish> {
         let lease = self.capped(self.lease, now)?;
-        self.renew_at = Some(now + lease.get() / 4);
+        self.renew_at = Some(now + self.pace / 4);
         let extend = Extend { name: self.held.name().clone(), token, lease };
         Some(Wish { extend, change: self.change })
     }
@@ -219,12 +227,13 @@ impl Entry {
     fn acknowledged(&mut self, lease: Lease, sent: Boot) {
         // An old answer never takes back what a newer one gave.
         self.held.set_until(self.held.until().max(believed(sent, lease)));
-        self.renew_at = self.renews.then(|| sent + jittered(self.lease.get() / 3));
+        self.pace = self.lease.get();
+        self.renew_at = self.renews.then(|| sent + jittered(self.pace / 3));
     }
 
     /// A failed renewal is tried again until the lease runs out. It never gives the lock up.
     fn failed(&mut self, now: Boot) {
-        let pause = (self.lease.get() / 20).clamp(Duration::from_millis(2), Duration::from_secs(1));
+        let pause = (self.pace / 20).clamp(Duration::from_millis(2), Duration::from_secs(1));
         self.renew_at = Some(now + pause.mul_f64(rand::rng().random_range(0.5..1.0)));
     }
 
@@ -235,7 +244,7 @@ impl Entry {
 
     /// Those that would be due soon travel along.
     fn is_due(&self, now: Boot) -> bool {
-        let soon = now + self.lease.get() / 20;
+        let soon = now + self.pace / 20;
         self.renew_at.is_some_and(|at| at <= soon) && !self.is_at_max(now)
     }
 
@@ -306,5 +315,56 @@ async fn renew(renewals: Arc<Renewals>, batch: Vec<Wish>, sent: Boot) {
             tracing::debug!(%error, "a renewal failed; trying again");
             renewals.failed(&batch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rushgate_core::{ClientId, Fence};
+
+    use super::*;
+
+    /// Half a second is left of the claim window of a lock with a lease of a minute.
+    fn handed(now: Boot) -> Entry {
+        let grasp = Grasp {
+            name: "x".parse().unwrap(),
+            token: Token::new(ClientId::from_u64(1), 1),
+            fence: Fence::from_u64(1),
+            lease: Lease::new(Duration::from_secs(60)).unwrap(),
+            until: now + Duration::from_millis(500),
+            handed: true,
+            renew: false,
+            max_until: None,
+        };
+        Entry::of(Held::new(&grasp), &grasp, now)
+    }
+
+    #[test]
+    fn a_lock_that_was_handed_over_is_confirmed_soon_but_not_at_once() {
+        let now = Boot::now();
+        let entry = handed(now);
+        assert!(!entry.is_due(now), "most are released before");
+        assert!(entry.is_due(now + CONFIRM_AFTER));
+    }
+
+    #[test]
+    fn a_confirmation_that_fails_or_is_not_answered_is_tried_again_within_the_claim_window() {
+        let now = Boot::now();
+        let mut entry = handed(now);
+        let token = entry.held.token();
+        for _ in 0..5 {
+            entry.wish(token, now).expect("it may be extended");
+            assert!(entry.next(now) < entry.held.until(), "before it is lost");
+            entry.failed(now);
+            assert!(entry.next(now) < entry.held.until(), "before it is lost");
+        }
+    }
+
+    #[test]
+    fn a_confirmed_lock_is_renewed_only_if_that_is_wished() {
+        let now = Boot::now();
+        let mut entry = handed(now);
+        entry.acknowledged(entry.lease, now);
+        assert_eq!((entry.renew_at, entry.pace), (None, Duration::from_secs(60)));
     }
 }
