@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rushgate_core::{
-    Answer, Error, LedgerBooks, MAX_UNITS, OrderIntent, OrderTask, Result, SaleId, SaleSpec, Sku, SkuSpec,
-    StoreInfo, UnitNumber, UnitRange, Verdict, check_batch, check_range,
+    Answer, Error, LedgerBooks, MAX_UNITS, OrderIntent, OrderTask, Result, SaleId, SaleSpec, SaleState, Sku,
+    SkuSpec, StoreInfo, UnitNumber, UnitRange, Verdict, check_batch, check_range,
 };
 
 use crate::{PostgresLedger, SqliteLedger};
@@ -105,6 +105,14 @@ pub struct KnownSale {
     pub latest_seq: u64,
     /// How the store made it, if that was told.
     pub spec: Option<SaleSpec>,
+}
+
+impl KnownSale {
+    /// Whether the ledger has what the store, as it says it stands, has not: then the store has lost writes. Ask the
+    /// ledger first, because the store goes on meanwhile.
+    pub fn is_ahead_of(&self, store: &SaleState) -> bool {
+        (store.generation, store.seq) < (self.generation, self.latest_seq)
+    }
 }
 
 /// What became of one entry.

@@ -292,9 +292,7 @@ async fn is_behind(stage: &Stage) -> Result<bool> {
     let Some(ledger) = &stage.ledger else { return Ok(false) };
     let known = patiently(|| ledger.find_sale(stage.sale.id())).await?;
     let state = patiently(|| stage.sale.state()).await?;
-    let has_more =
-        known.is_some_and(|known| (state.generation, state.seq) < (known.generation, known.latest_seq));
-    Ok(state.paused.is_some() || has_more)
+    Ok(state.paused.is_some() || known.is_some_and(|known| known.is_ahead_of(&state)))
 }
 
 /// The books' audit, and what this crowd was told held against them.

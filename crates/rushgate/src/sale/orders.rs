@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
-use super::seen::mark_of;
 use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 
@@ -304,10 +303,9 @@ impl Clerk {
         // The store is asked last: what the ledger has, it had before.
         let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
         let state = sale.state().await?;
-        let behind = mark_of(&state) < (known.generation, known.latest_seq);
         if state.paused.is_some() {
             self.rebuild(sale.clone()).await;
-        } else if behind {
+        } else if known.is_ahead_of(&state) {
             add(&self.counters.lost_writes, 1);
             self.pause(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;
         }
