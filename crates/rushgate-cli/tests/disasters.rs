@@ -267,7 +267,7 @@ fn doomed_worker(store: &str, orders: &str) -> Member {
 }
 
 #[tokio::test]
-#[ignore = "a part: started by a_sale_outlives_the_loss_of_what_its_primary_acknowledged"]
+#[ignore = "a part: started by each scene"]
 async fn order_worker_that_dies_after_the_commit() {
     let url = |name| std::env::var(name).expect("a part is started by a scene");
     let gate = Rushgate::connect(&url(STORE)).await.expect("the store answers");

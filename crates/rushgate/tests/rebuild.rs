@@ -189,20 +189,29 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, phones(10)).await;
     let [_, held, ..] = some_trade(&gate, &sale, &ledger).await;
-    for polls in 0.. {
-        let run = Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(Duration::ZERO).run();
-        let cut = CutShort { work: pin!(run), polls }.await;
-        let now = sale.state().await.unwrap();
-        if let Some(outcome) = cut {
-            assert!(matches!(outcome.unwrap(), RebuildOutcome::Rebuilt(_)));
-            assert!(polls > 0, "there were moments");
-            break;
+    let mut cuts = 0;
+    // What is asked may be answered before it is looked for, so that one rebuild has few moments.
+    while cuts <= 3 {
+        for polls in 0.. {
+            let run = Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(Duration::ZERO).run();
+            let cut = CutShort { work: pin!(run), polls }.await;
+            let now = sale.state().await.unwrap();
+            if let Some(outcome) = cut {
+                assert!(matches!(outcome.unwrap(), RebuildOutcome::Rebuilt(_)));
+                break;
+            }
+            // Before the first poll nothing has begun.
+            cuts += u32::from(polls > 0);
+            assert_eq!(
+                state(&sale, &held).await,
+                Some(HoldState::Held),
+                "what is there stays, or is all new"
+            );
+            if now.paused.is_some() {
+                assert!(matches!(reserve(&sale, "zoe").await, Reserved::Paused { .. }));
+            }
+            assert_eq!(places(&sale).await.0, 9);
         }
-        assert_eq!(state(&sale, &held).await, Some(HoldState::Held), "what is there stays, or is all new");
-        if now.paused.is_some() {
-            assert!(matches!(reserve(&sale, "zoe").await, Reserved::Paused { .. }));
-        }
-        assert_eq!(places(&sale).await.0, 9);
     }
     assert_eq!(sale.state().await.unwrap().paused, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
