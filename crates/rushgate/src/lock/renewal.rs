@@ -16,7 +16,8 @@ use crate::clock::{Boot, margin};
 
 /// Sleeps are cut to this, because the runtime's timers stop while the machine is suspended and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// A lock that was handed over is confirmed by its first renewal, after so long at most: most are released before.
+/// A lock that was handed over is confirmed by its first renewal, after so long at most. One that is released before needs
+/// none.
 const CONFIRM_AFTER: Duration = Duration::from_millis(50);
 
 /// Every lock that this client holds, and the task that keeps them.
@@ -343,7 +344,7 @@ mod tests {
     fn a_lock_that_was_handed_over_is_confirmed_soon_but_not_at_once() {
         let now = Boot::now();
         let entry = handed(now);
-        assert!(!entry.is_due(now), "most are released before");
+        assert!(!entry.is_due(now), "it may be released before");
         assert!(entry.is_due(now + CONFIRM_AFTER));
     }
 
