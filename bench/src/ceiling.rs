@@ -26,12 +26,12 @@ const RESERVE: &str = "local unit = redis.call('HGET', KEYS[2], ARGV[1]) if unit
     local sold = tonumber(redis.call('GET', KEYS[1])) if sold >= 1000000000 then return 0 end \
     unit = redis.call('INCR', KEYS[1]) redis.call('HSET', KEYS[2], ARGV[1], unit) \
     redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) redis.call('RPUSH', KEYS[4], ARGV[1] .. ':' .. unit) return unit";
-/// 64 tasks with a payload each, put in, leased and done, each with as few commands as can be: one record for an id,
-/// what is due now, leases that run out, and nobody ends a lease that did.
-const ENQUEUE: &str = "local ids, z, h = {}, {}, {} for i = 1, 64 do ids[i] = ARGV[1] .. ':' .. i end \
+/// 64 tasks with an id and a payload each, put in, leased and done, each with as few commands as can be: one record for
+/// an id, what is due now, leases that run out, and nobody ends a lease that did.
+const ENQUEUE: &str = "local ids, z, h = {}, {}, {} for i = 1, 64 do ids[i] = ARGV[2 * i - 1] end \
     local now = redis.call('TIME')[1] \
     for i, known in ipairs(redis.call('HMGET', KEYS[2], unpack(ids))) do if not known then \
-    z[#z + 1] = now z[#z + 1] = ids[i] h[#h + 1] = ids[i] h[#h + 1] = ARGV[2] end end \
+    z[#z + 1] = now z[#z + 1] = ids[i] h[#h + 1] = ids[i] h[#h + 1] = ARGV[2 * i] end end \
     if #h == 0 then return 0 end \
     redis.call('HSET', KEYS[2], unpack(h)) return redis.call('ZADD', KEYS[1], unpack(z))";
 const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
@@ -40,10 +40,12 @@ const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
     if #ids == 0 then return {} end \
     for i, id in ipairs(ids) do z[2 * i - 1] = now + 60 z[2 * i] = id end \
     redis.call('ZREM', KEYS[1], unpack(ids)) redis.call('ZADD', KEYS[3], unpack(z)) \
-    return redis.call('HMGET', KEYS[2], unpack(ids))";
-const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), {} \
-    local leased = redis.call('ZRANGE', KEYS[3], 0, 63, 'WITHSCORES') \
-    for i = 1, #leased, 2 do if tonumber(leased[i + 1]) > now then ids[#ids + 1] = leased[i] end end \
+    return { ids, redis.call('HMGET', KEYS[2], unpack(ids)) }";
+/// The tool does not know which ids it was given. So it names others, whose leases are looked at, and those that have
+/// been leased longest are ended.
+const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), redis.call('ZRANGE', KEYS[3], 0, 63) \
+    for _, till in ipairs(redis.call('ZMSCORE', KEYS[3], unpack(ARGV))) do \
+    if till and tonumber(till) < now then return 'a lease ran out' end end \
     if #ids == 0 then return 0 end \
     redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
 
@@ -86,10 +88,9 @@ impl Ceiling<'_> {
     pub fn queue(&self) -> Result<f64> {
         let keys = ["raw:due", "raw:tasks", "raw:leased"];
         let payload = "x".repeat(100);
+        let (tasks, ids) = (["task:__rand_int__", &payload].repeat(64), ["task:__rand_int__"].repeat(64));
         let mut micros = 0.0;
-        for (script, arguments) in
-            [(ENQUEUE, vec!["__rand_int__", &payload]), (CLAIM, vec![]), (COMPLETE, vec![])]
-        {
+        for (script, arguments) in [(ENQUEUE, tasks), (CLAIM, vec![]), (COMPLETE, ids)] {
             let script = self.load(script)?;
             let mut step = vec!["EVALSHA", &script, "3", keys[0], keys[1], keys[2]];
             step.extend(arguments);

@@ -12,7 +12,7 @@
 const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
-const PROTOCOL = 2
+const PROTOCOL = 3
 const CLAIM_WINDOW_US = 2_000_000
 // The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 const LOCK_SLEEP_MAX = 10
@@ -22,8 +22,8 @@ const LOCK = ['s', 'q', 'w', 'x']
 const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`)]
 const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e']
 
-const RECORD = { revision: 6, first: 7, due: 7, arrival: 6, priority: 1, max: 2 }
-const RUN = { attempts: 2, flags: 1, claim: 7, until: 7, due: 7 }
+const RECORD = { arrival: 6, turn: 1, revision: 6, first: 7, due: 7, priority: 1, max: 2 }
+const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
 const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
 const RANGE = { sku: 2, first: 4, last: 4 }
 
@@ -102,7 +102,7 @@ class Rushgate {
     for (;;) {
       const left = Math.max(until - now(), 0)
       const heard = inbox?.listen()
-      const [outcome, number, checkAfter] = await this.call('lock_acquire', keys, [
+      const [[outcome, number, checkAfter]] = await this.call('lock_acquire', keys, [
         token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox?.id ?? Buffer.alloc(8), this.owner()
       ])
       if (outcome === 1) return new Held(this, keys, token, number)
@@ -147,7 +147,7 @@ class Held {
 
   /** Gives the lock up. */
   async release () {
-    const released = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
+    const [released] = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
     if (!released) throw new Lost()
   }
 }
@@ -166,9 +166,10 @@ class Queue {
     const body = Buffer.isBuffer(payload)
       ? Buffer.concat([Buffer.of(0), payload])
       : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
-    const due = delay > 0 ? `+${us(delay)}` : ''
-    const tasks = [ids].flat().flatMap((id) => [id, due, priority, ON_DUPLICATE[onDuplicate], 0, maxAttempts, body])
-    const answers = await this.once('enqueue', tasks)
+    const terms = `+${us(delay)} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}`
+    // The op of the request stands before its first task, and nothing before the others.
+    const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
+    const [answers] = await this.once('enqueue', tasks)
     return !answers.some((outcome, at) => at % 2 === 0 && outcome === 4)
   }
 
@@ -200,14 +201,14 @@ class Queue {
 /** A claimed task. End it before its lease runs out, or others get it. */
 class Task {
   constructor (queue, id, record, run) {
-    const { attempts, claim } = unpack(run, RUN)
-    Object.assign(this, { queue, id: id.toString(), attempt: attempts, claim })
+    const { attempts, claim, turn } = unpack(run, RUN)
+    Object.assign(this, { queue, id: id.toString(), attempt: attempts, claim: claim + turn })
     this.payload = payloadOf(unpack(record, RECORD).rest)
   }
 
   /** It is done. False if it was lost: then another has it, or has done it. */
   async complete () {
-    const [outcome] = await this.queue.once('complete', [this.id, this.claim])
+    const [[outcome]] = await this.queue.once('complete', [this.id, this.claim])
     return outcome !== 0
   }
 

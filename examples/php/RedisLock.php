@@ -66,7 +66,7 @@ final class RedisLock
     {
         return $this->rushgate->call('lock_acquire', self::keys($name), [
             $token, Rushgate::us($expire), Rushgate::us($wait), 0, Rushgate::CLAIM_WINDOW_US, $inbox, $this->rushgate->owner(),
-        ]);
+        ])[0];
     }
 
     /** Gives a lock up. False if it was not held any more: then another may have had it since. */
@@ -77,7 +77,7 @@ final class RedisLock
         }
         $arguments = [$this->held[$name]['token'], Rushgate::CLAIM_WINDOW_US];
         unset($this->held[$name]);
-        return $this->rushgate->call('lock_release', self::keys($name), $arguments) === 1;
+        return $this->rushgate->call('lock_release', self::keys($name), $arguments) === [1];
     }
 
     /** Gives up all that this object holds. False if one of them was not held any more. */

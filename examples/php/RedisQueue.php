@@ -17,8 +17,10 @@ final class RedisQueue
 
     /** The longest sleep of `claim` between two looks, in seconds. */
     private const SLEEP_MAX = 5;
-    private const RECORD = ['revision' => 6, 'first' => 7, 'due' => 7, 'arrival' => 6, 'priority' => 1, 'max' => 2];
-    private const RUN = ['attempts' => 2, 'flags' => 1, 'claim' => 7, 'until' => 7, 'due' => 7];
+    private const RECORD = [
+        'arrival' => 6, 'turn' => 1, 'revision' => 6, 'first' => 7, 'due' => 7, 'priority' => 1, 'max' => 2,
+    ];
+    private const RUN = ['claim' => 7, 'turn' => 1, 'attempts' => 2, 'flags' => 1, 'until' => 7, 'due' => 7];
 
     private readonly Rushgate $rushgate;
     /** @var array<string, true> queues that were entered in the directory */
@@ -53,12 +55,14 @@ final class RedisQueue
         }
         $this->enter($name);
         $body = is_array($payload) ? "\xff" . json_encode($payload, JSON_THROW_ON_ERROR) : "\0$payload";
-        $arguments = [$this->rushgate->op()];
+        $terms = '+' . Rushgate::us(max($afterInterval, 0)) . " $priority $onDuplicate 0 20";
+        $arguments = [];
         foreach ((array) $id as $item) {
-            $due = $afterInterval > 0 ? '+' . Rushgate::us($afterInterval) : '';
-            array_push($arguments, $item, $due, $priority, $onDuplicate, 0, 20, $body);
+            array_push($arguments, '', $item, $terms, $body);
         }
-        $answers = array_chunk($this->call('enqueue', $name, $arguments, $timeout), 2);
+        // The op of the request stands before its first task, and nothing before the others.
+        $arguments[0] = $this->rushgate->op();
+        $answers = array_chunk($this->call('enqueue', $name, $arguments, $timeout)[0], 2);
         return !in_array(4, array_column($answers, 0), true);
     }
 
@@ -108,7 +112,7 @@ final class RedisQueue
     public function complete($name, array $task): bool
     {
         [, $claim] = explode('.', $task['score']);
-        return $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim])[0] !== 0;
+        return $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim])[0] !== [0];
     }
 
     /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
@@ -159,10 +163,11 @@ final class RedisQueue
             $record = Rushgate::unpack($record, self::RECORD);
             $run = Rushgate::unpack($run, self::RUN);
             // 1 is the flag of a leased task.
-            $claim = $run['flags'] & 1 ? $run['claim'] : 0;
+            $claim = $run['flags'] & 1 ? $run['claim'] + $run['turn'] : 0;
+            $revision = $record['revision'] + $record['turn'];
             return [
                 'id' => $id,
-                'score' => "{$record['revision']}.$claim",
+                'score' => "$revision.$claim",
                 'payload' => self::payload($record['rest']),
                 'attempt' => $run['attempts'],
             ];

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import redis
 
-PROTOCOL = 2
+PROTOCOL = 3
 CLAIM_WINDOW_US = 2_000_000
 # The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
@@ -25,8 +25,8 @@ LOCK = ["s", "q", "w", "x"]
 QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)]
 SALE = ["c", "f", "w", "u", "b", "h", "d", "e"]
 
-RECORD = {"revision": 6, "first": 7, "due": 7, "arrival": 6, "priority": 1, "max": 2}
-RUN = {"attempts": 2, "flags": 1, "claim": 7, "until": 7, "due": 7}
+RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priority": 1, "max": 2}
+RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
 HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
@@ -101,7 +101,7 @@ class Rushgate:
         until = time.monotonic() + wait
         while True:
             left = max(until - time.monotonic(), 0)
-            outcome, number, check_after, *_ = self.call("lock_acquire", keys, [
+            [(outcome, number, check_after, *_)] = self.call("lock_acquire", keys, [
                 token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
             ])
             if outcome == 1:
@@ -136,7 +136,7 @@ class Held:
 
     def release(self):
         """Gives the lock up."""
-        if not self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US]):
+        if self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US]) != [1]:
             raise Lost
 
 
@@ -152,11 +152,10 @@ class Queue:
     def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20):
         """Puts tasks in; bytes stay as they are, anything else becomes JSON. False if the queue is full."""
         body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
-        arguments = []
-        for task in ids:
-            due = f"+{us(delay)}" if delay > 0 else ""
-            arguments += [task, due, priority, on_duplicate, 0, max_attempts, body]
-        return 4 not in self._once("enqueue", arguments)[::2]
+        terms = f"+{us(delay)} {priority} {on_duplicate} 0 {max_attempts}"
+        # The op of the request stands before its first task, and nothing before the others.
+        arguments = [part for task in ids for part in ("", task, terms, body)][1:]
+        return 4 not in self._once("enqueue", arguments)[0][::2]
 
     def claim(self, n=1, lease=30, wait=0):
         """Takes due tasks under a lease, and waits for a first one for so many seconds."""
@@ -186,12 +185,12 @@ class Task:
     def __init__(self, queue, task, record, run):
         record, run = unpack(record, RECORD), unpack(run, RUN)
         self.queue, self.id = queue, task.decode()
-        self.attempt, self.claim = run["attempts"], run["claim"]
+        self.attempt, self.claim = run["attempts"], run["claim"] + run["turn"]
         self.payload = payload_of(record["rest"])
 
     def complete(self):
         """It is done. False if it was lost: then another has it, or has done it."""
-        return self.queue._once("complete", [self.id, self.claim]) != [0]
+        return self.queue._once("complete", [self.id, self.claim])[0] != [0]
 
     def retry(self, error, delay=0, give_up=False):
         """It failed: it comes again after so many seconds, or becomes a dead letter."""

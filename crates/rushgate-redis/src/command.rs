@@ -12,6 +12,10 @@ impl Command {
         Self::default().arg(name)
     }
 
+    fn of(args: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        args.into_iter().fold(Self::default(), Self::arg)
+    }
+
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.push(arg.as_ref());
         self
@@ -40,46 +44,75 @@ impl Command {
 /// A script with its keys and arguments: a step that is carried out whole or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) command: Command,
-    /// One of many things that such a call may ask for, behind the arguments that are the same for all. The answer is
-    /// a list with one for each.
+    script: Script,
+    keys: Command,
+    args: Command,
+    /// One of many things that such a call may ask for, behind what is the same for all. The answer is a list with one
+    /// for each.
     pub(crate) item: Option<Item>,
 }
 
 /// What one of several askers wants of a script that takes many.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    pub(crate) args: Command,
+    /// Keys of its own.
+    keys: Command,
+    args: Command,
     /// How much work it is: so that no script that many share keeps the server for long.
     pub(crate) weight: u32,
 }
 
+impl Item {
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.ends.is_empty()
+    }
+}
+
 impl Call {
     pub(crate) fn new(script: Script, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        let mut of_keys = Command::default();
-        let mut n = 0u32;
-        for key in keys {
-            of_keys.push(&key);
-            n += 1;
-        }
-        let mut command = Command::new("EVALSHA").arg(script.sha()).arg(n.to_string());
-        command.extend(&of_keys);
-        Self { command, item: None }
+        Self { script, keys: Command::of(keys), args: Command::default(), item: None }
     }
 
     /// The arguments of one item.
-    pub(crate) fn item(mut self, weight: u32, args: Command) -> Self {
-        self.item = Some(Item { args, weight });
+    pub(crate) fn item(self, weight: u32, args: Command) -> Self {
+        self.item_with_keys(weight, [], args)
+    }
+
+    /// An item that has keys of its own, behind those that are the same for all.
+    pub(crate) fn item_with_keys(
+        mut self,
+        weight: u32,
+        keys: impl IntoIterator<Item = Vec<u8>>,
+        args: Command,
+    ) -> Self {
+        self.item = Some(Item { keys: Command::of(keys), args, weight });
         self
     }
 
-    /// The first of its keys, which stand behind their count. Every script has one.
+    /// The first of its keys. Every script has one.
     pub(crate) fn first_key(&self) -> &[u8] {
-        self.command.args().nth(3).unwrap_or_default()
+        let of_items = self.item.iter().flat_map(|item| item.keys.args());
+        self.keys.args().chain(of_items).next().unwrap_or_default()
+    }
+
+    /// Whether both are the same but for their items.
+    pub(crate) fn takes(&self, other: &Self) -> bool {
+        self.script == other.script && self.keys == other.keys && self.args == other.args
+    }
+
+    /// The command, with the items of all who asked.
+    pub(crate) fn command<'a>(&self, items: impl Iterator<Item = &'a Item> + Clone) -> Command {
+        let mut keys = self.keys.clone();
+        items.clone().for_each(|item| keys.extend(&item.keys));
+        let mut command = Command::new("EVALSHA").arg(self.script.sha()).arg(keys.ends.len().to_string());
+        command.extend(&keys);
+        command.extend(&self.args);
+        items.for_each(|item| command.extend(&item.args));
+        command
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
-        self.command.push(arg.as_ref());
+        self.args.push(arg.as_ref());
         self
     }
 

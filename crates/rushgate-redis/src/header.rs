@@ -94,7 +94,13 @@ pub(crate) enum Kind<'a> {
 pub(crate) const NAMED: [(&str, &str, &str); 8] = [
     ("name", "name", "1 to 200 bytes of UTF-8 without white space, control characters or braces"),
     ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
-    ("due", "due", "'' for now, `+` and 0 to 34,560,000,000,000 µs for so long from now, or a moment in µs"),
+    (
+        "terms",
+        "terms",
+        "five numbers with a space between them: when it is due, `+` and 0 to 34,560,000,000,000 µs for so long from now, \
+         or a moment in µs; priority, 0 to 9, 0 goes first; what becomes of it if the id is in already, 0 keep, \
+         1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000",
+    ),
     (
         "body",
         "body",
@@ -199,10 +205,15 @@ impl<'a> Keys<'a> {
         format!("{what}{}", rest.split_once(')').map_or("", |(_, rest)| rest))
     }
 
+    /// Whether they come again and again, as many for each item.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.numbers.ends_with("..")
+    }
+
     /// How many.
     pub(crate) fn count(&self) -> usize {
         let number = |text: &str| text.parse::<usize>().expect("a number");
-        self.numbers.split_once('-').map_or(1, |(first, last)| number(last) + 1 - number(first))
+        self.numbers.trim_end_matches("..").split_once('-').map_or(1, |(first, last)| number(last) + 1 - number(first))
     }
 }
 

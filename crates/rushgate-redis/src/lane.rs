@@ -1,5 +1,8 @@
 //! One server's connection: it takes whatever steps wait, sends them together, and hands the answers out.
 
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +14,7 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::check::Checked;
 use crate::cluster::is_referral;
-use crate::command::{Call, Command, Item};
+use crate::command::Command;
 use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::reply::Reply;
@@ -209,7 +212,7 @@ impl Link {
     async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
         let (mut loads, mut moves) = (0, 0);
         while !batch.is_empty() {
-            let plan = Plan::of(batch, conn.checked.replicas);
+            let plan = Plan::of(batch, conn.checked.replicas, self.way.cluster().is_some());
             self.books.sent(plan.steps.len(), plan.commands.len());
             let answers = match self.send(&conn, &plan.commands).await {
                 Ok(answers) => answers,
@@ -284,8 +287,7 @@ struct Plan {
 
 /// Commands whose answers belong together.
 struct Step {
-    /// The place of the last, and how many they are.
-    last: usize,
+    /// How many they are.
     count: usize,
     /// Who asked.
     works: Vec<Work>,
@@ -316,49 +318,32 @@ enum Fate {
 }
 
 impl Plan {
-    fn of(batch: Vec<Work>, replicas: u32) -> Self {
-        let (commands, steps) = (Vec::with_capacity(batch.len() + 1), Vec::with_capacity(batch.len()));
-        let mut plan = Self { commands, steps, replicas };
-        batch.into_iter().for_each(|work| plan.add(work));
+    fn of(batch: Vec<Work>, replicas: u32, is_cluster: bool) -> Self {
+        let mut steps: Vec<Step> = Vec::with_capacity(batch.len());
+        // The latest step of each key, because nobody's release is to come behind what he asked for later.
+        let mut latest = HashMap::new();
+        for work in batch {
+            let key = hash_of(work.what.key());
+            let from = if work.has_own_keys() { latest.get(&key).copied().unwrap_or(0) } else { 0 };
+            let may_join = !(is_cluster && work.has_own_keys());
+            let step = (from..steps.len()).find(|at| may_join && steps[*at].takes(&work));
+            match step {
+                Some(at) => steps[at].join(work),
+                None => steps.push(Step::new(work)),
+            }
+            latest.insert(key, step.unwrap_or(steps.len() - 1));
+        }
+        let mut commands = Vec::with_capacity(steps.len() + 1);
+        for step in &mut steps {
+            let before = commands.len();
+            step.write(&mut commands);
+            step.count = commands.len() - before;
+        }
         if replicas > 0 {
             let wait = Command::new("WAIT").arg(replicas.to_string());
-            plan.commands.push(wait.arg(REPLICATED_MAX.as_millis().to_string()));
+            commands.push(wait.arg(REPLICATED_MAX.as_millis().to_string()));
         }
-        plan
-    }
-
-    fn add(&mut self, work: Work) {
-        let item = match &work.what {
-            What::Call(Call { command, item: Some(item) }) => Some((command, item)),
-            _ => None,
-        };
-        if let Some((command, item)) = item
-            && !work.travels_alone()
-            && let Some(step) = self.steps.iter_mut().find(|step| step.takes(command, item))
-        {
-            self.commands[step.last].extend(&item.args);
-            step.weight = step.weight.map(|weight| weight.saturating_add(item.weight));
-            return step.works.push(work);
-        }
-        let (before, weight) = (self.commands.len(), item.map(|(_, item)| item.weight));
-        if work.asking {
-            self.commands.push(Command::new("ASKING"));
-        }
-        match &work.what {
-            What::Call(call) => {
-                let mut command = call.command.clone();
-                call.item.iter().for_each(|item| command.extend(&item.args));
-                self.commands.push(command);
-            }
-            What::Command(command) => self.commands.push(command.clone()),
-            What::Together(commands) => {
-                self.commands.push(Command::new("MULTI"));
-                self.commands.extend(commands.iter().cloned());
-                self.commands.push(Command::new("EXEC"));
-            }
-        }
-        let end = self.commands.len();
-        self.steps.push(Step { last: end - 1, count: end - before, works: vec![work], weight });
+        Self { commands, steps, replicas }
     }
 
     /// All who asked.
@@ -397,11 +382,43 @@ impl Plan {
 }
 
 impl Step {
-    /// Whether another item may join those of this step.
-    fn takes(&self, command: &Command, item: &Item) -> bool {
+    fn new(work: Work) -> Self {
+        Self { count: 0, weight: work.item().map(|(_, item)| item.weight), works: vec![work] }
+    }
+
+    /// Whether another's item may join those of this step.
+    fn takes(&self, work: &Work) -> bool {
+        let (Some((call, item)), Some(first)) = (work.item(), self.works.first()) else { return false };
         self.works.len() < ITEMS_MAX
             && self.weight.is_some_and(|weight| weight.saturating_add(item.weight) <= WEIGHT_MAX)
-            && self.works.first().is_some_and(|first| !first.travels_alone() && first.is_call(command))
+            && !work.travels_alone()
+            && !first.travels_alone()
+            && first.item().is_some_and(|(of_first, _)| of_first.takes(call))
+    }
+
+    fn join(&mut self, work: Work) {
+        let more = work.item().map_or(0, |(_, item)| item.weight);
+        self.weight = self.weight.map(|weight| weight.saturating_add(more));
+        self.works.push(work);
+    }
+
+    fn write(&self, commands: &mut Vec<Command>) {
+        let Some(first) = self.works.first() else { return };
+        if first.asking {
+            commands.push(Command::new("ASKING"));
+        }
+        match &first.what {
+            What::Call(call) => {
+                let items = self.works.iter().filter_map(Work::item).map(|(_, item)| item);
+                commands.push(call.command(items));
+            }
+            What::Command(command) => commands.push(command.clone()),
+            What::Together(together) => {
+                commands.push(Command::new("MULTI"));
+                commands.extend(together.iter().cloned());
+                commands.push(Command::new("EXEC"));
+            }
+        }
     }
 
     /// Hands the answer out: the whole to whoever asked, or to each the answer to its item. A word is for all.
@@ -435,6 +452,12 @@ impl Rest {
             Fate::Refused => fail(works, &fault::refused(refusal)),
         }
     }
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The answer of a step. Of commands that travel together, the last answer is the list of all; but if one was

@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "rushgate";
 /// The version of the library: that of this crate.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Grows when a call that was right becomes wrong: other keys, arguments or answers, other packed records.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 const LIBRARY: &str = include_str!("../lua/functions/library.lua");
 const SIPHASH: &str = include_str!("../lua/functions/siphash.lua");
@@ -165,7 +165,8 @@ fn groups(header: &Header<'_>) -> String {
             Group::Orders => "orders",
             Group::Home => "home",
         };
-        format!("{{ '{name}', {} }}", keys.count())
+        let each = if keys.is_repeated() { ", each = true" } else { "" };
+        format!("{{ '{name}', {}{each} }}", keys.count())
     }))
 }
 
@@ -330,7 +331,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "d1ee94c39236a6c6a84269bbd9c8495f3700d60b";
+    const CONTRACT: &str = "d974a6ba6190eec833afd74e58ff44d4ce0bf03e";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -5,7 +5,7 @@ use rushgate_core::{
     LockState, Owner, Queued, Released, Result, Timestamp, Token, WaiterState,
 };
 
-use crate::command::Call;
+use crate::command::{Call, Command};
 use crate::keys;
 use crate::reply::{Fields, Packed, Reply, id_of, strange};
 use crate::scripts::Script;
@@ -18,18 +18,25 @@ fn call(script: Script, name: &LockName) -> Call {
 }
 
 pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
-    call(Script::LockAcquire, &ask.name)
+    let args = Command::default()
         .arg(ask.token.to_bytes())
-        .number(ask.lease.as_micros())
-        .number(micros(ask.wait))
-        .flag(ask.barging)
-        .number(WINDOW_US)
+        .arg(ask.lease.as_micros().to_string())
+        .arg(micros(ask.wait).to_string())
+        .arg(if ask.barging { "1" } else { "0" })
+        .arg(WINDOW_US.to_string())
         .arg(inbox.to_be_bytes())
-        .arg(write_owner(&ask.owner))
+        .arg(write_owner(&ask.owner));
+    one_of_many(Script::LockAcquire, &ask.name, args)
 }
 
 pub(crate) fn release(name: &LockName, token: Token) -> Call {
-    call(Script::LockRelease, name).arg(token.to_bytes()).number(WINDOW_US)
+    let args = Command::default().arg(token.to_bytes()).arg(WINDOW_US.to_string());
+    one_of_many(Script::LockRelease, name, args)
+}
+
+/// A call that others may join, each with a lock of its own.
+fn one_of_many(script: Script, name: &LockName, args: Command) -> Call {
+    Call::new(script, []).item_with_keys(1, keys::lock(name), args)
 }
 
 pub(crate) fn extend(extend: &Extend) -> Call {

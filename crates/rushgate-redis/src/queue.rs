@@ -8,7 +8,7 @@ use rushgate_core::{
     Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
 };
 
-use crate::command::Call;
+use crate::command::{Call, Command};
 use crate::keys;
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
@@ -53,31 +53,40 @@ fn read_body(mut body: Packed<'_>) -> Result<Payload> {
     Payload::new(content_type, body.0)
 }
 
-fn due(due: Due) -> String {
-    match due {
-        Due::Now => String::new(),
+/// What a task asks for, in words that are the same for most.
+fn terms(task: &NewTask) -> String {
+    let due = match task.due {
+        Due::Now => "+0".to_owned(),
         Due::After(delay) => format!("+{}", micros(delay)),
         Due::At(at) => at.as_micros().min(MOMENT_MAX).to_string(),
+    };
+    let (mode, max_wait) = match task.on_duplicate {
+        OnDuplicate::Keep => (0, 0),
+        OnDuplicate::Replace => (1, 0),
+        OnDuplicate::Earliest => (2, 0),
+        OnDuplicate::Debounce { max_wait } => (3, micros(max_wait)),
+    };
+    format!("{due} {} {mode} {max_wait} {}", task.priority.get(), task.max_attempts)
+}
+
+/// A request that others may join in one call: the op stands before its first item, and nothing before the others.
+fn joined(script: Script, queue: &QueueName, op: Op, items: impl Iterator<Item = Command>) -> Call {
+    let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
+    let (mut args, mut n, bytes) = (Command::default(), 0, op.to_bytes());
+    let mut of_request = &bytes[8..];
+    for item in items {
+        args.push(of_request);
+        args.extend(&item);
+        (of_request, n) = (b"", n + 1);
     }
+    Call::new(script, keys).item(n, args)
 }
 
 pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
-    let add = |call: Call, task: &NewTask| {
-        let (mode, max_wait) = match task.on_duplicate {
-            OnDuplicate::Keep => (0, 0),
-            OnDuplicate::Replace => (1, 0),
-            OnDuplicate::Earliest => (2, 0),
-            OnDuplicate::Debounce { max_wait } => (3, micros(max_wait)),
-        };
-        call.arg(task.id.as_str())
-            .arg(due(task.due))
-            .number(task.priority.get().into())
-            .number(mode)
-            .number(max_wait)
-            .number(task.max_attempts.into())
-            .arg(write_body(&task.payload))
+    let item = |task: &NewTask| {
+        Command::default().arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     };
-    tasks.iter().fold(once(Script::QueueEnqueue, queue, op), add)
+    joined(Script::QueueEnqueue, queue, op, tasks.iter().map(item))
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
@@ -127,10 +136,11 @@ fn read_row(fields: &mut Fields) -> Result<Row> {
     let id = TaskId::new(fields.text()?)?;
     let (record, run) = (fields.bytes()?, fields.bytes()?);
     let mut record = Packed(&record);
-    let revision = Revision::from_u64(record.number(6)?);
+    record.take(6)?;
+    let turn = record.number(1)?;
+    let revision = Revision::from_u64(record.number(6)? + turn);
     record.take(7)?;
     let due = Timestamp::from_micros(record.number(7)?);
-    record.take(6)?;
     let priority = Priority::new(record.number(1)? as u8)?;
     let max_attempts = record.small(2)?;
     let payload = read_body(record)?;
@@ -151,9 +161,9 @@ fn read_row(fields: &mut Fields) -> Result<Row> {
 }
 
 fn add_run(row: &mut Row, mut run: Packed<'_>) -> Result<()> {
+    let claim = Fence::from_u64(run.number(7)? + run.number(1)?);
     row.task.attempt = run.small(2)?;
     let flags = run.number(1)?;
-    let claim = Fence::from_u64(run.number(7)?);
     row.lease_until = Timestamp::from_micros(run.number(7)?);
     row.task.ticket.due = Timestamp::from_micros(run.number(7)?);
     row.worker = run.text()?.to_owned();
@@ -209,7 +219,10 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
 }
 
 pub(crate) fn complete(op: Op, queue: &QueueName, tickets: &[Ticket]) -> Call {
-    with_tickets(once(Script::QueueComplete, queue, op), tickets)
+    let item = |ticket: &Ticket| {
+        Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string())
+    };
+    joined(Script::QueueComplete, queue, op, tickets.iter().map(item))
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
@@ -407,10 +420,10 @@ pub(crate) fn ring(queue: &QueueName) -> Call {
     call(Script::QueueRing, queue)
 }
 
-/// The id in a member of one of the queue's sets: behind a number of six bytes where tasks wait, of seven where they
-/// are leased.
+/// The id in a member of one of the queue's sets: behind a number of seven bytes where tasks wait, of eight where
+/// they are leased.
 pub(crate) fn member_id(member: &[u8], leased: bool) -> Result<TaskId> {
     let mut member = Packed(member);
-    member.take(if leased { 7 } else { 6 })?;
+    member.take(if leased { 8 } else { 7 })?;
     TaskId::new(str_of(member.0)?)
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::command::{Call, Command};
+use crate::command::{Call, Command, Item};
 use crate::reply::Reply;
 
 /// What one step sends.
@@ -85,9 +85,17 @@ impl Work {
         self.asking || self.alone
     }
 
-    /// Whether it is that call, but for its item.
-    pub(crate) fn is_call(&self, command: &Command) -> bool {
-        matches!(&self.what, What::Call(call) if call.command == *command)
+    /// Its call, and what it is one of many in that call.
+    pub(crate) fn item(&self) -> Option<(&Call, &Item)> {
+        match &self.what {
+            What::Call(call) => call.item.as_ref().map(|item| (call, item)),
+            _ => None,
+        }
+    }
+
+    /// Whether its keys are its own, and not those of a call that others share.
+    pub(crate) fn has_own_keys(&self) -> bool {
+        self.item().is_some_and(|(_, item)| item.has_keys())
     }
 
     pub(crate) fn by_itself(self) -> Self {

@@ -133,12 +133,16 @@ async fn a_function_of_another_library_in_the_way_is_named() {
 }
 
 /// Words of a command as they are typed.
+/// Calls a function: `''` is an empty argument, and `·` a space in one.
 fn call(server: &RedisServer, line: &str) -> String {
-    let words: Vec<_> = line.split(' ').map(|word| if word == "''" { "" } else { word }).collect();
+    let meant = |word: &str| if word == "''" { String::new() } else { word.replace('·', " ") };
+    let words: Vec<_> = line.split(' ').map(meant).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
     server.command(&[&["FCALL"], &words[..]].concat())
 }
 
 const TOKEN: &str = "0123456789abcdef";
+const TERMS: &str = "+0·5·0·0·20";
 const LOCK: &str = "4 rg:{l:a}:s rg:{l:a}:q rg:{l:a}:w rg:{l:a}:x";
 
 fn queue_keys(name: &str) -> String {
@@ -152,6 +156,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
     let (server, _) = with_library(Kind::Redis).await;
     let queue = queue_keys("q");
     let enqueue = format!("rushgate_queue_enqueue {queue} 12345678");
+    let with_terms = |terms: &str| format!("{enqueue} a {terms} \0x");
     let (wrong_client, swapped) = (
         queue.replace("ff ", "FF "),
         queue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
@@ -180,27 +185,34 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             "ARGV[2], the lease, is `9999`; it must be 10,000 to 86,400,000,000 µs",
         ),
         (acquire(TOKEN, "1e6", inbox, owner), "the lease, is `1e6`"),
+        (
+            format!("rushgate_lock_release 8 {} {} {TOKEN} 2000000", &LOCK[2..], LOCK[2..].replace("l:a", "l:b")),
+            "the number of arguments is `2`; it must be 4, for so many keys",
+        ),
         (acquire(TOKEN, "0x9999", inbox, owner), "the lease, is `0x9999`"),
         (acquire(TOKEN, "10000", "short", owner), "the inbox, is `short`; it must be 8 bytes"),
         (acquire(TOKEN, "10000", inbox, "php"), "it must be a process id in 4 bytes"),
-        (format!("{enqueue} a {} 5 0 0 20", "''"), "1 and 7 for each task"),
-        (format!("{enqueue} a {} 10 0 0 20 \0x", "''"), "the priority, is `10`; it must be 0 to 9"),
-        (format!("{enqueue} a soon 5 0 0 20 \0x"), "the due, is `soon`"),
-        (format!("{enqueue} a {} 5 0 0 20 {}", "''", "''"), "it must be a byte 0"),
+        (format!("{enqueue} a +0"), "0 and 4 for each task"),
+        (format!("rushgate_queue_enqueue {queue} '' a {TERMS} \0x"), "the first op is empty; it must be 8 bytes"),
+        (with_terms("+0·10·0·0·20"), "the terms, is `+0 10 0 0 20`; it must be five numbers"),
+        (with_terms("+0·5·4·0·20"), "the terms, is"),
+        (with_terms("+0·5·0·0·1001"), "the terms, is"),
+        (with_terms("+34560000000001·5·0·0·20"), "the terms, is"),
+        (with_terms("soon·5·0·0·20"), "the terms, is"),
+        (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
         (
-            format!("{enqueue} a\u{2003}b {} 5 0 0 20 \0x", "''"),
+            format!("{enqueue} a\u{2003}b {TERMS} \0x"),
             "the id, is `a\u{2003}b`; it must be 1 to 200 bytes",
         ),
-        (format!("{enqueue} {} {} 5 0 0 20 \0x", "x".repeat(201), "''"), "the id, is"),
+        (format!("{enqueue} {} {TERMS} \0x", "x".repeat(201)), "the id, is"),
         (enqueue.clone(), "1 to 1000 of them"),
         (
-            format!("rushgate_queue_enqueue {wrong_client} 12345678 a {} 5 0 0 20 \0x", "''"),
+            format!("rushgate_queue_enqueue {wrong_client} 12345678 a {TERMS} \0x"),
             "16 hexadecimal digits",
         ),
-        (format!("rushgate_queue_enqueue {swapped} 12345678 a {} 5 0 0 20 \0x", "''"), "KEYS[9]"),
+        (format!("rushgate_queue_enqueue {swapped} 12345678 a {TERMS} \0x"), "KEYS[9]"),
         (format!("rushgate_queue_listen {listen} 00000000000000fg ''"), "it must be 16 hexadecimal digits"),
-        (format!("{enqueue} a +34560000000001 5 0 0 20 \0x"), "the due, is"),
-        (format!("{enqueue} a '' 5 0 0 20 \u{5}a/bx"), "it must be a byte 0"),
+        (format!("{enqueue} a {TERMS} \u{5}a/bx"), "it must be a byte 0"),
         (format!("rushgate_queue_pause {listen} 2"), "the stop, is `2`; it must be 0 or 1"),
         (
             format!("rushgate_sale_confirm {sale} {TOKEN} short"),
@@ -228,8 +240,8 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         assert!(answer.starts_with("-INVALID ") && answer.contains(said), "{asked}: {answer}");
     }
     assert_eq!(server.command(&["DBSIZE"]), ":0");
-    assert_eq!(call(&server, &acquire(TOKEN, "10000", inbox, owner)), "*4");
-    assert_eq!(call(&server, &format!("{enqueue} 用户 +5 9 3 1000 20 \0x")), "*2");
+    assert_eq!(call(&server, &acquire(TOKEN, "10000", inbox, owner)), "*1");
+    assert_eq!(call(&server, &format!("{enqueue} 用户 +5·9·3·1000·20 \0x")), "*1");
 }
 
 #[tokio::test]
@@ -285,8 +297,8 @@ fn send(port: u16, words: &[Vec<u8>]) -> Vec<u8> {
 async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     let (server, _) = with_library(Kind::Redis).await;
     let queue = queue_keys("q");
-    let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} '' 5 0 0 20 \0x");
-    assert_eq!(call(&server, &enqueue(1, "a")), "*2");
+    let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} {TERMS} \0x");
+    assert_eq!(call(&server, &enqueue(1, "a")), "*1");
     let next = "fedcba9876543210";
     let acquire = |token: &str| {
         let owner = "\0\0\0\u{1}\0";
@@ -295,9 +307,9 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
             &format!("rushgate_lock_acquire {LOCK} {token} 60000000 1000000 0 2000000 inbox... {owner}"),
         )
     };
-    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*4", "*4"), "granted, and in line");
+    assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*1", "*1"), "granted, and in line");
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(call(&server, &format!("rushgate_lock_release {LOCK} {TOKEN} 2000000")), ":1");
+    assert_eq!(call(&server, &format!("rushgate_lock_release {LOCK} {TOKEN} 2000000")), "*1");
     assert!(acquire(next).starts_with("-OOM"));
     assert_eq!(call(&server, &format!("rushgate_lock_extend {LOCK} {next} 60000000")), "*3");
     assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));

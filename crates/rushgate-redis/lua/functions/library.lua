@@ -82,10 +82,11 @@ function is.word(value, ...)
   return false
 end
 
-function is.due(value)
-  local delay = string.match(value, '^%+(.*)$')
-  if delay then return is.whole(delay, 0, 34560000000000) end
-  return value == '' or is.whole(value, 0, 9007199254740991)
+-- Due time, priority, what becomes of a second one, max wait and max attempts.
+function is.terms(value)
+  local plus, due, max_wait, max = string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)$')
+  return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
+    and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
 end
 
 -- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a
@@ -238,8 +239,10 @@ local function check_groups(groups)
     local name, first = of[1], count + 1
     if not KEYS[first] and name ~= 'orders' then complain('the number of keys', #KEYS, 'greater') end
     if name ~= 'orders' then
-      beginning = group[name](first, beginning) or beginning
-      count = count + of[2]
+      repeat
+        beginning = group[name](count + 1, beginning) or beginning
+        count = count + of[2]
+      until not of.each or count >= #KEYS
     elseif check_orders(first, beginning) then
       count = count + of[2]
     end
@@ -253,6 +256,8 @@ local function verb(name, flags, groups, declared, carry_out)
   local function check()
     check_groups(groups)
     check_arguments(declared)
+    local items = groups[1] and groups[1].each and #KEYS / groups[1][2] * #declared.each
+    if items and #ARGV ~= items then complain('the number of arguments', #ARGV, items .. ', for so many keys') end
   end
   redis.register_function({
     function_name = 'rushgate_' .. name,

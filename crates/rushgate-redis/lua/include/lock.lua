@@ -31,8 +31,8 @@ end
 local function keep_until(lock, moment)
   if moment > lock.expires then
     lock.expires = moment + KEPT_US
-    local at = math.floor(lock.expires / 1000)
-    redis.call('HSET', lock.state, 'e', lock.expires)
+    local at = int(math.floor(lock.expires / 1000))
+    redis.call('HSET', lock.state, 'e', int(lock.expires))
     redis.call('PEXPIREAT', lock.state, at)
     if lock.lined then
       redis.call('PEXPIREAT', lock.line, at)
@@ -45,7 +45,7 @@ end
 local function grant(lock, token, till, inbox, owner)
   lock.fence = math.max(lock.fence + 1, now)
   lock.owner, lock.till = token, till
-  redis.call('HSET', lock.state, 'o', token, 'd', till, 'f', lock.fence, 'r', lock.released or '',
+  redis.call('HSET', lock.state, 'o', token, 'd', int(till), 'f', int(lock.fence), 'r', lock.released or '',
     'i', struct.pack('>I7c8', now, inbox) .. owner)
   keep_until(lock, till)
 end

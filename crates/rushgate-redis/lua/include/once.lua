@@ -13,30 +13,70 @@ local KEPT_MS = 25 * 3600 * 1000
 local HOUR_US = 3600 * 1000000
 local COUNTS = '>I4I4c8I7'
 
-local function replay_keys(first, op)
-  return { young = KEYS[first], old = KEYS[first + 1], op = op }
+-- A call is one request, with its op; or several, if its arguments are items of so many, each with the op of its request
+-- in front, or '' if that is the one of the item before.
+local function replay_keys(first, op, width)
+  if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
+  local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
+  for at = 1 + (width or #ARGV), #ARGV, width or 1 do
+    if ARGV[at] ~= '' then
+      once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
+    end
+  end
+  return once
 end
 
+-- What was answered before to each request, by its place; nothing if it is new.
+local function remembered_all(once)
+  local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
+  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
+  local highest = struct.unpack('>I8', once.highest)
+  for at = 1, #ops do
+    local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
+    if op > highest then
+      -- One that is higher than all is new.
+      highest, once.highest = op, ops[at]
+    elseif not answer then
+      answer = redis.call('HGET', once.old, ops[at])
+    end
+    if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
+  end
+  return once.answered
+end
+
+-- Remembers the answers to those that were new.
+local function remember_all(once, answers)
+  local bytes, calls, news = once.bytes, once.calls, {}
+  for at = 1, #answers do
+    if not once.answered[at] then
+      local packed = cmsgpack.pack(answers[at])
+      news[#news + 1], news[#news + 2] = once.ops[at], packed
+      bytes, calls = bytes + #packed, calls + 1
+    end
+  end
+  if not news[1] then return answers end
+  if once.bytes > KEPT_BYTES or once.calls > KEPT_CALLS then
+    redis.call('RENAME', once.young, once.old)
+    bytes, calls, once.said = bytes - once.bytes, calls - once.calls, 0
+  end
+  local says = now > once.said + HOUR_US
+  local counts = struct.pack(COUNTS, bytes, calls, once.highest, says and now or once.said)
+  redis.call('HSET', once.young, '$', counts, unpack(news))
+  if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
+  return answers
+end
+
+-- Where the first and the last item of a request are.
+local function items(once, request, width)
+  return once.firsts[request], (once.firsts[request + 1] or #ARGV + 1) - width
+end
+
+-- The same of a call that is one request.
 local function remembered(once)
-  local kept = redis.call('HMGET', once.young, once.op, '$')
-  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[2] or string.rep('\0', 23))
-  local answer = kept[1]
-  -- One that is higher than all is new.
-  once.is_highest = struct.unpack('>I8', once.op) > struct.unpack('>I8', once.highest)
-  if not answer and not once.is_highest then answer = redis.call('HGET', once.old, once.op) end
-  return answer and cmsgpack.unpack(answer)
+  return remembered_all(once)[1]
 end
 
 local function remember(once, answer)
-  local packed = cmsgpack.pack(answer)
-  if once.bytes > KEPT_BYTES or once.calls > KEPT_CALLS then
-    redis.call('RENAME', once.young, once.old)
-    once.bytes, once.calls, once.said = 0, 0, 0
-  end
-  local says = now > once.said + HOUR_US
-  local counts = struct.pack(COUNTS, once.bytes + #packed, once.calls + 1,
-    once.is_highest and once.op or once.highest, says and now or once.said)
-  redis.call('HSET', once.young, once.op, packed, '$', counts)
-  if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
-  return answer
+  once.answered = {}
+  return remember_all(once, { answer })[1]
 end

@@ -3,44 +3,43 @@
 local KEEP, REPLACE, EARLIEST, DEBOUNCE = 0, 1, 2, 3
 
 -- A newcomer to a record that waits.
-local function put_over(q, t, task)
-  if task.mode == EARLIEST and task.due >= t.due then
+local function put_over(q, t, of, body)
+  if of.mode == EARLIEST and of.due >= t.due then
     return 2, t.revision
   end
-  q.revision = q.revision + 1
+  q.revision, q.turn = q.revision + 1, nil
   local was_due = t.due <= now
   lift(q, t)
   t.revision = q.revision
-  if task.mode == EARLIEST then
-    t.due = task.due
+  if of.mode == EARLIEST then
+    t.due = of.due
     store_record(q, t, body_of(t.record))
     if t.ran then store_run(q, t) end
   else
-    t.due, t.priority, t.max = task.due, task.priority, task.max
-    if task.mode == DEBOUNCE then t.due = math.min(t.due, t.first + task.max_wait) end
+    t.due, t.priority, t.max = of.due, of.priority, of.max
+    if of.mode == DEBOUNCE then t.due = math.min(t.due, t.first + of.max_wait) end
     if t.ran then set_field(q.runs, t.id, false) end
-    store_record(q, t, task.body)
+    store_record(q, t, body)
   end
-  wait(q, t, not was_due)
+  wait(q, t.priority, t.due, place(t), not was_due)
   return 3, q.revision
 end
 
 -- A newcomer to a record that is leased: it waits behind the run.
-local function put_behind(q, t, task)
+local function put_behind(q, t, of, body)
   local next = has(t, REPLACED) and task_of(t.id, redis.call('HGET', q.newcomers, t.id))
-  if next and (task.mode == KEEP or (task.mode == EARLIEST and task.due >= next.due)) then
+  if next and (of.mode == KEEP or (of.mode == EARLIEST and of.due >= next.due)) then
     return 2, next.revision
   end
-  q.revision, q.changed = q.revision + 1, true
-  local body = task.body
-  if next and task.mode == EARLIEST then
-    body, next.due = body_of(next.record), task.due
+  q.revision, q.turn, q.changed = q.revision + 1, nil, true
+  if next and of.mode == EARLIEST then
+    body, next.due = body_of(next.record), of.due
   else
-    next = { first = next and next.first or now, due = task.due, priority = task.priority, max = task.max }
-    if task.mode == DEBOUNCE then next.due = math.min(next.due, next.first + task.max_wait) end
+    next = { first = next and next.first or now, due = of.due, priority = of.priority, max = of.max }
+    if of.mode == DEBOUNCE then next.due = math.min(next.due, next.first + of.max_wait) end
   end
-  local header = struct.pack(HEADER, q.revision, next.first, next.due, 0, next.priority, next.max)
-  redis.call('HSET', q.newcomers, t.id, header .. body)
+  redis.call('HSET', q.newcomers, t.id,
+    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, next.priority, next.max, body))
   if not has(t, REPLACED) then
     t.flags = t.flags + REPLACED
     store_run(q, t)
@@ -48,20 +47,18 @@ local function put_behind(q, t, task)
   return 3, q.revision
 end
 
--- `task` has id, due, priority, mode, max_wait, max and body.
-local function put(q, task, bounded)
-  local t = load(q, task.id)
+-- Puts a task in on such terms.
+local function put(q, id, of, body, bounded)
+  local t = load(q, id)
   if not t then
     if bounded and is_full(q) then return 4, q.bound end
     q.size = q.size and q.size + 1
-    q.revision = q.revision + 1
-    task.revision, task.first = q.revision, now
-    begin(q, task, task.body, true)
+    begin(q, id, of, body)
     return 1, q.revision
-  elseif task.mode == KEEP and not has(t, CANCELLED) then
+  elseif of.mode == KEEP and not has(t, CANCELLED) then
     return 2, t.revision
   elseif has(t, LEASED) then
-    return put_behind(q, t, task)
+    return put_behind(q, t, of, body)
   end
-  return put_over(q, t, task)
+  return put_over(q, t, of, body)
 end

@@ -1,20 +1,25 @@
 -- A queue. Its eighteen keys, in this order:
 --   meta       HASH  v latest revision, a latest arrival, c latest claim, w wake-ups, u priorities in use (bits),
 --                    p 1 if paused, b bound, n 1 once the queue was used
---   records    HASH  id -> revision(6) first(7) due(7) arrival(6) priority(1) max attempts(2) body
---   runs       HASH  id -> attempts(2) flags(1) claim(7) lease until(7) due(7) worker's length(1) worker error;
---                    of tasks that were claimed at least once. Its due time goes before the record's
+--   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
+--                    to be added to the revision
+--   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker error;
+--                    of tasks that were claimed at least once. The turn is to be added to the claim. Its due time goes
+--                    before the record's
 --   newcomers  HASH  id -> as records, put in while the task was leased
---   leases     ZSET  claim(7) id -> lease until
+--   leases     ZSET  claim(7) turn(1) id -> lease until
 --   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error body
 --   dead_ids   ZSET  id -> 0
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
---   waiting    ZSET  arrival(6) id -> due, one for each of the ten priorities
+--   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
 -- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it.
+-- Turns count what one call gives out: so its tasks share what is packed, and each costs little more than its bytes.
 -- The body is opaque here: content type and payload.
 -- include: draft
-local RECORD, HEADER, HEADER_BYTES = '>I6I7I7I6I1I2c0', '>I6I7I7I6I1I2', 29
-local RUN, RUN_BYTES = '>I2I1I7I7I7', 24
+local RECORD, HEADER, HEADER_BYTES = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2', 30
+local PLACE_BYTES, DUE_FROM, DUE_TO = 7, 21, 27
+local RUN, RUN_BYTES, LEASE_BYTES = '>I7I1I2I1I7I7', 25, 8
+local TURNS = 256
 local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
 -- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.
 local REAPED_MAX = 500
@@ -54,7 +59,7 @@ local function waiting(q, priority)
   local of = q.waiting[priority]
   if not of then
     of = sorted_set(KEYS[q.first + priority])
-    q.waiting[priority] = of
+    q.waiting[priority], q.used = of, bit.bor(q.used, bit.lshift(1, priority))
   end
   return of
 end
@@ -85,14 +90,15 @@ local function body_of(record)
 end
 
 local function task_of(id, record, run)
-  local revision, first, due, arrival, priority, max = struct.unpack(HEADER, record)
+  local arrival, turn, revision, first, due, priority, max = struct.unpack(HEADER, record)
   local t = {
-    id = id, record = record, revision = revision, first = first, due = due, arrival = arrival, priority = priority,
-    max = max, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '',
+    id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
+    priority = priority, max = max, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '',
   }
   if run then
     t.ran = true
-    t.attempts, t.flags, t.claim, t.till, t.due = struct.unpack(RUN, run)
+    t.claim, t.claim_turn, t.attempts, t.flags, t.till, t.due = struct.unpack(RUN, run)
+    t.claim = t.claim + t.claim_turn
     local length = string.byte(run, RUN_BYTES + 1)
     t.worker = string.sub(run, RUN_BYTES + 2, RUN_BYTES + 1 + length)
     t.error = string.sub(run, RUN_BYTES + 2 + length)
@@ -112,7 +118,7 @@ local function fetch_tasks(q, ids)
 end
 
 local function pack_run(t)
-  return struct.pack(RUN, t.attempts, t.flags, t.claim, t.till, t.due)
+  return struct.pack(RUN, t.claim - t.claim_turn, t.claim_turn, t.attempts, t.flags, t.till, t.due)
     .. string.char(#t.worker) .. t.worker .. t.error
 end
 
@@ -123,26 +129,25 @@ end
 
 local function store_record(q, t, body)
   set_field(q.records, t.id,
-    struct.pack(RECORD, t.revision, t.first, t.due, t.arrival, t.priority, t.max, body))
+    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, t.due, t.priority, t.max, body))
 end
 
 local function place(t)
-  return struct.pack('>I6c0', t.arrival, t.id)
+  return string.sub(t.record, 1, PLACE_BYTES) .. t.id
 end
 
 local function lease_of(t)
-  return struct.pack('>I7c0', t.claim, t.id)
+  return struct.pack('>I7I1c0', t.claim - t.claim_turn, t.claim_turn, t.id)
 end
 
--- The task waits. Somebody may have to be woken for it.
-local function wait(q, t, wake)
-  q.used = bit.bor(q.used, bit.lshift(1, t.priority))
-  add_at(waiting(q, t.priority), t.due, place(t))
+-- A task waits in its place. Somebody may have to be woken for it.
+local function wait(q, priority, due, place, wake)
+  add_at(q.waiting[priority] or waiting(q, priority), due, place)
   q.changed = true
-  if wake and t.due <= now then
+  if wake and due <= now then
     q.woken = q.woken + 1
   elseif wake then
-    q.soonest = math.min(q.soonest or t.due, t.due)
+    q.soonest = math.min(q.soonest or due, due)
   end
 end
 
@@ -161,22 +166,36 @@ local function remove(q, t)
   if t.ran then set_field(q.runs, t.id, false) end
 end
 
--- A new life under an id: every attempt before it, at the end of the arrivals.
-local function begin(q, t, body, wake)
-  q.arrival = q.arrival + 1
-  t.arrival = q.arrival
-  store_record(q, t, body)
-  wait(q, t, wake)
+-- What the tasks have in common that one call puts in on the same terms.
+local function terms(due, priority, mode, max_wait, max)
+  return {
+    due = due, priority = priority, mode = mode, max_wait = max_wait, max = max,
+    head = struct.pack('>I7I7I1I2', now, due, priority, max),
+  }
+end
+
+-- A new life under an id: every attempt before it, a revision of its own, at the end of the arrivals.
+local function begin(q, id, of, body)
+  q.arrival, q.revision, q.turn = q.arrival + 1, q.revision + 1, (q.turn or TURNS - 1) + 1
+  if q.turn == TURNS then
+    q.first_arrival, q.first_revision, q.turn = struct.pack('>I6', q.arrival), struct.pack('>I6', q.revision), 0
+  end
+  local turn = string.char(q.turn)
+  set_field(q.records, id, q.first_arrival .. turn .. q.first_revision .. of.head .. body)
+  wait(q, of.priority, of.due, q.first_arrival .. turn .. id, true)
 end
 
 -- If a newcomer waits behind the run that ends, it takes the record's place.
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
   lift(q, t)
-  local newcomer = redis.call('HGET', q.newcomers, t.id)
+  q.arrival, q.turn = q.arrival + 1, nil
+  local record = struct.pack('>I6', q.arrival) .. string.sub(redis.call('HGET', q.newcomers, t.id), 7)
   redis.call('HDEL', q.newcomers, t.id)
   set_field(q.runs, t.id, false)
-  begin(q, task_of(t.id, newcomer), body_of(newcomer), wake)
+  set_field(q.records, t.id, record)
+  local newcomer = task_of(t.id, record)
+  wait(q, newcomer.priority, newcomer.due, place(newcomer), wake)
   return true
 end
 
@@ -191,9 +210,9 @@ end
 local function back(q, t, due, wake)
   lift(q, t)
   t.flags = bit.band(t.flags, FAILED)
-  t.claim, t.till, t.worker, t.due = 0, 0, '', due
+  t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due
   store_run(q, t)
-  wait(q, t, wake)
+  wait(q, t.priority, due, place(t), wake)
 end
 
 -- When something is due that is not due now: the first delay or lease to end.
@@ -232,7 +251,8 @@ local function finish(q)
     ring(q, 1)
   end
   if q.changed then
-    redis.call('HSET', q.meta, 'v', q.revision, 'a', q.arrival, 'c', q.claim, 'w', q.wakes, 'u', q.used)
+    redis.call('HSET', q.meta,
+      'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes), 'u', q.used)
   end
 end
 
@@ -240,7 +260,7 @@ end
 local function reap(q)
   local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, REAPED_MAX)
   for at, lease in ipairs(over) do
-    over[at] = string.sub(lease, 8)
+    over[at] = string.sub(lease, LEASE_BYTES + 1)
   end
   fetch_tasks(q, over)
   for _, id in ipairs(over) do
@@ -261,18 +281,20 @@ local function reap(q)
   return true
 end
 
--- The first due tasks, in the order in which they are given out, as {id, record, run or ''}, ...
+-- The first due tasks, in the order in which they are given out: their ids, their records, their runs, and how many
+-- they are of each priority.
 local function due_tasks(q, n)
   write_back_queue(q)
-  local ids = {}
+  local ids, count = {}, {}
   for priority = 0, 9 do
     if #ids < n and is_used(q, priority) then
       local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
       for _, at in ipairs(places) do
-        table.insert(ids, string.sub(at, 7))
+        ids[#ids + 1] = string.sub(at, PLACE_BYTES + 1)
       end
+      count[priority] = #places
     end
   end
-  if #ids == 0 then return {}, {}, {} end
-  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
+  if #ids == 0 then return {}, {}, {}, {} end
+  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids)), count
 end

@@ -67,8 +67,9 @@ local function units_of(s, buyer, k)
 end
 
 local function count_units(s, buyer, k, n)
-  n = units_of(s, buyer, k) + n
-  set_field(s.buyers, buyer .. k.suffix, n > 0 and int(n))
+  local field = buyer .. k.suffix
+  n = (tonumber(read(s.buyers, field)) or 0) + n
+  set_field(s.buyers, field, n > 0 and int(n))
 end
 
 local function pack_sku(k)
@@ -108,7 +109,7 @@ local function close_sale(s, q)
   write_back(s.deadlines)
   in_chunks('RPUSH', s.events, s.news)
   s.news = {}
-  local fields = { 's', s.status, 'q', s.seq }
+  local fields = { 's', s.status, 'q', int(s.seq) }
   for no, k in pairs(s.skus) do
     if k.changed then
       table.insert(fields, 'S' .. no)
@@ -237,8 +238,9 @@ end
 
 -- Takes the lowest free numbers of a SKU: those given back, then fresh ones. The caller has seen that there are enough.
 local function take_lowest(s, k, n)
-  local again, ranges = math.min(k.returned, n), {}
-  if again > 0 then
+  local ranges = {}
+  if k.returned > 0 then
+    local again = math.min(k.returned, n)
     ranges, n = take_returned(s, k, again, true), n - again
   end
   while n > 0 do
@@ -292,23 +294,23 @@ local function ranges_of(h)
   return h.ranges
 end
 
--- Each SKU with its ranges, in the order of the lines.
+-- Each SKU with its ranges, in the order of the lines, up to the brackets that end all.
 local function json_of_units(s, h)
   local ranges, json, of = ranges_of(h), {}, nil
   for at = 1, #ranges, 3 do
-    local no, first, last = ranges[at], int(ranges[at + 1]), nil
-    last = ranges[at + 2] == ranges[at + 1] and first or int(ranges[at + 2])
+    local no = ranges[at]
     local between = no == of and ',[' or (of and ']],[' or '[[') .. sku(s, no).json .. ',[['
+    local first = int(ranges[at + 1])
+    local last = ranges[at + 1] == ranges[at + 2] and first or int(ranges[at + 2])
     json[#json + 1], of = between .. first .. ',' .. last .. ']', no
   end
-  return table.concat(json) .. ']]]'
+  return #json == 1 and json[1] or table.concat(json)
 end
 
 -- The body is JSON, with what says so before it.
 local function put_order(q, id, body)
-  put(q, {
-    id = id, due = now, priority = 5, mode = REPLACE, max_wait = 0, max = 1000, body = body, flags = 0, attempts = 0,
-  }, false)
+  q.orders = q.orders or terms(now, 5, REPLACE, 0, 1000)
+  put(q, id, q.orders, body, false)
 end
 
 -- The task of a reservation's orders: its 16 bytes as hexadecimal digits.
@@ -334,9 +336,10 @@ end
 -- Puts the order into the orders' queue, in the step of the change itself.
 local function order(s, q, h, intent)
   if not s.ledger then return end
-  local id = order_id(s, h.id)
-  put_order(q, id, order_head(s, h.generation) .. int(h.seq) .. ',"id":"' .. id .. '","buyer":"'
-    .. string.gsub(h.buyer, '[\\"]', '\\%0') .. '","units":' .. json_of_units(s, h) .. ',"intent":"' .. intent .. '"}')
+  local id, buyer = order_id(s, h.id), h.buyer
+  if string.find(buyer, '[\\"]') then buyer = string.gsub(buyer, '[\\"]', '\\%0') end
+  put_order(q, id, order_head(s, h.generation) .. int(h.seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer
+    .. '","units":' .. json_of_units(s, h) .. ']]],"intent":"' .. intent .. '"}')
 end
 
 -- Enters a reservation that has these units, as packed.

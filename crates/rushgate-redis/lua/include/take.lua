@@ -33,7 +33,8 @@ end
 
 -- The first line that is over the buyer's limit: {6, sku, limit, has}.
 local function over_limit(s, wanted, buyer)
-  for _, line in ipairs(wanted) do
+  for i = 1, #wanted do
+    local line = wanted[i]
     local k = s.skus[line.no]
     local mine = units_of(s, buyer, k)
     if mine + line.n > k.per_buyer then return { 6, line.no, k.per_buyer, mine } end
@@ -43,7 +44,8 @@ end
 -- The first line that is short: {4, sku, free}, or {5, sku, free, give-back} if units of it are held.
 local function short_of(s, wanted, same)
   local short
-  for _, line in ipairs(wanted) do
+  for i = 1, #wanted do
+    local line = wanted[i]
     if not short and free_of(s.skus[line.no]) < line.n then short = line.no end
   end
   if not short and same and not common(s, wanted) then short = wanted[1].no end
@@ -77,7 +79,8 @@ end
 local function take(s, wanted, same, h)
   local number, ranges, n = same and common(s, wanted), {}, 0
   h.units, h.ranges = '', ranges
-  for _, line in ipairs(wanted) do
+  for i = 1, #wanted do
+    local line = wanted[i]
     local k = s.skus[line.no]
     local taken = number and take_number(s, k, number) or take_lowest(s, k, line.n)
     for at = 1, #taken, 2 do

@@ -1,24 +1,37 @@
--- Gives a lock up and hands it to the first in line.
+-- Gives locks up, each for one caller, and hands each to the first in its line.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token: 16 bytes
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- KEYS[1-4..]  the lock (include/lock.lua), of each that is given up
+-- ARGV[1..]    for each lock, 1 to 128 of them:
+--                token: 16 bytes
+--                claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
--- 1  released, now or by this very token before
--- 0  not the token's
+-- {outcome, ...}  for each, in their order: 1 released, now or by this very token before; 0 not the token's
 --
 -- flags: allow-oom
 -- include: now
 -- include: lock
-local lock = lock_keys(1)
-local held = holds(lock, ARGV[1])
-if held then
-  release(lock)
+local answers, rest, of_first = {}, {}, nil
+for n = 1, #KEYS / 4 do
+  local lock, token = lock_keys(4 * n - 3), ARGV[2 * n - 1]
+  if lock.lined then
+    rest[#rest + 1], of_first = n, of_first or lock
+  else
+    if holds(lock, token) then release(lock) end
+    answers[n] = lock.released == token and 1 or 0
+  end
 end
-if not lock.lined then return lock.released == ARGV[1] and 1 or 0 end
+if not of_first then return answers end
+
 -- include: line
-if held then
-  take_from_line(lock, ARGV[1])
+for _, n in ipairs(rest) do
+  -- The second of the same lock finds it as the first left it.
+  local lock, token = of_first or lock_keys(4 * n - 3), ARGV[2 * n - 1]
+  of_first = nil
+  if holds(lock, token) then
+    release(lock)
+    take_from_line(lock, token)
+  end
+  hand_over(lock, tonumber(ARGV[2 * n]))
+  answers[n] = lock.released == token and 1 or 0
 end
-hand_over(lock, tonumber(ARGV[2]))
-return lock.released == ARGV[1] and 1 or 0
+return answers

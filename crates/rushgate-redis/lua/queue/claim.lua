@@ -23,25 +23,31 @@ if q.paused then
   return remember(once, { '', q.wakes })
 end
 local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
-local ids, records, runs = due_tasks(q, n)
+local ids, records, runs, counts = due_tasks(q, n)
 answer = { 0, q.wakes }
 if #ids > 0 then
-  local lifted = {}
   q.claim = math.max(q.claim, now - 1)
+  local first, turn, worker = nil, TURNS, ARGV[4]
+  -- What is the same in the runs of all that are claimed for the first time, before their due time and behind it.
+  local till_text, before, behind = int(till), struct.pack('>I2I1I7', 1, LEASED, till), string.char(#worker) .. worker
   for at, id in ipairs(ids) do
-    local t = task_of(id, records[at], runs[at])
-    lifted[t.priority] = (lifted[t.priority] or 0) + 1
-    q.claim = q.claim + 1
-    t.attempts, t.flags = t.attempts + 1, t.flags + LEASED
-    t.claim, t.till, t.worker = q.claim, till, ARGV[4]
-    local run = pack_run(t)
+    q.claim, turn = q.claim + 1, turn + 1
+    if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
+    local claim, run = first .. string.char(turn), runs[at]
+    if run then
+      local t = task_of(id, records[at], run)
+      t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
+      run = claim .. string.sub(pack_run(t), LEASE_BYTES + 1)
+    else
+      run = claim .. before .. string.sub(records[at], DUE_FROM, DUE_TO) .. behind
+    end
     add(q.runs, id, run)
-    add_at(q.leases, till, lease_of(t))
+    add(q.leases, till_text, claim .. id)
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, records[at], run
   end
   -- They were the first of their sets.
-  for priority, count in pairs(lifted) do
-    redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, count - 1)
+  for priority, count in pairs(counts) do
+    if count > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, count - 1) end
   end
   q.changed = true
 end

@@ -1,42 +1,52 @@
--- Ends claimed tasks that are done.
+-- Ends claimed tasks that are done, for one caller or several.
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-20]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
--- ARGV[2..]    for each task, 1 to 1,000 of them:
+-- ARGV[1..]    for each task, 1 to 1,000 of them:
+--                op: 8 bytes or ''; of the request: new for each, the same when it is sent again; '' as the task before
 --                id: name
 --                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
 --
--- {outcome, ...}  0 stale, 1 done, 2 requeued
+-- {{outcome, ...}, ...}  for each request: 0 stale, 1 done, 2 requeued
 --
 -- flags: allow-oom
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local WIDTH = 3
+local q, once = queue_keys(1), replay_keys(19, ARGV[1], WIDTH)
 allow_when_full(q)
-local answer = remembered(once)
-if answer then return answer end
+local answered = remembered_all(once)
+if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end
-answer = {}
-local ids = arguments(2, 2)
-fetch(q.runs, ids)
-for at, id in ipairs(ids) do
-  local run, outcome = read(q.runs, id), 0
-  local _, flags, claim
-  if run then _, flags, claim = struct.unpack(RUN, run) end
-  if run and claim == tonumber(ARGV[2 * at + 1]) and bit.band(flags, LEASED) ~= 0 then
-    if bit.band(flags, REPLACED) ~= 0 then
-      promote(q, load(q, id), true)
-      outcome = 2
-    else
-      take_out(q.leases, struct.pack('>I7', claim) .. id)
-      set_field(q.records, id, false)
-      set_field(q.runs, id, false)
-      outcome = 1
+fetch(q.runs, arguments(2, WIDTH))
+
+local function complete(id, number)
+  local run = read(q.runs, id)
+  if not run then return 0 end
+  local claim, turn, _, flags = struct.unpack('>I7I1I2I1', run)
+  if claim + turn ~= tonumber(number) or bit.band(flags, LEASED) == 0 then return 0 end
+  if bit.band(flags, REPLACED) ~= 0 then
+    promote(q, load(q, id), true)
+    return 2
+  end
+  take_out(q.leases, string.sub(run, 1, LEASE_BYTES) .. id)
+  set_field(q.records, id, false)
+  set_field(q.runs, id, false)
+  return 1
+end
+
+local answers = {}
+for request = 1, #once.ops do
+  local answer = answered[request]
+  if not answer then
+    answer = {}
+    local first, last = items(once, request, WIDTH)
+    for at = first, last, WIDTH do
+      answer[#answer + 1] = complete(ARGV[at + 1], ARGV[at + 2])
     end
   end
-  answer[at] = outcome
+  answers[request] = answer
 end
 finish(q)
-return remember(once, answer)
+return remember_all(once, answers)

@@ -42,10 +42,7 @@ for _, id in ipairs(ids) do
       local _, _, max, priority, length, head = struct.unpack('>I7I2I2I1I2', letter)
       redis.call('HDEL', q.dead, id)
       redis.call('ZREM', q.dead_ids, id)
-      put(q, {
-        id = id, due = now, priority = priority, mode = KEEP, max_wait = 0, max = max,
-        body = string.sub(letter, head + length), flags = 0, attempts = 0,
-      }, false)
+      put(q, id, terms(now, priority, KEEP, 0, max), string.sub(letter, head + length), false)
       answer[1] = answer[1] + 1
     end
   end

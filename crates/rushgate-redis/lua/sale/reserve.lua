@@ -25,25 +25,36 @@
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 
--- The lines of a cart. Most buyers want the same.
+-- The lines of a cart, and the refusal if one is of no SKU here. Most buyers want the same.
 local carts = {}
 local function read_cart(cart)
   local wanted = carts[cart]
   if not wanted then
-    wanted = {}
+    wanted = { same = string.sub(cart, 1, 4) == 'same' }
     for no, n in string.gmatch(cart, ' (-?%d+)%*(%d+)') do
       wanted[#wanted + 1] = { no = tonumber(no), n = tonumber(n) }
+      if not sku(s, tonumber(no)) then wanted.refusal = wanted.refusal or { 9, #wanted - 1 } end
     end
     carts[cart] = wanted
   end
   return wanted
 end
 
+-- Why nobody is let in.
+local function shut()
+  if s.status == '2' then return { 8 } end
+  if s.status == '0' or (s.opens and now < s.opens) then return { 7 } end
+  if s.closes and s.closes <= now then return { 8 } end
+  return retry_at(s) and { 10, retry_at(s) }
+end
+local is_shut = shut()
+
 -- What is asked about each is asked about all at once.
 local ids, fields = arguments(2, 3), {}
 for at = 2, #ARGV, 3 do
-  for _, line in ipairs(read_cart(ARGV[at + 2])) do
-    local k = sku(s, line.no)
+  local wanted = read_cart(ARGV[at + 2])
+  for i = 1, #wanted do
+    local k = s.skus[wanted[i].no]
     if k then fields[#fields + 1] = ARGV[at + 1] .. k.suffix end
   end
 end
@@ -79,15 +90,10 @@ local function answer(id, buyer, cart)
     return { 2, read(s.holds, id) }
   end
   local wanted = read_cart(cart)
-  for at, line in ipairs(wanted) do
-    if not sku(s, line.no) then return { 9, at - 1 } end
-  end
-  if s.status == '2' then return { 8 } end
-  if s.status == '0' or (s.opens and now < s.opens) then return { 7 } end
-  if s.closes and s.closes <= now then return { 8 } end
-  if retry_at(s) then return { 10, retry_at(s) } end
+  if wanted.refusal then return wanted.refusal end
+  if is_shut then return is_shut end
 
-  local same = string.sub(cart, 1, 4) == 'same'
+  local same = wanted.same
   -- What is in the way: the limit, or the first line that is short.
   local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
   local overdue = refusal and overdue_now()
@@ -98,7 +104,11 @@ local function answer(id, buyer, cart)
     refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     if refusal then return refusal end
   end
-  h = { id = id, buyer = buyer, lines = cart, deadline = now + s.hold }
+  -- Room for all that it gets, because a table that grows is made anew.
+  h = {
+    id = id, buyer = buyer, lines = cart, deadline = now + s.hold,
+    state = HELD, seq = 0, generation = 0, units = '', ranges = wanted,
+  }
   take(s, wanted, same, h)
   enter_hold(s, h)
   order(s, q, h, 'hold')

@@ -498,6 +498,26 @@ pub(super) async fn a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_fu
     assert_eq!(holder(&desk).await, Some(dropped));
 }
 
+pub(super) async fn a_step_comes_behind_those_on_its_lock_that_were_sent_before(desk: Desk) {
+    let mut holder = desk.token();
+    granted(desk.try_lock(holder).await);
+    for _ in 0..20 {
+        let others = (0..20).map(|n| {
+            let name = lock_name(&format!("other-{n}"));
+            desk.store.acquire(Acquire { name, ..desk.ask(desk.token(), Duration::ZERO) })
+        });
+        let others: Vec<_> = others.collect();
+        let released = desk.store.release(&lock_name(L), holder);
+        holder = desk.token();
+        let acquired = desk.store.acquire(desk.ask(holder, Duration::ZERO));
+        assert_eq!(released.await.unwrap(), Released::Released);
+        granted(acquired.await.unwrap());
+        for other in others {
+            other.await.unwrap();
+        }
+    }
+}
+
 pub(super) async fn questions_outside_the_limits_are_refused(desk: Desk) {
     refused(Lease::new(Duration::ZERO));
     refused(Lease::new(s(86_401)));

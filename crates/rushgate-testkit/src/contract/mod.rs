@@ -204,6 +204,7 @@ macro_rules! contract_suite {
                 a_holder_that_loses_by_force_is_told
                 a_waiter_is_found_through_another_client
                 a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_future
+                a_step_comes_behind_those_on_its_lock_that_were_sent_before
                 questions_outside_the_limits_are_refused
                 sixty_four_tasks_never_hold_it_together
             }
