@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Due, Error, Listing, Load, MAX_LINES, MAX_UNITS_PER_LINE, NewTask, OnDuplicate, Page,
-    Reserve, Result, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, UnitChoice,
+    Acquire, Claim, Due, Error, Fire, Listing, Load, MAX_LINES, MAX_UNITS_PER_LINE, NewSchedule, NewTask,
+    OnDuplicate, Page, Reserve, Result, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -67,6 +67,28 @@ impl NewTask {
             check_duration("the debounce's max_wait", max_wait, Self::DELAY_MAX)?;
         }
         check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+    }
+}
+
+impl NewSchedule {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        let length = |text: &str| text.len() as u64;
+        check_range("the length of the schedule's id", length(self.id.as_str()), 1, Self::ID_MAX as u64)?;
+        check_range(
+            "the length of the recurrence",
+            length(&self.recurrence),
+            1,
+            Self::RECURRENCE_MAX as u64,
+        )?;
+        check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+    }
+}
+
+impl Fire {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the number of runs", self.runs.len() as u64, 0, Claim::BATCH_MAX as u64)
     }
 }
 

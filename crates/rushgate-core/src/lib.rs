@@ -16,6 +16,7 @@ mod name;
 mod queue;
 mod receipt;
 mod sale;
+mod schedule;
 mod spec;
 mod store;
 mod time;
@@ -33,7 +34,8 @@ pub use lock::{
     Queued, Released, WaiterState,
 };
 pub use name::{
-    BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, QueueName, SaleId, Sku, TaskId,
+    BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, QueueName, SaleId, ScheduleId, Sku,
+    TaskId,
 };
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, GivenBack, Listing, NewTask,
@@ -47,6 +49,7 @@ pub use sale::{
     SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged,
     Stocktake, Switch, UnitChoice, Verdict,
 };
+pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, ScheduleStore, Scheduled};
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};

@@ -114,6 +114,8 @@ names! {
     QueueName = "the queue's name";
     /// The id of a task: a queue holds at most one live record for each.
     TaskId = "the task's id";
+    /// The id of a schedule: a queue holds at most one for each.
+    ScheduleId = "the schedule's id";
     /// The id of a sale.
     SaleId = "the sale's id";
     /// A stock keeping unit: the thing of which a sale has units numbered 1..N.

@@ -46,6 +46,7 @@ pub(crate) enum Group {
     Lock,
     Queue,
     Answers,
+    Schedules,
     Sale,
     Loaded,
     Orders,
@@ -189,6 +190,7 @@ impl<'a> Keys<'a> {
             ("the lock", Group::Lock),
             ("the queue", Group::Queue),
             ("the client's latest answers", Group::Answers),
+            ("the schedules", Group::Schedules),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
             ("the loaded sale", Group::Loaded),
@@ -213,7 +215,10 @@ impl<'a> Keys<'a> {
     /// How many.
     pub(crate) fn count(&self) -> usize {
         let number = |text: &str| text.parse::<usize>().expect("a number");
-        self.numbers.trim_end_matches("..").split_once('-').map_or(1, |(first, last)| number(last) + 1 - number(first))
+        self.numbers
+            .trim_end_matches("..")
+            .split_once('-')
+            .map_or(1, |(first, last)| number(last) + 1 - number(first))
     }
 }
 

@@ -53,6 +53,12 @@ pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
 }
 
+/// The keys of a queue's schedules, in the order of `lua/include/schedule.lua`.
+pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
+    let tag = format!("q:{queue}");
+    ["c", "ci", "cm"].into_iter().map(move |suffix| under(&tag, suffix))
+}
+
 /// The key of a queue that is there from its first use on.
 pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "m")

@@ -42,6 +42,7 @@ mod queue;
 mod reference;
 mod reply;
 mod sale;
+mod schedule;
 mod scripts;
 mod sentinel;
 mod slot;

@@ -44,7 +44,7 @@ pub(crate) fn write_body(payload: &Payload) -> Vec<u8> {
     body
 }
 
-fn read_body(mut body: Packed<'_>) -> Result<Payload> {
+pub(crate) fn read_body(mut body: Packed<'_>) -> Result<Payload> {
     let content_type = match body.number(1)? {
         0 => ContentType::bytes(),
         255 => ContentType::json(),
@@ -219,9 +219,8 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
 }
 
 pub(crate) fn complete(op: Op, queue: &QueueName, tickets: &[Ticket]) -> Call {
-    let item = |ticket: &Ticket| {
-        Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string())
-    };
+    let item =
+        |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
     joined(Script::QueueComplete, queue, op, tickets.iter().map(item))
 }
 

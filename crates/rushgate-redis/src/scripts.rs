@@ -49,7 +49,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    includes { "decide" "draft" "line" "lock" "now" "once" "put" "queue" "sale" "take" }
+    includes { "decide" "draft" "line" "lock" "now" "once" "put" "queue" "sale" "schedule" "take" }
     lock {
         LockAcquire = "acquire"
         LockExtend = "extend"
@@ -68,7 +68,9 @@ scripts! {
         QueueDead = "dead"
         QueueDequeue = "dequeue"
         QueueEnqueue = "enqueue"
+        QueueDueSchedules = "due_schedules"
         QueueExtend = "extend"
+        QueueFire = "fire"
         QueueGiveBack = "give_back"
         QueueLimit = "limit"
         QueueListen = "listen"
@@ -78,9 +80,12 @@ scripts! {
         QueueRetry = "retry"
         QueueRevive = "revive"
         QueueRing = "ring"
+        QueueSchedule = "schedule"
+        QueueSchedules = "schedules"
         QueueStats = "stats"
         QueueTasks = "tasks"
         QueueTop = "top"
+        QueueUnschedule = "unschedule"
     }
     sale {
         SaleBeginRebuild = "begin_rebuild"
@@ -263,8 +268,8 @@ mod tests {
     use super::*;
 
     /// Functions that are given the first of so many keys, and the include that describes them.
-    const OPENERS: [(&str, usize); 4] =
-        [("lock_keys", 4), ("queue_keys", 18), ("replay_keys", 2), ("sale_keys", 8)];
+    const OPENERS: [(&str, usize); 5] =
+        [("lock_keys", 4), ("queue_keys", 18), ("replay_keys", 2), ("sale_keys", 8), ("schedule_keys", 3)];
 
     /// Numbers from `1`, `1-18` or `2..` in brackets behind the word. `..` stands for all that follow.
     fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {
@@ -329,7 +334,9 @@ mod tests {
             let mut used = sorted(indexed(&body, "ARGV"));
             if let Some(open) = open {
                 used.retain(|number| *number < open);
-                let rest = ["#ARGV", "unpack(ARGV", "arguments(", "ARGV[2 * n]"].iter().any(|all| body.contains(all));
+                let rest = ["#ARGV", "unpack(ARGV", "arguments(", "ARGV[2 * n]"]
+                    .iter()
+                    .any(|all| body.contains(all));
                 assert!(rest, "{name}: the arguments from {open} on are used");
             } else {
                 assert!(!body.contains("#ARGV"), "{name}: the header ends, the arguments do not");

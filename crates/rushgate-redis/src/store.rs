@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
-    Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve, Reserved,
-    Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection,
-    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
-    TaskId, TaskInfo, TaskState, Ticket, Token, Verdict, check_batch, check_range,
+    Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired, GivenBack,
+    Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
+    Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec,
+    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
+    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
+    TaskInfo, TaskState, Ticket, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -25,7 +26,7 @@ use crate::listeners::Register;
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
 use crate::url::Url;
-use crate::{keys, lock, queue};
+use crate::{keys, lock, queue, schedule};
 
 /// Keys that one step of a scan looks at.
 const SCAN_COUNT: &str = "1000";
@@ -727,6 +728,33 @@ impl Inner {
             self.make_again(&id).await?;
         }
         Err(strange("now one sale and now another"))
+    }
+}
+
+impl ScheduleStore for RedisStore {
+    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
+        let call = || schedule::schedule(queue, &new);
+        self.put("enter a schedule", queue, new.check(), call, schedule::read_scheduled)
+    }
+
+    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
+        let call = || schedule::unschedule(queue, id);
+        self.send("take a schedule out", Ok(()), call, schedule::read_unscheduled)
+    }
+
+    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
+        let call = || schedule::schedules(queue, &page);
+        self.send("list schedules", page.check(), call, schedule::read_schedules)
+    }
+
+    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
+        let call = || schedule::due_schedules(queue, n);
+        self.send("look for due schedules", check_batch(n as usize), call, schedule::read_due_schedules)
+    }
+
+    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
+        let call = || schedule::fire(queue, &fire);
+        self.send("fire a schedule", fire.check(), call, schedule::read_fired)
     }
 }
 

@@ -19,7 +19,8 @@ const APPLICATION_ID: i64 = 0x5247_4154;
 const CACHE_KIB: i64 = 65_536;
 
 /// Every migration, in order: the schema's version is how many have been carried out.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_init.sql"), include_str!("../migrations/0002_schedules.sql")];
 
 /// Where the store is and how careful it is.
 #[derive(Clone, Debug)]

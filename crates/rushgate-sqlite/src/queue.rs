@@ -15,6 +15,8 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{micros, parsed, stored, time, unreadable};
 
+pub(crate) mod schedule;
+
 /// A queue's counters while a group of calls is carried out.
 pub(crate) struct QueueRow {
     name: QueueName,

@@ -6,18 +6,20 @@ use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
-    Lease, Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason,
-    QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve,
-    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
-    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
+    Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
+    GivenBack, Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule,
+    NewTask, Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
+    Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec,
+    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
+    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
+    TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
 use crate::fault::{self, caught, explain};
 use crate::open::{Limits, Location, SameFile};
+use crate::queue::schedule;
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
@@ -492,6 +494,35 @@ impl QueueStore for SqliteStore {
             let _listening = listening;
             told.await.map_err(|_| closed().doing("wait for a queue"))
         })
+    }
+}
+
+impl ScheduleStore for SqliteStore {
+    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
+        let queue = queue.clone();
+        self.write("enter a schedule", new.check(), move |step| schedule::schedule(step, &queue, &new))
+    }
+
+    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
+        let (queue, id) = (queue.clone(), id.clone());
+        self.write("take a schedule out", Ok(()), move |step| schedule::unschedule(step, &queue, &id))
+    }
+
+    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
+        let queue = queue.clone();
+        let checked = page.check();
+        self.read("list schedules", checked, move |reader| schedule::schedules(reader, &queue, &page))
+    }
+
+    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
+        let queue = queue.clone();
+        let checked = check_batch(n as usize);
+        self.read("look for due schedules", checked, move |reader| schedule::due_schedules(reader, &queue, n))
+    }
+
+    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
+        let queue = queue.clone();
+        self.write("fire a schedule", fire.check(), move |step| schedule::fire(step, &queue, &fire))
     }
 }
 

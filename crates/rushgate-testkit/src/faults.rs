@@ -8,12 +8,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder, Lease,
-    Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve, Reserved,
-    Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Selection,
-    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
-    TaskId, TaskInfo, Ticket, Token, Verdict,
+    Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired, GivenBack,
+    Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
+    Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec,
+    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
+    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
+    TaskInfo, Ticket, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -275,6 +276,34 @@ impl<S: Store> QueueStore for Faulty<S> {
 
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
         self.listen(self.store.ready(queue))
+    }
+}
+
+impl<S: Store> ScheduleStore for Faulty<S> {
+    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
+        let queue = queue.clone();
+        self.send(Repeat::No, move |store| store.schedule(&queue, new.clone()))
+    }
+
+    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::No, move |store| store.unschedule(&queue, &id))
+    }
+
+    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.schedules(&queue, page.clone()))
+    }
+
+    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.due_schedules(&queue, n))
+    }
+
+    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
+        let queue = queue.clone();
+        self.send(Repeat::No, move |store| store.fire(&queue, fire.clone()))
     }
 }
 

@@ -196,6 +196,12 @@ function group.queue(first)
   return beginning
 end
 
+function group.schedules(first)
+  local beginning, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)c$')
+  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:c`') end
+  check_keys(first, beginning, ENDINGS.schedules)
+end
+
 function group.sale(first)
   local tag, id = string.match(KEYS[first], '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
   local queue = string.match(tag or '', '^q:(.*)$')

@@ -21,6 +21,7 @@ mod lock;
 mod queue;
 mod rebuild;
 mod sale;
+mod schedule;
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -276,6 +277,25 @@ macro_rules! contract_suite {
                 batches_and_pages_outside_the_limits_are_refused
                 a_large_payload_survives
                 eight_claimers_take_five_hundred_tasks_once_each
+            }
+            schedule {
+                a_schedule_is_entered_as_it_was_said
+                a_schedule_that_says_the_same_keeps_its_next_moment
+                a_schedule_that_says_something_else_is_changed
+                a_due_schedule_puts_its_task_in_once
+                a_schedule_fires_at_its_moment_and_not_before
+                what_was_read_before_a_change_does_not_fire
+                due_schedules_come_by_moment_and_tell_of_the_next
+                a_paused_schedule_stands_still
+                a_schedule_without_a_next_moment_rests
+                moments_that_were_missed_are_put_in_or_passed_over_together
+                a_task_that_is_in_already_is_kept
+                the_bound_of_the_queue_stops_no_schedule
+                a_schedule_that_is_taken_out_leaves_its_tasks
+                a_listener_hears_of_a_schedule_that_fires
+                schedules_are_listed_by_id_in_pages
+                schedules_outside_the_limits_are_refused
+                sixteen_who_look_after_a_schedule_fire_it_once
             }
             rebuild {
                 a_paused_sale_stands_still

@@ -4,11 +4,13 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack, Lease,
     Listing, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, QueueStats, Result,
-    Retried, Retry, Revision, Revived, Selection, StockChanged, Task, TaskExtended, TaskId, TaskInfo,
-    TaskState, Ticket, Timestamp, check_batch, check_range,
+    Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task, TaskExtended,
+    TaskId, TaskInfo, TaskState, Ticket, Timestamp, check_batch, check_range,
 };
 
 use super::{Model, Planted};
+
+mod schedule;
 
 /// All queues that were ever used, and the answers that were given to calls with an [`Op`].
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,7 @@ pub(super) use once;
 pub(super) struct Queue {
     records: BTreeMap<TaskId, Record>,
     dead: BTreeMap<TaskId, DeadLetter>,
+    schedules: BTreeMap<ScheduleId, Schedule>,
     paused: bool,
     limits: QueueLimits,
     revision_last: u64,

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, Durability, Enqueued, Error, Event, Extend, Extended, GivenBack, Grant, Hold, Holder,
-    Lease, Left, Listing, Load, LockName, LockState, LockStore, NewTask, Notice, Op, Page, PauseReason,
-    QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Released, ReservationId, Reserve,
-    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
-    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
+    GivenBack, Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule,
+    NewTask, Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
+    Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec,
+    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
+    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
+    TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -287,6 +288,28 @@ impl QueueStore for ModelStore {
             bell.notified().await;
             Ok(())
         })
+    }
+}
+
+impl ScheduleStore for ModelStore {
+    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
+        self.step(|model, now| model.schedule(now, queue, new))
+    }
+
+    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
+        self.step(|model, now| model.unschedule(now, queue, id))
+    }
+
+    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
+        self.step(|model, now| model.schedules(now, queue, &page))
+    }
+
+    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
+        self.step(|model, now| model.due_schedules(now, queue, n))
+    }
+
+    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
+        self.step(|model, now| model.fire(now, queue, fire))
     }
 }
 

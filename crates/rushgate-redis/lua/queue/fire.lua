@@ -1,0 +1,34 @@
+-- Puts in the tasks of a schedule's moments that have come, and sets its next moment. Tasks whose id is in already are
+-- kept; the queue's bound does not count.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-21]  the schedules (include/schedule.lua)
+-- ARGV[1]      id: name
+-- ARGV[2]      revision: 1 to 9,007,199,254,740,991; as it was read
+-- ARGV[3]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
+-- ARGV[4..]    for each run, 0 to 1,000 of them:
+--                task: name
+--                due: 0 to 9,007,199,254,740,991; moment in µs
+--
+-- {1, added}  fired; how many tasks were not in before
+-- {0}         stale: another now, not due, or gone. Nothing was changed
+-- include: now
+-- include: put
+-- include: schedule
+local q, of = queue_keys(1), schedule_keys(19)
+local s = read_schedule(of, ARGV[1])
+local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
+if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end
+touch(q)
+if reap(q) then return AGAIN end
+local added, latest = 0, 0
+for at = 4, #ARGV, 2 do
+  local due = tonumber(ARGV[at + 1])
+  if put(q, ARGV[at], terms(due, s.priority, KEEP, 0, s.max), s.body, false) == 1 then added = added + 1 end
+  latest = math.max(latest, due)
+end
+s.next, s.previous = tonumber(ARGV[3]), latest > 0 and latest or s.previous
+s.revision = next_revision(q)
+store_schedule(of, s)
+finish(q)
+return { 1, added }

@@ -1,0 +1,38 @@
+-- Enters a schedule under its id, or changes the one that is there. One that says the same as before stays as it is, with
+-- its next moment.
+--
+-- KEYS[1-18]   the queue (include/queue.lua)
+-- KEYS[19-21]  the schedules (include/schedule.lua)
+-- ARGV[1]      id: name
+-- ARGV[2]      recurrence: text of at most 4,096 bytes
+-- ARGV[3]      body: body
+-- ARGV[4]      priority: 0 to 9; 0 goes first
+-- ARGV[5]      max attempts: 1 to 1,000
+-- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
+-- ARGV[7]      paused: 0 or 1 or ''; '' leaves it as it is, and a new one runs
+--
+-- {outcome, revision}  1 added, 2 changed, 3 unchanged
+-- {4}                  the queue has 10,000 schedules
+-- include: now
+-- include: queue
+-- include: schedule
+local SCHEDULES_MAX = 10000
+local q, of = queue_keys(1), schedule_keys(19)
+local old, recurrence = read_schedule(of, ARGV[1]), ARGV[2]
+local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]
+local paused = tonumber(ARGV[7]) or (old and old.paused or 0)
+if old and old.template == template and old.paused == paused then return { 3, old.revision } end
+touch(q)
+if reap(q) then return AGAIN end
+if not old and redis.call('HLEN', of.schedules) >= SCHEDULES_MAX then
+  finish(q)
+  return { 4 }
+end
+redis.call('ZADD', of.ids, 0, ARGV[1])
+local revision = next_revision(q)
+store_schedule(of, {
+  id = ARGV[1], template = template, revision = revision, paused = paused, next = tonumber(ARGV[6]),
+  previous = old and old.previous or 0,
+})
+finish(q)
+return { old and 2 or 1, revision }

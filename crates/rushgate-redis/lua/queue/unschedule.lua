@@ -1,0 +1,14 @@
+-- Takes a schedule out. Tasks that it has put in stay.
+--
+-- KEYS[1-3]  the schedules (include/schedule.lua)
+-- ARGV[1]    id: name
+--
+-- 1  it is out
+-- 0  there was none
+--
+-- flags: allow-oom
+-- include: schedule
+local of = schedule_keys(1)
+redis.call('ZREM', of.moments, ARGV[1])
+redis.call('ZREM', of.ids, ARGV[1])
+return redis.call('HDEL', of.schedules, ARGV[1])

@@ -1,0 +1,131 @@
+//! Schedules: what puts tasks into a queue again and again.
+
+use rushgate_core::{
+    Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Revision, Schedule,
+    ScheduleId, Scheduled, Timestamp,
+};
+use rusqlite::Row;
+
+use super::{Queue, on_queue, payload, priority};
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::step::Step;
+use crate::stored::{parsed, stored, time};
+
+impl Queue<'_, '_> {
+    fn find_schedule(&mut self, id: &ScheduleId) -> Result<Option<Schedule>> {
+        self.step.row(sql!("queue/schedule", "load"), (self.row.id, id.as_str()), read)
+    }
+
+    fn schedule(&mut self, new: &NewSchedule) -> Result<Scheduled> {
+        let old = self.find_schedule(&new.id)?;
+        if let Some(old) = old.as_ref().filter(|old| says_the_same(old, new)) {
+            return Ok(Scheduled::Unchanged { revision: old.revision });
+        }
+        let count: Option<i64> = self.step.value(sql!("queue/schedule", "count"), [self.row.id])?;
+        if old.is_none() && count.unwrap_or_default().cast_unsigned() >= NewSchedule::MAX {
+            return Ok(Scheduled::Full);
+        }
+        let was_paused = old.as_ref().is_some_and(|old| old.paused);
+        let revision = self.next_revision();
+        let params = (
+            self.row.id,
+            new.id.as_str(),
+            revision.cast_signed(),
+            &new.recurrence,
+            new.payload.content_type().as_str(),
+            new.payload.bytes(),
+            new.priority.get(),
+            new.max_attempts,
+            new.next.map(stored),
+            old.as_ref().and_then(|old| old.previous).map(stored),
+            new.paused.unwrap_or(was_paused),
+        );
+        self.step.exec(sql!("queue/schedule", "store"), params)?;
+        let revision = Revision::from_u64(revision);
+        Ok(if old.is_none() { Scheduled::Added { revision } } else { Scheduled::Changed { revision } })
+    }
+
+    fn fire(&mut self, fire: &Fire) -> Result<Fired> {
+        let now = self.step.now;
+        let is_due = |one: &Schedule| !one.paused && one.next.is_some_and(|next| next <= now);
+        let found = self.find_schedule(&fire.id)?.filter(|one| one.revision == fire.revision);
+        let Some(schedule) = found.filter(is_due) else { return Ok(Fired::Stale) };
+        let mut added = 0;
+        for (id, at) in &fire.runs {
+            let task = NewTask {
+                due: Due::At(*at),
+                priority: schedule.priority,
+                max_attempts: schedule.max_attempts,
+                ..NewTask::new(id.clone(), schedule.payload.clone())
+            };
+            added += u32::from(matches!(self.enqueue(&task, false)?, Enqueued::Added { .. }));
+        }
+        let previous = fire.runs.iter().map(|(_, at)| *at).max().or(schedule.previous);
+        let params = (
+            self.row.id,
+            fire.id.as_str(),
+            self.next_revision().cast_signed(),
+            fire.next.map(stored),
+            previous.map(stored),
+        );
+        self.step.exec(sql!("queue/schedule", "fired"), params)?;
+        Ok(Fired::Fired { added })
+    }
+}
+
+fn says_the_same(old: &Schedule, new: &NewSchedule) -> bool {
+    old.recurrence == new.recurrence
+        && old.payload == new.payload
+        && old.priority == new.priority
+        && old.max_attempts == new.max_attempts
+        && new.paused.is_none_or(|paused| paused == old.paused)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {
+    let moment = |at| -> rusqlite::Result<Option<Timestamp>> {
+        row.get::<_, Option<i64>>(at)?.map(|_| time(row, at)).transpose()
+    };
+    Ok(Schedule {
+        id: parsed(row, 0)?,
+        revision: Revision::from_u64(row.get::<_, i64>(1)?.cast_unsigned()),
+        recurrence: row.get(2)?,
+        payload: payload(row, 3)?,
+        priority: priority(row, 5)?,
+        max_attempts: row.get(6)?,
+        next: moment(7)?,
+        previous: moment(8)?,
+        paused: row.get(9)?,
+    })
+}
+
+pub(crate) fn schedule(step: &mut Step<'_>, queue: &QueueName, new: &NewSchedule) -> Result<Scheduled> {
+    let scheduled = on_queue(step, queue, true, |queue| queue.schedule(new))?;
+    Ok(scheduled.unwrap_or(Scheduled::Full))
+}
+
+pub(crate) fn unschedule(step: &mut Step<'_>, queue: &QueueName, id: &ScheduleId) -> Result<bool> {
+    let removed = on_queue(step, queue, false, |queue| {
+        queue.step.exec(sql!("queue/schedule", "remove"), (queue.row.id, id.as_str()))
+    })?;
+    Ok(removed.is_some_and(|n| n > 0))
+}
+
+pub(crate) fn fire(step: &mut Step<'_>, queue: &QueueName, fire: &Fire) -> Result<Fired> {
+    Ok(on_queue(step, queue, false, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
+}
+
+pub(crate) fn schedules(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<Schedule>> {
+    reader.rows(sql!("queue/schedule", "page"), (queue.as_str(), &page.after, page.limit), read)
+}
+
+pub(crate) fn due_schedules(reader: &Reader<'_>, queue: &QueueName, n: u32) -> Result<DueSchedules> {
+    let mut due = reader.rows(sql!("queue/schedule", "due"), (queue.as_str(), n + 1), read)?;
+    let now = reader.now;
+    let is_due = |schedule: &&Schedule| schedule.next.is_some_and(|next| next <= now);
+    let count = due.iter().take(n as usize).take_while(is_due).count();
+    let next = due.get(count).and_then(|schedule| schedule.next);
+    due.truncate(count);
+    Ok(DueSchedules { now, due, next })
+}

@@ -1,0 +1,102 @@
+use rushgate_core::{
+    Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Result, Schedule,
+    ScheduleId, Scheduled, Timestamp, check_batch,
+};
+
+use super::{Model, Queue};
+
+impl Queue {
+    fn schedule(&mut self, new: NewSchedule) -> Scheduled {
+        let old = self.schedules.get(&new.id);
+        if let Some(old) = old.filter(|old| says_the_same(old, &new)) {
+            return Scheduled::Unchanged { revision: old.revision };
+        }
+        if old.is_none() && self.schedules.len() as u64 >= NewSchedule::MAX {
+            return Scheduled::Full;
+        }
+        let (is_new, previous) = (old.is_none(), old.and_then(|old| old.previous));
+        let paused = new.paused.unwrap_or(old.is_some_and(|old| old.paused));
+        let revision = self.next_revision();
+        let NewSchedule { id, recurrence, payload, priority, max_attempts, next, .. } = new;
+        let schedule =
+            Schedule { id, recurrence, payload, priority, max_attempts, next, previous, paused, revision };
+        self.schedules.insert(schedule.id.clone(), schedule);
+        if is_new { Scheduled::Added { revision } } else { Scheduled::Changed { revision } }
+    }
+
+    /// Those that will fire, by moment.
+    fn running(&self) -> Vec<(Timestamp, &Schedule)> {
+        let running = self.schedules.values().filter(|schedule| !schedule.paused);
+        let mut running: Vec<_> = running.filter_map(|one| Some((one.next?, one))).collect();
+        running.sort_by_key(|(next, schedule)| (*next, &schedule.id));
+        running
+    }
+
+    fn fire(&mut self, now: Timestamp, fire: Fire) -> Fired {
+        let is_due = |one: &&Schedule| !one.paused && one.next.is_some_and(|next| next <= now);
+        let found = self.schedules.get(&fire.id).filter(|one| one.revision == fire.revision);
+        let Some(mut schedule) = found.filter(is_due).cloned() else { return Fired::Stale };
+        schedule.previous = fire.runs.iter().map(|(_, at)| *at).max().or(schedule.previous);
+        let mut added = 0;
+        for (id, at) in fire.runs {
+            let task = NewTask {
+                due: Due::At(at),
+                priority: schedule.priority,
+                max_attempts: schedule.max_attempts,
+                ..NewTask::new(id, schedule.payload.clone())
+            };
+            added += u32::from(matches!(self.put(now, task, false), Enqueued::Added { .. }));
+        }
+        schedule.next = fire.next;
+        schedule.revision = self.next_revision();
+        self.schedules.insert(fire.id, schedule);
+        Fired::Fired { added }
+    }
+}
+
+fn says_the_same(old: &Schedule, new: &NewSchedule) -> bool {
+    old.recurrence == new.recurrence
+        && old.payload == new.payload
+        && old.priority == new.priority
+        && old.max_attempts == new.max_attempts
+        && new.paused.is_none_or(|paused| paused == old.paused)
+}
+
+impl Model {
+    /// See [`ScheduleStore::schedule`](rushgate_core::ScheduleStore::schedule).
+    pub fn schedule(&mut self, now: Timestamp, name: &QueueName, new: NewSchedule) -> Result<Scheduled> {
+        new.check()?;
+        self.touch(name);
+        Ok(self.change(now, name, |queue| queue.schedule(new)))
+    }
+
+    /// See [`ScheduleStore::unschedule`](rushgate_core::ScheduleStore::unschedule).
+    pub fn unschedule(&mut self, now: Timestamp, name: &QueueName, id: &ScheduleId) -> Result<bool> {
+        Ok(self.change(now, name, |queue| queue.schedules.remove(id).is_some()))
+    }
+
+    /// See [`ScheduleStore::schedules`](rushgate_core::ScheduleStore::schedules).
+    pub fn schedules(&mut self, now: Timestamp, name: &QueueName, page: &Page) -> Result<Vec<Schedule>> {
+        page.check()?;
+        let all = self.queue(now, name).schedules.into_values();
+        let wanted = all.filter(|schedule| schedule.id.as_str() > page.after.as_str());
+        Ok(wanted.take(page.limit as usize).collect())
+    }
+
+    /// See [`ScheduleStore::due_schedules`](rushgate_core::ScheduleStore::due_schedules).
+    pub fn due_schedules(&mut self, now: Timestamp, name: &QueueName, n: u32) -> Result<DueSchedules> {
+        check_batch(n as usize)?;
+        let queue = self.queue(now, name);
+        let running = queue.running();
+        let due = running.iter().take_while(|(next, _)| *next <= now).take(n as usize);
+        let due: Vec<_> = due.map(|(_, schedule)| (*schedule).clone()).collect();
+        let next = running.get(due.len()).map(|(next, _)| *next);
+        Ok(DueSchedules { now, due, next })
+    }
+
+    /// See [`ScheduleStore::fire`](rushgate_core::ScheduleStore::fire).
+    pub fn fire(&mut self, now: Timestamp, name: &QueueName, fire: Fire) -> Result<Fired> {
+        fire.check()?;
+        Ok(self.change(now, name, |queue| queue.fire(now, fire)))
+    }
+}
