@@ -166,7 +166,7 @@ class Queue {
     const body = Buffer.isBuffer(payload)
       ? Buffer.concat([Buffer.of(0), payload])
       : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
-    const terms = `+${us(delay)} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}`
     // The op of the request stands before its first task, and nothing before the others.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
     const [answers] = await this.once('enqueue', tasks)

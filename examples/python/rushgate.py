@@ -152,7 +152,7 @@ class Queue:
     def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20):
         """Puts tasks in; bytes stay as they are, anything else becomes JSON. False if the queue is full."""
         body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
-        terms = f"+{us(delay)} {priority} {on_duplicate} 0 {max_attempts}"
+        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}"
         # The op of the request stands before its first task, and nothing before the others.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]
         return 4 not in self._once("enqueue", arguments)[0][::2]

@@ -44,6 +44,8 @@ pub struct NewSchedule {
     pub next: Option<Timestamp>,
     /// Whether it stands still; `None` leaves that as it is, and a new one runs.
     pub paused: Option<bool>,
+    /// Only if the schedule has this revision: for whoever changes what he has read.
+    pub as_of: Option<Revision>,
 }
 
 impl NewSchedule {
@@ -76,6 +78,8 @@ pub enum Scheduled {
     },
     /// The queue has as many schedules as it may have. Nothing was entered.
     Full,
+    /// It has another revision than was said, or is gone. Nothing was changed.
+    Stale,
 }
 
 /// A schedule as it stands.

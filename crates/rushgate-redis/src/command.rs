@@ -21,6 +21,11 @@ impl Command {
         self
     }
 
+    /// How many bytes its arguments have.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn push(&mut self, arg: &[u8]) {
         self.bytes.extend_from_slice(arg);
         self.ends.push(self.bytes.len());

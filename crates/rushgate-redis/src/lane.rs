@@ -371,7 +371,9 @@ impl Plan {
                 Some(Ok(reply)) if replicated => step.answer(reply),
                 Some(Ok(_)) => fail(step.works, &fault::not_replicated()),
                 Some(Err(refusal)) if step.works.len() > 1 && matches!(fate(&refusal), Fate::Refused) => {
-                    rest.again.extend(step.works.into_iter().map(Work::by_itself));
+                    // Whoever left has sent what undoes his step, which was carried out already.
+                    let wanted = step.works.into_iter().filter(|work| !work.is_abandoned());
+                    rest.again.extend(wanted.map(Work::by_itself));
                 }
                 Some(Err(refusal)) => rest.add(step.works, &refusal, &fate),
                 None => fail(step.works, &Error::bug("the server sent too few answers").maybe_happened()),

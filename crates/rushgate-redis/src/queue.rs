@@ -14,6 +14,8 @@ use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 use crate::store::micros;
 
+/// So many bytes are as much work as one task more.
+const BYTES_OF_ONE: u32 = 4_096;
 /// Moments are kept below 2^53 µs, the year 2255, because scripts count in doubles.
 const MOMENT_MAX: u64 = (1 << 53) - 1;
 
@@ -79,7 +81,8 @@ fn joined(script: Script, queue: &QueueName, op: Op, items: impl Iterator<Item =
         args.extend(&item);
         (of_request, n) = (b"", n + 1);
     }
-    Call::new(script, keys).item(n, args)
+    let weight = n + args.len() as u32 / BYTES_OF_ONE;
+    Call::new(script, keys).item(weight, args)
 }
 
 pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {

@@ -44,6 +44,7 @@ pub(crate) fn schedule(queue: &QueueName, new: &NewSchedule) -> Call {
         .number(new.max_attempts.into())
         .number(moment(new.next))
         .arg(paused)
+        .arg(new.as_of.map(|revision| revision.as_u64().to_string()).unwrap_or_default())
 }
 
 pub(crate) fn read_scheduled(reply: Reply) -> Result<Scheduled> {
@@ -55,6 +56,7 @@ pub(crate) fn read_scheduled(reply: Reply) -> Result<Scheduled> {
         2 => Ok(Scheduled::Changed { revision: revision()? }),
         3 => Ok(Scheduled::Unchanged { revision: revision()? }),
         4 => Ok(Scheduled::Full),
+        5 => Ok(Scheduled::Stale),
         _ => Err(strange("an unknown outcome")),
     }
 }

@@ -98,6 +98,11 @@ impl Work {
         self.item().is_some_and(|(_, item)| item.has_keys())
     }
 
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.reply.is_closed()
+    }
+
     pub(crate) fn by_itself(self) -> Self {
         Self { alone: true, ..self }
     }

@@ -201,6 +201,10 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             format!("rushgate_queue_enqueue {queue} '' a {TERMS} \0x"),
             "the first op is empty; it must be 8 bytes",
         ),
+        (
+            format!("{enqueue} a {TERMS} \0x 12345678 b {TERMS} \0x"),
+            "two requests have the same op; each must have its own",
+        ),
         (with_terms("+0·10·0·0·20"), "the terms, is `+0 10 0 0 20`; it must be five numbers"),
         (with_terms("+0·5·4·0·20"), "the terms, is"),
         (with_terms("+0·5·0·0·1001"), "the terms, is"),

@@ -52,6 +52,7 @@ struct Shared {
     renewals: Arc<Renewals>,
     sales: Sales,
     relays: Mutex<HashMap<QueueName, Arc<Notify>>>,
+    schedules_changed: Notify,
 }
 
 impl Drop for Shared {
@@ -75,6 +76,7 @@ impl Rushgate {
                 background: Background::new(),
                 sales: Sales::default(),
                 relays: Mutex::default(),
+                schedules_changed: Notify::new(),
             }),
         }
     }
@@ -206,6 +208,11 @@ impl Rushgate {
         if let Some(relay) = relays.get(queue) {
             relay.notify_one();
         }
+    }
+
+    /// Told when this process has entered or changed a schedule.
+    pub(crate) fn schedules_changed(&self) -> &Notify {
+        &self.shared.schedules_changed
     }
 
     pub(crate) fn closing(&self) -> &CancellationToken {

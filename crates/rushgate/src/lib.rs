@@ -57,6 +57,7 @@ mod patience;
 pub mod lock;
 pub mod queue;
 pub mod sale;
+pub mod schedule;
 pub mod worker;
 
 pub use client::Rushgate;
@@ -71,6 +72,7 @@ pub use sale::{
     GateStats, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Sale, SaleBuilder,
     SweepReport, Sweeper,
 };
+pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
 pub use worker::{Backoff, IntoOutcome, Job, Outcome, Worker, WorkerReport};
 
 pub use rushgate_ledger::{Ledger, connect as connect_ledger};
@@ -83,7 +85,8 @@ pub use rushgate_core::{
     Hold, HoldState, HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask,
     OnDuplicate, Op, OrderIntent, OrderTask, Owner, Page, Pause, PauseReason, Payload, Priority, QueueLimits,
     QueueName, QueueStats, Receipt, ReservationId, Reserved, Restored, Result, Retried, Retry, Revision,
-    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken,
-    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskState,
-    Ticket, Timestamp, Token, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId, Scheduled, Selection, Sku,
+    SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task,
+    TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token, UnitChoice, UnitNumber, UnitRange,
+    WaiterState,
 };

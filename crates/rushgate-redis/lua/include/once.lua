@@ -18,8 +18,11 @@ local COUNTS = '>I4I4c8I7'
 local function replay_keys(first, op, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
   local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
+  local seen = { [op] = true }
   for at = 1 + (width or #ARGV), #ARGV, width or 1 do
     if ARGV[at] ~= '' then
+      if seen[ARGV[at]] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
+      seen[ARGV[at]] = true
       once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
     end
   end

@@ -10,15 +10,18 @@
 -- ARGV[5]      max attempts: 1 to 1,000
 -- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
 -- ARGV[7]      paused: 0 or 1 or ''; '' leaves it as it is, and a new one runs
+-- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; only if the schedule has this revision
 --
 -- {outcome, revision}  1 added, 2 changed, 3 unchanged
 -- {4}                  the queue has 10,000 schedules
+-- {5}                  it has another revision, or is gone
 -- include: now
 -- include: queue
 -- include: schedule
 local SCHEDULES_MAX = 10000
 local q, of = queue_keys(1), schedule_keys(19)
 local old, recurrence = read_schedule(of, ARGV[1]), ARGV[2]
+if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then return { 5 } end
 local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]
 local paused = tonumber(ARGV[7]) or (old and old.paused or 0)
 if old and old.template == template and old.paused == paused then return { 3, old.revision } end

@@ -20,6 +20,9 @@ impl Queue<'_, '_> {
 
     fn schedule(&mut self, new: &NewSchedule) -> Result<Scheduled> {
         let old = self.find_schedule(&new.id)?;
+        if new.as_of.is_some_and(|revision| old.as_ref().is_none_or(|old| old.revision != revision)) {
+            return Ok(Scheduled::Stale);
+        }
         if let Some(old) = old.as_ref().filter(|old| says_the_same(old, new)) {
             return Ok(Scheduled::Unchanged { revision: old.revision });
         }

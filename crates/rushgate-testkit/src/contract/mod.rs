@@ -282,6 +282,7 @@ macro_rules! contract_suite {
                 a_schedule_is_entered_as_it_was_said
                 a_schedule_that_says_the_same_keeps_its_next_moment
                 a_schedule_that_says_something_else_is_changed
+                a_change_to_what_was_read_is_stale_after_another
                 a_due_schedule_puts_its_task_in_once
                 a_schedule_fires_at_its_moment_and_not_before
                 what_was_read_before_a_change_does_not_fire

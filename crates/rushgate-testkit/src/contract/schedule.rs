@@ -29,6 +29,7 @@ fn schedule(id: &str, next: Option<Timestamp>) -> NewSchedule {
         max_attempts: 20,
         next,
         paused: None,
+        as_of: None,
     }
 }
 
@@ -63,7 +64,7 @@ fn revision_of(scheduled: Scheduled) -> Revision {
         Scheduled::Added { revision }
         | Scheduled::Changed { revision }
         | Scheduled::Unchanged { revision } => revision,
-        Scheduled::Full => panic!("there is room"),
+        Scheduled::Full | Scheduled::Stale => panic!("there is room, and nothing was read before"),
     }
 }
 
@@ -129,6 +130,19 @@ pub(super) async fn a_schedule_that_says_something_else_is_changed(desk: Desk) {
     let found = only(&desk).await;
     assert_eq!((found.recurrence.as_str(), found.next), ("weekly", Some(at + DAY)));
     assert_eq!((&found.payload, found.max_attempts), (&new.payload, 1));
+}
+
+pub(super) async fn a_change_to_what_was_read_is_stale_after_another(desk: Desk) {
+    let at = now(&desk).await + DAY;
+    let other = |as_of| NewSchedule { recurrence: "weekly".into(), as_of, ..schedule("a", Some(at)) };
+    let never = Some(Revision::from_u64(1));
+    assert_eq!(enter(&desk, other(never)).await, Scheduled::Stale, "there is none");
+    let read = Some(revision_of(enter(&desk, schedule("a", Some(at))).await));
+    assert!(matches!(enter(&desk, other(read)).await, Scheduled::Changed { .. }));
+    let paused = NewSchedule { paused: Some(true), as_of: read, ..schedule("a", Some(at)) };
+    assert_eq!(enter(&desk, paused).await, Scheduled::Stale);
+    let found = only(&desk).await;
+    assert_eq!((found.recurrence.as_str(), found.paused), ("weekly", false));
 }
 
 pub(super) async fn a_due_schedule_puts_its_task_in_once(desk: Desk) {

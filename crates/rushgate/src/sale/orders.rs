@@ -161,6 +161,7 @@ impl OrderWorker {
             rebuilds: self.rebuilds,
         });
         let worker = Worker::new(gate.queue_of::<OrderTask>(queue)?)
+            .schedules(false)
             .concurrency(self.writers)
             .lease(self.lease)
             .grace(self.grace);

@@ -18,10 +18,10 @@ use super::flusher::{Answers, Flusher, Lanes, lanes};
 use super::heartbeat::{Leases, Signals, beat};
 use super::report::{Counters, count};
 use super::{IntoOutcome, Job, Outcome, Plan, WorkerReport};
-use crate::Queue;
 use crate::clock::Boot;
 use crate::patience::{Pauses, will_pass};
 use crate::queue::Ready;
+use crate::{Queue, Scheduler};
 
 /// How long the answers that are left may take after the last handler has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
@@ -98,6 +98,9 @@ where
         let shop = Arc::clone(&self.shop);
         let (gate, queue) = (shop.queue.gate().clone(), shop.queue.name().clone());
         self.staff.spawn(beat(gate, queue, Arc::clone(&shop.leases), Arc::clone(&shop.counters)));
+        if shop.plan.schedules {
+            self.staff.spawn(fire_schedules(shop.queue.clone(), shop.stopping.clone()));
+        }
         let mut flushing = JoinSet::new();
         if let Some((flusher, lanes)) = self.flusher.take() {
             flushing.spawn(flusher.flush(lanes));
@@ -207,6 +210,14 @@ where
             self.shop.aborting.cancel();
             while self.work.join_next().await.is_some() {}
         }
+    }
+}
+
+/// Until the worker stops. Whatever is wrong with the store for good, its claims say as well.
+async fn fire_schedules<T>(queue: Queue<T>, stopping: CancellationToken) {
+    let name = queue.name().clone();
+    if let Err(error) = Scheduler::new(queue).run(stopping).await {
+        tracing::error!(queue = %name, %error, "its schedules are not fired any more");
     }
 }
 

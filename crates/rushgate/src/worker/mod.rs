@@ -69,6 +69,7 @@ pub(crate) struct Plan {
     timeout: Option<Duration>,
     grace: Duration,
     label: Option<String>,
+    schedules: bool,
 }
 
 impl<T: Send + 'static> Worker<T> {
@@ -82,6 +83,7 @@ impl<T: Send + 'static> Worker<T> {
             timeout: None,
             grace: Duration::from_secs(10),
             label: None,
+            schedules: true,
         };
         Self { queue, plan }
     }
@@ -128,6 +130,12 @@ impl<T: Send + 'static> Worker<T> {
     /// The worker's name, for people who look: `host:pid` unless said otherwise; at most 200 bytes.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.plan.label = Some(label.into());
+        self
+    }
+
+    /// Whether it fires the queue's [schedules](crate::Queue::schedule) as well; it does unless said otherwise.
+    pub fn schedules(mut self, fires: bool) -> Self {
+        self.plan.schedules = fires;
         self
     }
 

@@ -8,6 +8,9 @@ use super::{Model, Queue};
 impl Queue {
     fn schedule(&mut self, new: NewSchedule) -> Scheduled {
         let old = self.schedules.get(&new.id);
+        if new.as_of.is_some_and(|revision| old.is_none_or(|old| old.revision != revision)) {
+            return Scheduled::Stale;
+        }
         if let Some(old) = old.filter(|old| says_the_same(old, &new)) {
             return Scheduled::Unchanged { revision: old.revision };
         }

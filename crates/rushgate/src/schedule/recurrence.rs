@@ -1,0 +1,357 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use croner::Cron;
+use jiff::tz::TimeZone;
+use rushgate_core::{Error, Result, Spoken, Timestamp, check_range};
+use serde::{Deserialize, Serialize};
+
+/// How late a moment may be noticed before it counts as missed.
+const LATE: Duration = Duration::from_secs(60);
+/// Moments that are worked off in one step at most.
+const RUNS_MAX: usize = 1_000;
+
+/// When a schedule fires: by a cron pattern in a time zone, or at an interval.
+///
+/// A pattern has five fields, or six with seconds in front, or a nickname such as `@daily`. Where clocks are set
+/// forward, a fixed time that does not exist is passed over to the next that does; where they are set back it counts
+/// once. Intervals count from 1970, so that every process of a fleet arrives at the same moments.
+///
+/// ```
+/// use std::time::Duration;
+/// use rushgate::{Missed, Recurrence, Timestamp};
+///
+/// let nightly = Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?.missed(Missed::Once);
+/// let noon = Timestamp::from_micros(1_795_348_800_000_000); // 2026-11-22T12:00:00Z
+/// let next = nightly.next_after(noon).expect("there is always another night");
+/// assert_eq!(next.since(noon), Duration::from_secs(14 * 3600 + 30 * 60));
+///
+/// let each_minute = Recurrence::every(Duration::from_secs(60))?;
+/// assert_eq!(each_minute.upcoming(noon).nth(1).map(|at| at.since(noon)), Some(Duration::from_secs(120)));
+/// # Ok::<_, rushgate::Error>(())
+/// ```
+///
+/// Patterns are read by [croner](https://docs.rs/croner), zones by [jiff](https://docs.rs/jiff) from the system's data,
+/// or from its own where there are none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recurrence {
+    words: Words,
+    when: When,
+}
+
+/// What becomes of moments at which nobody looked after the schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// They are passed over, but for one that is at most a minute old.
+    Skip,
+    /// The latest of them has a task; the others are passed over.
+    #[default]
+    Once,
+    /// Each of them has a task.
+    All,
+}
+
+/// As it is written: the store keeps it as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cron: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    every_us: Option<u64>,
+    missed: Missed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum When {
+    Cron(Box<Cron>, TimeZone),
+    Every(u64),
+}
+
+/// What a schedule does now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The moments that get a task.
+    pub(super) runs: Vec<Timestamp>,
+    /// When it fires again.
+    pub(super) next: Option<Timestamp>,
+}
+
+impl Recurrence {
+    /// The shortest interval.
+    pub const EVERY_MIN: Duration = Duration::from_secs(1);
+    /// The longest interval.
+    pub const EVERY_MAX: Duration = Duration::from_secs(400 * 86_400);
+
+    /// By a cron pattern, in UTC unless said otherwise: `minute hour day month weekday`, with seconds in front if there
+    /// are six fields.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) with what is wrong with the pattern, also if it names no moment at all.
+    pub fn cron(pattern: impl AsRef<str>) -> Result<Self> {
+        Self::read(Words {
+            cron: Some(pattern.as_ref().to_owned()),
+            zone: None,
+            every_us: None,
+            missed: Missed::default(),
+        })
+    }
+
+    /// At an interval of 1 s to 400 days.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) outside that range.
+    pub fn every(interval: Duration) -> Result<Self> {
+        let every_us = Some(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
+        Self::read(Words { cron: None, zone: None, every_us, missed: Missed::default() })
+    }
+
+    /// In that time zone of the IANA's database, such as `Europe/Berlin`.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for an unknown zone, and for an interval, which has none.
+    pub fn in_zone(mut self, zone: impl AsRef<str>) -> Result<Self> {
+        self.words.zone = Some(zone.as_ref().to_owned());
+        Self::read(self.words)
+    }
+
+    /// What becomes of moments that were missed: the latest has a task unless said otherwise.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.words.missed = missed;
+        self
+    }
+
+    fn read(words: Words) -> Result<Self> {
+        let when = match (&words.cron, words.every_us, &words.zone) {
+            (Some(pattern), None, zone) => When::Cron(cron(pattern)?, zone_of(zone.as_deref())?),
+            (None, Some(every_us), None) => {
+                let (least, most) = (Self::EVERY_MIN, Self::EVERY_MAX);
+                check_range("the interval in µs", every_us, micros(least), micros(most))?;
+                When::Every(every_us)
+            }
+            (None, Some(_), Some(_)) => {
+                return Err(Error::invalid("the interval", "has no time zone").hint("give a cron pattern"));
+            }
+            _ => return Err(Error::invalid("the recurrence", "must be a cron pattern or an interval")),
+        };
+        let read = Self { words, when };
+        match read.next_after(Timestamp::default()) {
+            Some(_) => Ok(read),
+            None => Err(Error::invalid("the cron pattern", "names no moment at all")),
+        }
+    }
+
+    /// The first moment after that one; `None` if there is none.
+    pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        match &self.when {
+            When::Cron(cron, zone) => {
+                let next = cron.find_next_occurrence(&zoned(after, zone)?, false).ok()?;
+                moment(next.timestamp())
+            }
+            When::Every(every) => (after.as_micros() / every).checked_add(1)?.checked_mul(*every).map(at),
+        }
+    }
+
+    /// The latest moment that is not after that one; `None` if there is none.
+    pub fn latest_until(&self, until: Timestamp) -> Option<Timestamp> {
+        match &self.when {
+            When::Cron(cron, zone) => {
+                // A pattern names whole seconds.
+                let second = at(until.as_micros() / 1_000_000 * 1_000_000);
+                let latest = cron.find_previous_occurrence(&zoned(second, zone)?, true).ok()?;
+                moment(latest.timestamp())
+            }
+            When::Every(every) => Some(at(until.as_micros() / every * every)),
+        }
+    }
+
+    /// The moments after that one.
+    pub fn upcoming(&self, after: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
+        std::iter::successors(self.next_after(after), |at| self.next_after(*at))
+    }
+
+    /// What is due of a schedule whose next moment was `first`, which is not after `now`.
+    pub(super) fn due(&self, first: Timestamp, now: Timestamp) -> Due {
+        if self.words.missed == Missed::All {
+            let mut runs = vec![first];
+            runs.extend(self.upcoming(first).take_while(|at| *at <= now).take(RUNS_MAX - 1));
+            let next = runs.last().and_then(|last| self.next_after(*last));
+            return Due { runs, next };
+        }
+        let latest = self.latest_until(now).map_or(first, |latest| latest.max(first));
+        let counts = self.words.missed == Missed::Once || now.since(latest) <= LATE;
+        Due { runs: counts.then_some(latest).into_iter().collect(), next: self.next_after(now) }
+    }
+}
+
+fn cron(pattern: &str) -> Result<Box<Cron>> {
+    let read = Cron::from_str(pattern);
+    read.map(Box::new).map_err(|error| {
+        Error::invalid("the cron pattern", format_args!("`{pattern}` cannot be read: {error}"))
+            .hint("write `minute hour day month weekday`, such as `30 3 * * *`")
+    })
+}
+
+fn zone_of(name: Option<&str>) -> Result<TimeZone> {
+    let Some(name) = name else { return Ok(TimeZone::UTC) };
+    TimeZone::get(name).map_err(|_| {
+        Error::invalid("the time zone", format_args!("`{name}` is unknown"))
+            .hint("give a name of the IANA's database, such as `Europe/Berlin`")
+    })
+}
+
+const fn micros(of: Duration) -> u64 {
+    of.as_micros() as u64
+}
+
+const fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn zoned(of: Timestamp, zone: &TimeZone) -> Option<jiff::Zoned> {
+    let micros = i64::try_from(of.as_micros()).ok()?;
+    Some(jiff::Timestamp::from_microsecond(micros).ok()?.to_zoned(zone.clone()))
+}
+
+fn moment(of: jiff::Timestamp) -> Option<Timestamp> {
+    u64::try_from(of.as_microsecond()).ok().map(at)
+}
+
+/// A moment as tasks are named for it: `2026-11-22T03:30:00Z`.
+pub(super) fn written(of: Timestamp) -> String {
+    zoned(of, &TimeZone::UTC)
+        .map_or_else(|| of.as_micros().to_string(), |zoned| zoned.timestamp().to_string())
+}
+
+impl fmt::Display for Recurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.words.cron, &self.when) {
+            (Some(cron), _) => write!(f, "{cron} {}", self.words.zone.as_deref().unwrap_or("UTC")),
+            (None, When::Every(every)) => write!(f, "every {}", Spoken(Duration::from_micros(*every))),
+            (None, When::Cron(..)) => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Recurrence {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.words.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Recurrence {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(Words::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// From the JSON that a store keeps.
+impl FromStr for Recurrence {
+    type Err = Error;
+    fn from_str(json: &str) -> Result<Self> {
+        serde_json::from_str(json)
+            .map_err(|error| Error::invalid("the recurrence", format_args!("cannot be read: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn utc(text: &str) -> Timestamp {
+        moment(text.parse().expect("a moment")).expect("it is after 1970")
+    }
+
+    fn runs(recurrence: &Recurrence, first: &str, now: &str) -> (Vec<String>, Option<String>) {
+        let due = recurrence.due(utc(first), utc(now));
+        (due.runs.into_iter().map(written).collect(), due.next.map(written))
+    }
+
+    #[test]
+    fn a_pattern_may_have_seconds_and_a_nickname() {
+        let noon = utc("2026-11-22T12:00:00Z");
+        for (pattern, next) in [
+            ("30 3 * * *", "2026-11-23T03:30:00Z"),
+            ("*/10 * * * * *", "2026-11-22T12:00:10Z"),
+            ("@hourly", "2026-11-22T13:00:00Z"),
+            ("0 0 L 2 *", "2027-02-28T00:00:00Z"),
+        ] {
+            let found = Recurrence::cron(pattern).unwrap().next_after(noon);
+            assert_eq!(found.map(written).as_deref(), Some(next), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_moment_is_refused() {
+        for pattern in ["", "* * *", "61 * * * *", "0 0 31 2 *", "soon"] {
+            let error = Recurrence::cron(pattern).expect_err(pattern);
+            assert!(error.is_invalid(), "{pattern}: {error}");
+        }
+        let hourly = || Recurrence::cron("@hourly").unwrap();
+        assert!(hourly().in_zone("Europe/Nowhere").is_err_and(|error| error.is_invalid()));
+        for interval in [Duration::from_millis(999), Duration::from_secs(401 * 86_400)] {
+            assert!(Recurrence::every(interval).is_err_and(|error| error.is_invalid()));
+        }
+        let each_minute = Recurrence::every(Duration::from_secs(60)).unwrap();
+        assert!(each_minute.in_zone("Europe/Berlin").is_err_and(|error| error.is_invalid()));
+    }
+
+    #[test]
+    fn a_night_is_one_night_when_clocks_change() {
+        let nightly = Recurrence::cron("30 2 * * *").unwrap().in_zone("Europe/Berlin").unwrap();
+        // Set forward on 2027-03-28, from 2:00 to 3:00; set back on 2027-10-31, from 3:00 to 2:00.
+        let spring: Vec<_> = nightly.upcoming(utc("2027-03-27T12:00:00Z")).take(2).map(written).collect();
+        assert_eq!(spring, ["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]);
+        let autumn: Vec<_> = nightly.upcoming(utc("2027-10-30T12:00:00Z")).take(2).map(written).collect();
+        assert_eq!(autumn, ["2027-10-31T00:30:00Z", "2027-11-01T01:30:00Z"]);
+    }
+
+    #[test]
+    fn an_interval_has_the_same_moments_for_everybody() {
+        let each = Recurrence::every(Duration::from_secs(30)).unwrap();
+        let found: Vec<_> = each.upcoming(utc("2026-11-22T12:00:07Z")).take(2).map(written).collect();
+        assert_eq!(found, ["2026-11-22T12:00:30Z", "2026-11-22T12:01:00Z"]);
+        assert_eq!(each.latest_until(utc("2026-11-22T12:00:30Z")).map(written).unwrap(), found[0]);
+    }
+
+    #[test]
+    fn missed_moments_are_worked_off_as_was_said() {
+        let hourly = Recurrence::cron("0 * * * *").unwrap();
+        let (first, late) = ("2026-11-22T09:00:00Z", "2026-11-22T12:30:00Z");
+        let next = Some("2026-11-22T13:00:00Z".to_owned());
+        let once = runs(&hourly, first, late);
+        assert_eq!(once, (vec!["2026-11-22T12:00:00Z".to_owned()], next.clone()));
+        assert_eq!(runs(&hourly.clone().missed(Missed::Skip), first, late), (Vec::new(), next.clone()));
+        let all = runs(&hourly.clone().missed(Missed::All), first, late);
+        assert_eq!((all.0.len(), &all.0[0], &all.1), (4, &first.to_owned(), &next));
+        for missed in [Missed::Skip, Missed::Once, Missed::All] {
+            let on_time =
+                runs(&hourly.clone().missed(missed), "2026-11-22T12:00:00Z", "2026-11-22T12:00:02Z");
+            assert_eq!(on_time, (vec!["2026-11-22T12:00:00Z".to_owned()], next.clone()), "{missed:?}");
+        }
+    }
+
+    #[test]
+    fn more_missed_moments_than_one_step_takes_are_left_for_the_next() {
+        let each = Recurrence::every(Duration::from_secs(1)).unwrap().missed(Missed::All);
+        let due = each.due(utc("2026-11-22T12:00:00Z"), utc("2026-11-22T13:00:00Z"));
+        assert_eq!(due.runs.len(), RUNS_MAX);
+        assert_eq!(due.next.map(written).as_deref(), Some("2026-11-22T12:16:40Z"));
+    }
+
+    #[test]
+    fn a_recurrence_is_read_as_it_was_written() {
+        let each = Recurrence::every(Duration::from_secs(90)).unwrap();
+        let nightly = Recurrence::cron("30 3 * * *").unwrap().in_zone("Asia/Shanghai").unwrap();
+        for recurrence in [each, nightly.missed(Missed::All)] {
+            let json = serde_json::to_string(&recurrence).unwrap();
+            assert_eq!(json.parse::<Recurrence>().unwrap(), recurrence, "{json}");
+        }
+        assert!("{\"every_us\":1}".parse::<Recurrence>().is_err());
+        assert!("{\"cron\":\"@daily\",\"missed\":\"once\",\"more\":1}".parse::<Recurrence>().is_err());
+    }
+}
