@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "d50513f730292e81dfefa59620490b8b5c2b6f51";
+    const CONTRACT: &str = "8ab5e7d87dc3fb8661f531161eb626ec1aad456e";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -25,19 +25,27 @@ pub(crate) enum QueueVerb {
     Limit(LimitArgs),
     #[command(subcommand)]
     Dead(DeadVerb),
+    #[command(subcommand)]
+    Cron(CronVerb),
 }
 
 impl QueueVerb {
     /// Whether it changes nothing.
     pub(crate) const fn only_looks(&self) -> bool {
-        matches!(self, Self::Top(_) | Self::Ls(_) | Self::Stats(_) | Self::Dead(DeadVerb::Ls(_)))
+        matches!(
+            self,
+            Self::Top(_)
+                | Self::Ls(_)
+                | Self::Stats(_)
+                | Self::Dead(DeadVerb::Ls(_))
+                | Self::Cron(CronVerb::Ls(_))
+        )
     }
 }
 
 /// Put a task in: one live record per id.
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("content").args(["payload", "payload_file"])),
     group(ArgGroup::new("due").args(["delay", "at"])),
     group(ArgGroup::new("duplicate").args(["replace", "earliest", "debounce"])),
     after_help = "\
@@ -54,15 +62,8 @@ pub(crate) struct PushArgs {
     pub(crate) queue: String,
     /// The task's id.
     pub(crate) id: String,
-    /// Its content; `-` reads it from stdin.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) payload: Option<String>,
-    /// A file with its content; `-` is stdin.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) payload_file: Option<PathBuf>,
-    /// What the content is; JSON is checked.
-    #[arg(long, value_name = "TYPE", default_value = "application/json")]
-    pub(crate) content_type: String,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     /// Not before so long from now.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) delay: Option<Duration>,
@@ -84,6 +85,20 @@ pub(crate) struct PushArgs {
     /// How often it may be tried before it is a dead letter.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
+}
+
+/// What a task carries.
+#[derive(Debug, Args)]
+pub(crate) struct ContentArgs {
+    /// Its content; `-` reads it from stdin.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "payload_file")]
+    pub(crate) payload: Option<String>,
+    /// A file with its content; `-` is stdin.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) payload_file: Option<PathBuf>,
+    /// What the content is; JSON is checked.
+    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    pub(crate) content_type: String,
 }
 
 /// Look at the first due tasks without taking them.
@@ -366,4 +381,164 @@ Exit status: 1 if none of those named was deleted.")]
 pub(crate) struct DeadDeleteArgs {
     #[command(flatten)]
     pub(crate) which: Which,
+}
+
+/// Tasks that come again and again: by a cron pattern, or at an interval.
+///
+/// Schedules are fired by every worker of the queue (`rushgate work`, and programs with a Worker), each moment once.
+/// `tend` does the same where no such worker runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CronVerb {
+    Add(CronAddArgs),
+    Ls(CronLsArgs),
+    Next(CronNextArgs),
+    Run(CronRunArgs),
+    Pause(CronPauseArgs),
+    Resume(CronResumeArgs),
+    Rm(CronRmArgs),
+    Tend(CronTendArgs),
+}
+
+/// When it fires.
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group(ArgGroup::new("when").args(["cron", "every"]).required(true)))]
+pub(crate) struct WhenArgs {
+    /// A cron pattern: minute hour day month weekday, with seconds in front if there are six fields; or @daily and such.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) cron: Option<String>,
+    /// The pattern's time zone [default: UTC].
+    #[arg(long, value_name = "ZONE", conflicts_with = "every")]
+    pub(crate) zone: Option<String>,
+    /// An interval of at least 1s, counted from 1970.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) every: Option<Duration>,
+    /// What becomes of moments at which nobody looked after it.
+    #[arg(long, value_enum, default_value = "once", value_name = "POLICY")]
+    pub(crate) missed: MissedArg,
+}
+
+/// What becomes of moments that were missed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MissedArg {
+    /// They are passed over, but for one that is at most a minute old.
+    Skip,
+    /// The latest has a task.
+    Once,
+    /// Each has a task.
+    All,
+}
+
+/// Enter a schedule under its id, or change the one that is there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue cron add reports nightly --cron '30 3 * * *' --zone Europe/Berlin
+  rushgate queue cron add poll each-minute --every 1m --payload '{\"url\":\"http://localhost\"}'
+
+Its tasks have ids such as nightly@2026-11-23T02:30:00Z. Answers `added`, `changed` or `unchanged` with the revision.
+Exit status: 1 if the queue has as many schedules as it may have.")]
+pub(crate) struct CronAddArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The schedule's id.
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    /// How urgent its tasks are: 0 goes first, 9 last.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) priority: u8,
+    /// How often a task may be tried before it is a dead letter.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) max_attempts: u32,
+    /// It stands still until it is resumed.
+    #[arg(long)]
+    pub(crate) paused: bool,
+}
+
+/// List the schedules of a queue by id, with their next and previous moments.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue cron ls reports")]
+pub(crate) struct CronLsArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// At most so many.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
+    /// Only ids after this one.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub(crate) after: String,
+}
+
+/// Tell the next moments of a pattern or an interval, without a store.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron next --cron '0 9 * * MON-FRI' --zone Asia/Shanghai -n 3"
+)]
+pub(crate) struct CronNextArgs {
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+    /// How many.
+    #[arg(short, long, default_value_t = 5)]
+    pub(crate) n: u32,
+}
+
+/// Which schedule.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct WhichSchedule {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The schedule's id.
+    pub(crate) id: String,
+}
+
+/// Put a schedule's task in now, whatever its moments.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronRunArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Have a schedule stand still.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron pause reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronPauseArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Have a schedule go on, with the moments from now on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron resume reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronResumeArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Take a schedule out; tasks that it has put in stay.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron rm reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronRmArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Fire the schedules of a queue until INT or TERM, where no worker of it does.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue cron tend reports")]
+pub(crate) struct CronTendArgs {
+    /// The queue.
+    pub(crate) queue: String,
 }

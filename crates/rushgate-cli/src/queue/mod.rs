@@ -1,6 +1,7 @@
 //! `rushgate queue`.
 
 mod answer;
+mod cron;
 mod dead;
 mod look;
 mod push;
@@ -10,12 +11,15 @@ mod take;
 
 use anyhow::Result;
 
-use crate::args::queue::{DeadVerb, QueueVerb};
+use crate::args::queue::{CronVerb, DeadVerb, QueueVerb};
 use crate::exit::Exit;
 use crate::globals::Globals;
 
 pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
     let out = globals.output();
+    if let QueueVerb::Cron(CronVerb::Next(args)) = &verb {
+        return cron::next(args, out);
+    }
     globals
         .with_gate(async |gate| match verb {
             QueueVerb::Push(args) => push::push(&gate, args, out).await,
@@ -36,6 +40,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Dead(DeadVerb::Ls(args)) => dead::ls(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Retry(args)) => dead::retry(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Delete(args)) => dead::delete(&gate, args, out).await,
+            QueueVerb::Cron(verb) => cron::run(&gate, verb, out).await,
         })
         .await
 }

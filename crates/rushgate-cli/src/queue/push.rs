@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use rushgate::{ContentType, Enqueued, OnDuplicate, Payload, Rushgate};
 
-use crate::args::queue::PushArgs;
+use crate::args::queue::{ContentArgs, PushArgs};
 use crate::exit::{Exit, Fault};
 use crate::moments::epoch_ms;
 use crate::output::Output;
@@ -14,7 +14,7 @@ use crate::output::Output;
 pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let mut task = queue
-        .enqueue(&args.id, payload(&args)?)
+        .enqueue(&args.id, payload(&args.content)?)
         .priority(args.priority)
         .max_attempts(args.max_attempts)
         .on_duplicate(on_duplicate(&args));
@@ -47,7 +47,7 @@ fn on_duplicate(args: &PushArgs) -> OnDuplicate {
     }
 }
 
-fn payload(args: &PushArgs) -> Result<Payload> {
+pub(super) fn payload(args: &ContentArgs) -> Result<Payload> {
     let bytes = match (&args.payload, &args.payload_file) {
         (Some(text), _) if text != "-" => text.clone().into_bytes(),
         (_, Some(file)) if file != Path::new("-") => {

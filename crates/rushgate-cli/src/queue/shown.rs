@@ -53,7 +53,7 @@ pub(super) struct DeadView<'a> {
 
 /// A payload as JSON: parsed if that is what it is, else as text, else in base64.
 #[derive(Serialize)]
-struct Content<'a> {
+pub(super) struct Content<'a> {
     payload: Value,
     encoding: &'static str,
     content_type: &'a str,
