@@ -240,3 +240,31 @@ fn nothing_is_said_to_be_nothing_and_why() {
         assert_eq!(shop.run(args).err, "`mail` is paused: nothing is given out\n", "{args:?}");
     }
 }
+
+#[test]
+fn a_task_says_why_it_is_not_running_and_what_to_do() {
+    let shop = Shop::new();
+    let why = |id: &'static str| shop.run(&["queue", "why", "mail", id]);
+    shop.ok(&["queue", "push", "mail", "a", "--max-attempts", "1"]);
+    assert!(why("a").out.starts_with("it has been due for "), "{}", why("a").out);
+    shop.ok(&["queue", "pause", "mail"]);
+    assert_eq!(why("a").out, "the queue is paused: `rushgate queue resume mail` lets it go on\n");
+    shop.ok(&["queue", "resume", "mail"]);
+    shop.ok(&["queue", "push", "mail", "b", "--delay", "1h"]);
+    assert!(why("b").out.starts_with("it is not due for 59m "), "{}", why("b").out);
+    let claimed = shop.json(&["queue", "claim", "mail"]);
+    assert!(why("a").out.starts_with("it is running: attempt 1, by "), "{}", why("a").out);
+    let ticket = ticket(&claimed[0]);
+    shop.ok(&["queue", "retry", "mail", "--ticket", ticket, "--error", "it is\x1b[2J down"]);
+    let dead = why("a");
+    assert_eq!(dead.status, 0);
+    assert!(
+        dead.out.contains("after attempt 1 of 1: it is\\u{1b}[2J down; `rushgate queue dead retry mail a`")
+    );
+    let json = shop.json(&["queue", "why", "mail", "a"]);
+    assert_eq!((&json["id"], &json["reasons"][0]["reason"]), (&json!("a"), &json!("dead")));
+    assert!(json["reasons"][0]["died_us"].as_u64() > Some(1_700_000_000_000_000), "{json}");
+    let unknown = why("nothing");
+    assert_eq!(unknown.status, 1);
+    assert!(unknown.out.starts_with("there is no such task"), "{}", unknown.out);
+}

@@ -80,6 +80,9 @@ pub trait QueueStore: Send + Sync {
     /// Dead letters by id, 1 to 10,000 after `after` (empty for the beginning).
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>>;
 
+    /// One dead letter by id.
+    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>>;
+
     /// Puts dead letters back, due at once, with all attempts before them. One whose id is live again stays dead.
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived>;
 

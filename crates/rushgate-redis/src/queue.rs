@@ -360,6 +360,14 @@ pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
     call(Script::QueueDead, queue).arg(after).number(limit.into())
 }
 
+pub(crate) fn dead_letter(queue: &QueueName, id: &TaskId) -> Call {
+    call(Script::QueueDeadLetter, queue).arg(id.as_str())
+}
+
+pub(crate) fn read_dead_letter(reply: Reply) -> Result<Option<DeadLetter>> {
+    Ok(read_dead(reply)?.pop())
+}
+
 pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
     let mut fields = reply.list()?;
     let mut letters = Vec::new();

@@ -66,6 +66,7 @@ scripts! {
         QueueClaim = "claim"
         QueueComplete = "complete"
         QueueDead = "dead"
+        QueueDeadLetter = "dead_letter"
         QueueDequeue = "dequeue"
         QueueEnqueue = "enqueue"
         QueueDueSchedules = "due_schedules"

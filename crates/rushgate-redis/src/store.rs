@@ -546,6 +546,11 @@ impl QueueStore for RedisStore {
         })
     }
 
+    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>> {
+        let call = || queue::dead_letter(queue, id);
+        self.send("find a dead letter", Ok(()), call, queue::read_dead_letter)
+    }
+
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let checked = which.check();
         self.send("revive dead letters", checked, || queue::revive(op, queue, &which), queue::read_revived)

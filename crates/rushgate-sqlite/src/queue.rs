@@ -839,15 +839,21 @@ pub(crate) fn dead(
     after: &str,
     limit: u32,
 ) -> Result<Vec<DeadLetter>> {
-    reader.rows(sql!("queue/dead", "page"), (queue.as_str(), after, limit), |row| {
-        Ok(DeadLetter {
-            id: parsed(row, 0)?,
-            payload: payload(row, 1)?,
-            priority: priority(row, 3)?,
-            attempts: row.get(4)?,
-            max_attempts: row.get(5)?,
-            error: row.get(6)?,
-            died_at: time(row, 7)?,
-        })
+    reader.rows(sql!("queue/dead", "page"), (queue.as_str(), after, limit), read_dead)
+}
+
+pub(crate) fn dead_letter(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<DeadLetter>> {
+    reader.row(sql!("queue/dead", "one"), (queue.as_str(), id.as_str()), read_dead)
+}
+
+fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
+    Ok(DeadLetter {
+        id: parsed(row, 0)?,
+        payload: payload(row, 1)?,
+        priority: priority(row, 3)?,
+        attempts: row.get(4)?,
+        max_attempts: row.get(5)?,
+        error: row.get(6)?,
+        died_at: time(row, 7)?,
     })
 }

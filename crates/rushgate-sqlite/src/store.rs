@@ -474,6 +474,13 @@ impl QueueStore for SqliteStore {
         })
     }
 
+    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>> {
+        let (of, id) = (queue.clone(), id.clone());
+        self.read_queue("find a dead letter", queue, Ok(()), move |reader| {
+            queue::dead_letter(reader, &of, &id)
+        })
+    }
+
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let queue = queue.clone();
         self.write("revive dead letters", which.check(), move |step| {

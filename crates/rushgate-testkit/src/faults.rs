@@ -264,6 +264,12 @@ impl<S: Store> QueueStore for Faulty<S> {
         self.send(Repeat::Yes, move |store| store.dead(&queue, &after, limit))
     }
 
+    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.dead_letter(&queue, &id))
+    }
+
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let queue = queue.clone();
         self.send(Repeat::Yes, move |store| store.revive(op, &queue, which.clone()))

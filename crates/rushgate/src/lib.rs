@@ -67,7 +67,7 @@ pub use lock::{
     Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
     RunOutcome,
 };
-pub use queue::{Enqueue, Queue};
+pub use queue::{Enqueue, Queue, Why};
 pub use sale::{
     GateStats, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Sale, SaleBuilder,
     SweepReport, Sweeper,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Completed, Dequeued, Enqueued, Error, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection, Task,
+    Completed, Dequeued, Enqueued, Error, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection, Task, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,7 @@ on_each_store! {
     a_ticket_acts_on_its_own_revision_only
     dead_letters_can_be_retried_and_deleted
     a_paused_queue_gives_nothing_out
+    a_task_says_why_it_is_not_running
 }
 
 on_a_cluster! {
@@ -189,4 +190,43 @@ async fn a_paused_queue_gives_nothing_out(bench: Bench) {
     tokio::task::yield_now().await;
     queue.resume().await.unwrap();
     assert_eq!(waiting.await.unwrap().attempt, 1);
+}
+
+async fn a_task_says_why_it_is_not_running(bench: Bench) {
+    let gate = bench.client();
+    let queue: Queue<u32> = gate.queue_of("why").unwrap();
+    assert_eq!(queue.why("a").await.unwrap(), [Why::Unknown]);
+
+    queue.enqueue("a", 1).delay(secs(600)).send().await.unwrap();
+    let why = queue.why("a").await.unwrap();
+    let [Why::NotDue { wait, error: None, attempts: 0, .. }] = &why[..] else { panic!("{why:?}") };
+    assert!(*wait > secs(590) && *wait <= secs(600), "{wait:?}");
+    queue.pause().await.unwrap();
+    let why = queue.why("a").await.unwrap();
+    assert!(matches!(why[..], [Why::Paused, Why::NotDue { .. }]), "{why:?}");
+    queue.enqueue("b", 2).max_attempts(2).send().await.unwrap();
+    assert_eq!(queue.why("b").await.unwrap(), [Why::Paused]);
+    queue.resume().await.unwrap();
+
+    queue.enqueue("urgent", 3).priority(0).send().await.unwrap();
+    let why = queue.why("b").await.unwrap();
+    assert!(matches!(why[..], [Why::Waiting { ahead: Some(1), leased: 0, .. }]), "{why:?}");
+
+    let claimed = queue.claim(10, secs(60)).await.unwrap();
+    let why = queue.why("b").await.unwrap();
+    let [Why::Running { attempt: 1, lease_left, fence, .. }] = &why[..] else { panic!("{why:?}") };
+    let ticket = claimed[1].ticket.clone();
+    assert!(*lease_left <= secs(60) && Some(*fence) == ticket.claim, "{why:?}");
+
+    let failed = |ticket, delay| Retry { ticket, delay, error: "boom".into(), give_up: false };
+    queue.retry(vec![failed(ticket, secs(300))]).await.unwrap();
+    let why = queue.why("b").await.unwrap();
+    let [Why::NotDue { error, attempts: 1, max_attempts: 2, .. }] = &why[..] else { panic!("{why:?}") };
+    assert_eq!(error.as_deref(), Some("boom"));
+
+    let urgent = Retry { give_up: true, ..failed(claimed[0].ticket.clone(), secs(0)) };
+    queue.retry(vec![urgent]).await.unwrap();
+    let why = queue.why("urgent").await.unwrap();
+    assert!(matches!(&why[..], [Why::Dead { error, attempts: 1, .. }] if error == "boom"), "{why:?}");
+    assert!(queue.why("two words").await.unwrap_err().is_invalid());
 }

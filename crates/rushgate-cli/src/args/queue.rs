@@ -20,6 +20,7 @@ pub(crate) enum QueueVerb {
     Cancel(CancelArgs),
     Ls(LsArgs),
     Stats(StatsArgs),
+    Why(WhyArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Limit(LimitArgs),
@@ -37,6 +38,7 @@ impl QueueVerb {
             Self::Top(_)
                 | Self::Ls(_)
                 | Self::Stats(_)
+                | Self::Why(_)
                 | Self::Dead(DeadVerb::Ls(_))
                 | Self::Cron(CronVerb::Ls(_))
         )
@@ -278,6 +280,20 @@ pub(crate) enum State {
 pub(crate) struct StatsArgs {
     /// The queue; all queues if there is none.
     pub(crate) queue: Option<String>,
+}
+
+/// Say why a task is not running.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue why mail order:42
+
+Exit status: 1 if there is no such task, live or dead.")]
+pub(crate) struct WhyArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
 }
 
 /// Stop giving tasks out; everything else goes on.

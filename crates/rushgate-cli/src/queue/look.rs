@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Listing, QueueStats, Rushgate, Spoken, TaskState};
+use rushgate::{Listing, QueueStats, Rushgate, TaskState};
 use serde::Serialize;
 
-use super::shown::{InfoView, infos};
+use super::shown::{InfoView, infos, rounded};
 use crate::args::queue::{LsArgs, State, StatsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table};
@@ -87,29 +87,15 @@ fn table(all: &[(String, QueueStats)]) -> Table<8> {
             stats.scheduled.to_string(),
             stats.leased.to_string(),
             stats.dead.to_string(),
-            if stats.ready == 0 { "-".to_owned() } else { rounded(stats.oldest_due_us) },
+            if stats.ready == 0 {
+                "-".to_owned()
+            } else {
+                rounded(Duration::from_micros(stats.oldest_due_us)).to_string()
+            },
             stats.limits.bound.map_or("none".to_owned(), |bound| bound.to_string()),
             if stats.paused { "paused" } else { "runs" }.to_owned(),
         ]
     };
     let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "DEAD", "OLDEST DUE", "BOUND", "STATE"];
     Table::new(head, all.iter().map(row))
-}
-
-/// A length of time for people: whole seconds, or below one second whole milliseconds.
-fn rounded(micros: u64) -> String {
-    let step = if micros < 1_000_000 { 1_000 } else { 1_000_000 };
-    Spoken(Duration::from_micros(micros - micros % step)).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_of_time_is_rounded_for_people() {
-        assert_eq!(rounded(999), "0s");
-        assert_eq!(rounded(42_600), "42ms");
-        assert_eq!(rounded(83_999_999), "1m 23s");
-    }
 }

@@ -8,6 +8,7 @@ mod push;
 mod rule;
 mod shown;
 mod take;
+mod why;
 
 use anyhow::Result;
 
@@ -34,6 +35,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
             QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
             QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
+            QueueVerb::Why(args) => why::why(&gate, args, out).await,
             QueueVerb::Pause(args) => rule::pause(&gate, args, out).await,
             QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,
             QueueVerb::Limit(args) => rule::limit(&gate, args, out).await,

@@ -1,8 +1,9 @@
 //! Tasks and dead letters as they are shown.
 
 use std::fmt::Write;
+use std::time::Duration;
 
-use rushgate::{DeadLetter, Payload, Task, TaskInfo, TaskState};
+use rushgate::{DeadLetter, Payload, Spoken, Task, TaskInfo, TaskState};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -204,7 +205,7 @@ fn content(payload: &Payload) -> String {
 }
 
 /// One line without control characters, which could do things to a terminal.
-fn printable(text: &str, most: usize) -> String {
+pub(super) fn printable(text: &str, most: usize) -> String {
     let mut line = String::new();
     for (at, c) in text.chars().enumerate() {
         if at == most {
@@ -217,9 +218,24 @@ fn printable(text: &str, most: usize) -> String {
     line
 }
 
+/// A length of time for people: whole seconds, or below one second whole milliseconds.
+pub(super) fn rounded(of: Duration) -> Spoken {
+    let step = if of < Duration::from_secs(1) { 1_000 } else { 1_000_000 };
+    Spoken(Duration::from_micros(of.as_micros() as u64 / step * step))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_of_time_is_rounded_for_people() {
+        let said = |micros| rounded(Duration::from_micros(micros)).to_string();
+        assert_eq!(
+            (said(999), said(42_600), said(83_999_999)),
+            ("0s".into(), "42ms".into(), "1m 23s".into())
+        );
+    }
 
     #[test]
     fn base64_is_that_of_the_rfc() {

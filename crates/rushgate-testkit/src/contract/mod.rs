@@ -262,6 +262,7 @@ macro_rules! contract_suite {
                 queues_are_listed_by_name
                 queues_do_not_disturb_each_other
                 dead_letters_are_listed_in_pages
+                a_dead_letter_is_found_by_its_id
                 a_revived_task_has_all_its_attempts
                 a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full
                 dead_letters_can_be_buried

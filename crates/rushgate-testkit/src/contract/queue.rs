@@ -700,6 +700,25 @@ pub(super) async fn dead_letters_are_listed_in_pages(desk: Desk) {
     assert_eq!(page.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
+pub(super) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
+    let find = |id: &str| desk.store.dead_letter(&q(), &task_id(id));
+    assert_eq!(find("a").await.unwrap(), None, "a queue that was never used has none");
+    for id in ["a", "ab", "b"] {
+        desk.put(attempts(task(id), 1)).await;
+    }
+    for _ in 0..2 {
+        let claimed = desk.claim_one().await;
+        retry(&desk, failed(&claimed, s(0))).await;
+    }
+    let found = find("ab").await.unwrap().expect("it is dead");
+    assert_eq!((found.id.as_str(), found.error.as_str(), found.attempts), ("ab", "boom", 1));
+    assert_eq!(desk.store.dead(&q(), "", 10).await.unwrap()[1], found);
+    assert_eq!(find("b").await.unwrap(), None, "it is live");
+    let _lost = desk.claim_one().await;
+    desk.advance(s(11)).await;
+    assert_eq!(find("b").await.unwrap().expect("it is dead").error, "lease ran out");
+}
+
 pub(super) async fn a_revived_task_has_all_its_attempts(desk: Desk) {
     kill(&desk, "a").await;
     kill(&desk, "b").await;

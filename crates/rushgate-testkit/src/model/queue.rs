@@ -718,6 +718,16 @@ impl Model {
         Ok(wanted.take(limit as usize).collect())
     }
 
+    /// See [`QueueStore::dead_letter`](rushgate_core::QueueStore::dead_letter).
+    pub fn dead_letter(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        id: &TaskId,
+    ) -> Result<Option<DeadLetter>> {
+        Ok(self.queue(now, name).dead.remove(id))
+    }
+
     /// See [`QueueStore::revive`](rushgate_core::QueueStore::revive).
     pub fn revive(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<Revived> {
         which.check()?;

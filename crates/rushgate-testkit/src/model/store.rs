@@ -273,6 +273,10 @@ impl QueueStore for ModelStore {
         self.step(|model, now| model.dead(now, queue, after, limit))
     }
 
+    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>> {
+        self.step(|model, now| model.dead_letter(now, queue, id))
+    }
+
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         self.step(|model, now| model.revive(now, op, queue, &which))
     }

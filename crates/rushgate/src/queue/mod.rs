@@ -2,6 +2,7 @@
 
 mod claim;
 mod enqueue;
+mod why;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use claim::Ready;
 pub use enqueue::Enqueue;
+pub use why::Why;
 
 use crate::Rushgate;
 

@@ -185,7 +185,7 @@ impl<T> Queue<T> {
     }
 
     /// What the store's clock says.
-    async fn store_clock(&self) -> Result<Timestamp> {
+    pub(crate) async fn store_clock(&self) -> Result<Timestamp> {
         Ok(self.gate().ask(|| self.gate().store().due_schedules(self.name(), 1)).await?.now)
     }
 }

@@ -1,0 +1,74 @@
+//! Why a task is not running.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use rushgate::{Rushgate, Why};
+use serde_json::json;
+
+use super::shown::{printable, rounded};
+use crate::args::queue::WhyArgs;
+use crate::exit::Exit;
+use crate::output::{Output, counted, moment};
+
+/// A due task that nobody has wanted for so long, while nobody works on others, has no worker.
+const NOBODY_AFTER: Duration = Duration::from_secs(2);
+
+pub(super) async fn why(gate: &Rushgate, args: WhyArgs, output: Output) -> Result<Exit> {
+    let reasons = gate.queue(&args.queue)?.why(&args.id).await?;
+    let known = !reasons.contains(&Why::Unknown);
+    let lines: String = reasons.iter().map(|reason| format!("{}\n", words(reason, &args))).collect();
+    output.data(&json!({ "id": args.id, "reasons": reasons }), lines)?;
+    Ok(Exit::done_if(known))
+}
+
+/// The reason, and what can be done about it.
+fn words(reason: &Why, args: &WhyArgs) -> String {
+    let WhyArgs { queue, id } = args;
+    match reason {
+        Why::Running { worker, attempt, lease_until, lease_left, cancelled, replaced, .. } => {
+            let (worker, until) = (printable(worker, usize::MAX), moment(*lease_until));
+            let left = rounded(*lease_left);
+            let told = if *cancelled { "; it was told to stop" } else { "" };
+            let next =
+                if *replaced { "; it runs again after that, with what was put in meanwhile" } else { "" };
+            format!(
+                "it is running: attempt {attempt}, by {worker}, whose lease ends in {left} unless it is extended \
+                 ({until}){told}{next}"
+            )
+        }
+        Why::Paused => format!("the queue is paused: `rushgate queue resume {queue}` lets it go on"),
+        Why::NotDue { due, wait, attempts, max_attempts, error } => {
+            let (due, wait) = (moment(*due), rounded(*wait));
+            let failed = error.as_ref().map_or(String::new(), |error| {
+                let error = printable(error, usize::MAX);
+                format!("; attempt {attempts} of {max_attempts} failed: {error}")
+            });
+            format!("it is not due for {wait} ({due}){failed}")
+        }
+        Why::Waiting { ahead, leased, due_for } => {
+            let ahead = match ahead {
+                Some(0) => "nothing is given out before it".to_owned(),
+                Some(ahead) => format!("{} before it", counted((*ahead).into(), "task")),
+                None => "a thousand tasks or more before it".to_owned(),
+            };
+            let workers = match leased {
+                0 if *due_for >= NOBODY_AFTER => {
+                    format!(
+                        "; nobody works on this queue: is a worker running? `rushgate work {queue} --exec …` is one"
+                    )
+                }
+                leased => format!("; {} being worked on", counted(*leased, "task")),
+            };
+            format!("it has been due for {}, {ahead}{workers}", rounded(*due_for))
+        }
+        Why::Dead { attempts, max_attempts, error, died_at } => {
+            let (error, at) = (printable(error, usize::MAX), moment(*died_at));
+            format!(
+                "it died at {at} after attempt {attempts} of {max_attempts}: {error}; \
+                 `rushgate queue dead retry {queue} {id}` puts it back"
+            )
+        }
+        Why::Unknown => "there is no such task: it is done, was removed, or was never put in".to_owned(),
+    }
+}

@@ -1,0 +1,14 @@
+-- Gives one dead letter.
+--
+-- KEYS[1-18]  the queue (include/queue.lua)
+-- ARGV[1]     id: name
+--
+-- {id, dead letter}  as packed
+-- {}                 there is none
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+local letter = redis.call('HGET', q.dead, ARGV[1])
+return letter and { ARGV[1], letter } or {}
