@@ -70,7 +70,7 @@ fn what_fires_at_no_moment_is_refused() {
 fn a_schedule_is_run_at_once_paused_and_resumed() {
     let shop = Shop::new();
     shop.ok(&[&ADD[..], &BY_NIGHT, &["--payload", "{\"n\":1}", "--max-attempts", "2"]].concat());
-    assert_eq!(shop.ok(&["queue", "cron", "run", "reports", "nightly"]), "added\n");
+    assert_eq!(shop.ok(&["queue", "cron", "run", "reports", "nightly"]), "added revision 2\n");
     let tasks = shop.json(&["queue", "pop", "reports"]);
     assert_eq!((&tasks[0]["payload"], &tasks[0]["max_attempts"]), (&json!({ "n": 1 }), &json!(2)));
     assert!(tasks[0]["id"].as_str().unwrap().starts_with("nightly@20"), "{tasks}");

@@ -13,7 +13,7 @@ pub trait ScheduleStore: Send + Sync {
     /// is, with its next moment: every process of a fleet may enter it when it starts.
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled>;
 
-    /// Takes a schedule out, and says whether there was one. Tasks that it has put in stay.
+    /// Takes a schedule out, and says whether there was one; sent again, there is none. Tasks that it has put in stay.
     fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool>;
 
     /// Schedules of a queue by id.
@@ -40,7 +40,8 @@ pub struct NewSchedule {
     pub priority: Priority,
     /// How often each of its tasks may be claimed before it is dead: 1 to 1,000.
     pub max_attempts: u32,
-    /// When it fires first; never if there is no such moment.
+    /// When it fires first; never if there is no such moment. A schedule that is there keeps its next moment, unless its
+    /// recurrence changes, or whether it stands still.
     pub next: Option<Timestamp>,
     /// Whether it stands still; `None` leaves that as it is, and a new one runs.
     pub paused: Option<bool>,
@@ -66,7 +67,7 @@ pub enum Scheduled {
         /// Its revision.
         revision: Revision,
     },
-    /// It says something else than before, and has a new next moment.
+    /// It says something else than before.
     Changed {
         /// The new revision.
         revision: Revision,

@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "59f4efcb7b9fe8cbcbec240ccc2adf3ad86b2636";
+    const CONTRACT: &str = "f558cf0a8714fcaa9b7179b2b8cbeab0965639ed";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

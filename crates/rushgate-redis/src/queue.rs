@@ -17,7 +17,7 @@ use crate::store::micros;
 /// So many bytes are as much work as one task more.
 const BYTES_OF_ONE: u32 = 4_096;
 /// Moments are kept below 2^53 µs, the year 2255, because scripts count in doubles.
-const MOMENT_MAX: u64 = (1 << 53) - 1;
+pub(crate) const MOMENT_MAX: u64 = (1 << 53) - 1;
 
 fn call(script: Script, queue: &QueueName) -> Call {
     Call::new(script, keys::queue(queue))

@@ -7,7 +7,7 @@ use rushgate_core::{
 
 use crate::command::Call;
 use crate::keys;
-use crate::queue::{read_body, write_body};
+use crate::queue::{MOMENT_MAX, read_body, write_body};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 
@@ -23,7 +23,7 @@ fn change(script: Script, queue: &QueueName) -> Call {
 
 /// 0 for none.
 fn moment(at: Option<Timestamp>) -> u64 {
-    at.map_or(0, Timestamp::as_micros)
+    at.map_or(0, |at| at.as_micros().min(MOMENT_MAX))
 }
 
 fn read_moment(micros: u64) -> Option<Timestamp> {

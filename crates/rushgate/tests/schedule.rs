@@ -157,7 +157,8 @@ async fn a_schedule_that_cannot_be_read_stops_no_other(bench: Bench) {
     let shutdown = CancellationToken::new();
     let scheduler = tokio::spawn(Scheduler::new(queue.clone()).run(shutdown.clone()));
     assert_eq!(claim_all(&queue, 2).await.len(), 2);
-    assert!(queue.pause_schedule("a-strange-one", true).await.unwrap_err().is_invalid());
+    assert!(queue.pause_schedule("a-strange-one", true).await.unwrap(), "it can be stopped");
+    assert!(queue.pause_schedule("a-strange-one", false).await.unwrap_err().is_invalid());
     shutdown.cancel();
     scheduler.await.unwrap().unwrap();
 }

@@ -496,8 +496,8 @@ pub(crate) struct CronLsArgs {
 pub(crate) struct CronNextArgs {
     #[command(flatten)]
     pub(crate) when: WhenArgs,
-    /// How many.
-    #[arg(short, long, default_value_t = 5)]
+    /// How many: 1 to 10,000.
+    #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) n: u32,
 }
 
@@ -514,7 +514,7 @@ pub(crate) struct WhichSchedule {
 /// Put a schedule's task in now, whatever its moments.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule."
+    after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule, or the queue is full."
 )]
 pub(crate) struct CronRunArgs {
     #[command(flatten)]

@@ -10,7 +10,7 @@ use rushgate::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::push::payload;
+use super::push::{self, payload};
 use super::shown::Content;
 use crate::args::queue::{
     CronAddArgs, CronLsArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
@@ -19,9 +19,6 @@ use crate::exit::Exit;
 use crate::log;
 use crate::output::{Output, Table, counted, moment};
 use crate::signals::Signals;
-
-/// Moments that are told at most.
-const NEXT_MAX: usize = 10_000;
 
 pub(super) async fn run(gate: &Rushgate, verb: CronVerb, output: Output) -> Result<Exit> {
     match verb {
@@ -132,7 +129,7 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Timestamp::from_micros(now.as_micros() as u64);
     let recurrence = recurrence(&args.when)?;
-    let moments: Vec<_> = recurrence.upcoming(now).take((args.n as usize).min(NEXT_MAX)).collect();
+    let moments: Vec<_> = recurrence.upcoming(now).take(args.n as usize).collect();
     let micros: Vec<_> = moments.iter().map(|at| at.as_micros()).collect();
     let lines: String = moments.iter().map(|at| format!("{}\n", moment(*at))).collect();
     output.data(&json!({ "recurrence": recurrence, "next_us": micros }), lines)?;
@@ -142,12 +139,10 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
 async fn run_now(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
     let answer = gate.queue(&which.queue)?.run_schedule(&which.id).await?;
     match answer {
-        Some(answer) => {
-            output.line(&answer, if matches!(answer, Enqueued::Added { .. }) { "added" } else { "kept" })?
-        }
+        Some(answer) => output.line(&answer, push::words(answer))?,
         None => none(&which, output)?,
     }
-    Ok(Exit::done_if(answer.is_some()))
+    Ok(Exit::done_if(answer.is_some_and(|answer| !matches!(answer, Enqueued::Full { .. }))))
 }
 
 async fn pause(gate: &Rushgate, which: WhichSchedule, paused: bool, output: Output) -> Result<Exit> {

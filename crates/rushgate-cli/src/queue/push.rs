@@ -29,7 +29,7 @@ pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Res
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
 }
 
-fn words(answer: Enqueued) -> String {
+pub(super) fn words(answer: Enqueued) -> String {
     match answer {
         Enqueued::Added { revision } => format!("added revision {}", revision.as_u64()),
         Enqueued::Kept { revision } => format!("kept revision {}", revision.as_u64()),

@@ -55,7 +55,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             let workers = match leased {
                 0 if *due_for >= NOBODY_AFTER => {
                     format!(
-                        "; nobody works on this queue: is a worker running? `rushgate work {queue} --exec …` is one"
+                        "; no task of the queue is being worked on: is a worker running, such as `rushgate work {queue}`?"
                     )
                 }
                 leased => format!("; {} being worked on", counted(*leased, "task")),

@@ -16,7 +16,7 @@ local function read_schedule(of, id)
   local s = { id = id, template = string.sub(packed, TEMPLATE_AT) }
   local length, at
   s.revision, s.paused, s.next, s.previous, s.priority, s.max, length, at = struct.unpack(SCHEDULE, packed)
-  s.body = string.sub(packed, at + length)
+  s.recurrence, s.body = string.sub(packed, at, at + length - 1), string.sub(packed, at + length)
   return s
 end
 

@@ -5,6 +5,8 @@
 --
 -- {id, dead letter}  as packed
 -- {}                 there is none
+--
+-- flags: allow-oom
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -3,12 +3,12 @@
 --
 -- KEYS[1-18]   the queue (include/queue.lua)
 -- KEYS[19-21]  the schedules (include/schedule.lua)
--- ARGV[1]      id: name
+-- ARGV[1]      id: name; at most 170 bytes of it
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
 -- ARGV[4]      priority: 0 to 9; 0 goes first
 -- ARGV[5]      max attempts: 1 to 1,000
--- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
+-- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never; kept unless recurrence or pause changes
 -- ARGV[7]      paused: 0 or 1 or ''; '' leaves it as it is, and a new one runs
 -- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; only if the schedule has this revision
 --
@@ -18,9 +18,11 @@
 -- include: now
 -- include: queue
 -- include: schedule
-local SCHEDULES_MAX = 10000
+local SCHEDULES_MAX, ID_MAX = 10000, 170
+local id, recurrence = ARGV[1], ARGV[2]
+if #id > ID_MAX then return { err = 'INVALID the id has more than 170 bytes; those of its tasks would be too long' } end
 local q, of = queue_keys(1), schedule_keys(19)
-local old, recurrence = read_schedule(of, ARGV[1]), ARGV[2]
+local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then return { 5 } end
 local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]
 local paused = tonumber(ARGV[7]) or (old and old.paused or 0)
@@ -31,10 +33,13 @@ if not old and redis.call('HLEN', of.schedules) >= SCHEDULES_MAX then
   finish(q)
   return { 4 }
 end
-redis.call('ZADD', of.ids, 0, ARGV[1])
+redis.call('ZADD', of.ids, 0, id)
+-- Moments that are due and were not worked off yet are not lost by a change of something else.
+local goes_on = old and old.recurrence == recurrence and old.paused == paused
 local revision = next_revision(q)
 store_schedule(of, {
-  id = ARGV[1], template = template, revision = revision, paused = paused, next = tonumber(ARGV[6]),
+  id = id, template = template, revision = revision, paused = paused,
+  next = goes_on and old.next or tonumber(ARGV[6]),
   previous = old and old.previous or 0,
 })
 finish(q)

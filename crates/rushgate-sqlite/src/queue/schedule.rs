@@ -31,6 +31,9 @@ impl Queue<'_, '_> {
             return Ok(Scheduled::Full);
         }
         let was_paused = old.as_ref().is_some_and(|old| old.paused);
+        let paused = new.paused.unwrap_or(was_paused);
+        let goes_on = old.as_ref().filter(|old| old.recurrence == new.recurrence && old.paused == paused);
+        let next = goes_on.map_or(new.next, |old| old.next);
         let revision = self.next_revision();
         let params = (
             self.row.id,
@@ -41,9 +44,9 @@ impl Queue<'_, '_> {
             new.payload.bytes(),
             new.priority.get(),
             new.max_attempts,
-            new.next.map(stored),
+            next.map(stored),
             old.as_ref().and_then(|old| old.previous).map(stored),
-            new.paused.unwrap_or(was_paused),
+            paused,
         );
         self.step.exec(sql!("queue/schedule", "store"), params)?;
         let revision = Revision::from_u64(revision);

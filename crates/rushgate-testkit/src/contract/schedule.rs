@@ -129,6 +129,13 @@ pub(super) async fn a_schedule_that_says_something_else_is_changed(desk: Desk) {
     }
     let found = only(&desk).await;
     assert_eq!((found.recurrence.as_str(), found.next), ("weekly", Some(at + DAY)));
+    new.payload = payload("yet other work");
+    new.next = Some(at + 2 * DAY);
+    enter(&desk, new.clone()).await;
+    assert_eq!(only(&desk).await.next, Some(at + DAY), "moments that are due are not lost by such a change");
+    new.payload = payload("other work");
+    enter(&desk, new.clone()).await;
+    let found = only(&desk).await;
     assert_eq!((&found.payload, found.max_attempts), (&new.payload, 1));
 }
 

@@ -6,6 +6,8 @@ use super::Queue;
 
 /// Due tasks among which a task's place is looked for.
 const PLACES: u32 = 1_000;
+/// How often a task that moves all the time is looked for.
+const TRIES: u32 = 5;
 
 /// What keeps a task from running now: an answer to "why is this not running?".
 ///
@@ -60,14 +62,14 @@ pub enum Why {
         attempts: u32,
         /// How often it may be.
         max_attempts: u32,
-        /// Why the last attempt failed.
+        /// Why it failed the last time that somebody said so.
         error: Option<String>,
     },
     /// It is due, and nobody has claimed it yet.
     Waiting {
         /// How many due tasks are given out before it; `None` if they are a thousand or more.
         ahead: Option<u32>,
-        /// How many tasks of the queue are being worked on. None, for long: no worker is there.
+        /// How many tasks of the queue are being worked on under a lease.
         leased: u64,
         /// How long it has been due.
         #[serde(rename = "due_for_us", serialize_with = "micros")]
@@ -101,13 +103,21 @@ impl<T> Queue<T> {
     /// [`is_invalid`](crate::Error::is_invalid) for a bad id; otherwise the store could not tell. Nothing was changed.
     pub async fn why(&self, id: impl AsRef<str>) -> Result<Vec<Why>> {
         let id = TaskId::new(id)?;
-        let now = self.store_clock().await?;
-        match self.task(&id).await? {
-            Some(info) if info.state == TaskState::Leased => Ok(vec![running(&info, now)]),
-            Some(info) => self.why_waiting(&info, now).await,
-            None => {
-                let letter = self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await?;
-                Ok(vec![letter.map_or(Why::Unknown, dead)])
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let now = self.store_clock().await?;
+            let reasons = match self.task(&id).await? {
+                Some(info) if info.state == TaskState::Leased => vec![running(&info, now)],
+                Some(info) => self.why_waiting(&info, now).await?,
+                None => {
+                    let letter = self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await?;
+                    vec![letter.map_or(Why::Unknown, dead)]
+                }
+            };
+            // It moved between two questions if there is no answer.
+            if !reasons.is_empty() || tries == TRIES {
+                return Ok(if reasons.is_empty() { vec![Why::Unknown] } else { reasons });
             }
         }
     }
@@ -127,8 +137,12 @@ impl<T> Queue<T> {
                 error: info.error.clone(),
             });
         } else if !stats.paused {
-            let ahead = place(&self.top(PLACES).await?, &task.ticket.id);
-            reasons.push(Why::Waiting { ahead, leased: stats.leased, due_for: now.since(task.ticket.due) });
+            let first = self.top(PLACES).await?;
+            let ahead = place(&first, &task.ticket.id);
+            if ahead.is_some() || first.len() == PLACES as usize {
+                let due_for = now.since(task.ticket.due);
+                reasons.push(Why::Waiting { ahead, leased: stats.leased, due_for });
+            }
         }
         Ok(reasons)
     }

@@ -15,7 +15,7 @@ use crate::Queue;
 use recurrence::written;
 
 /// Schedules that are read at a time.
-const PAGE: u32 = 1_000;
+const PAGE: u32 = 100;
 
 /// A schedule on its way into the store: made by [`Queue::schedule`], entered by [`save`](Self::save).
 ///
@@ -72,7 +72,8 @@ impl<T> Scheduling<'_, T> {
         self.with(|new| new.paused = Some(paused))
     }
 
-    /// Enters it, or changes the one of that id. One that says the same stays as it is, with its next moment.
+    /// Enters it, or changes the one of that id. One that says the same stays as it is. Only another recurrence, a pause
+    /// and its end change its next moment, so nothing that is due is lost.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for whatever is outside its range: nothing was entered. Otherwise the store
@@ -107,7 +108,8 @@ impl<T> Queue<T> {
         Scheduling { queue: self, recurrence, new }
     }
 
-    /// Takes a schedule out, and says whether there was one. Tasks that it has put in stay.
+    /// Takes a schedule out, and says whether there was one: not if an answer was lost and the question repeated. Tasks
+    /// that it has put in stay.
     pub async fn unschedule(&self, id: impl AsRef<str>) -> Result<bool> {
         let id = ScheduleId::new(id)?;
         self.gate().ask(|| self.gate().store().unschedule(self.name(), &id)).await
@@ -140,14 +142,17 @@ impl<T> Queue<T> {
     /// no such schedule.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if its recurrence cannot be read. Otherwise the store could not tell; asking
+    /// [`is_invalid`](Error::is_invalid) if it is to go on and its recurrence cannot be read. Otherwise the store could not tell; asking
     /// again is safe.
     pub async fn pause_schedule(&self, id: impl AsRef<str>, paused: bool) -> Result<bool> {
         let id = ScheduleId::new(id)?;
         loop {
             let Some(found) = self.find_schedule(&id).await? else { return Ok(false) };
-            let recurrence: Recurrence = found.recurrence.parse()?;
-            let next = recurrence.next_after(self.store_clock().await?);
+            // What cannot be read can be stopped all the same.
+            let next = match paused {
+                true => found.next,
+                false => found.recurrence.parse::<Recurrence>()?.next_after(self.store_clock().await?),
+            };
             let new = NewSchedule {
                 id: found.id,
                 recurrence: found.recurrence,

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 /// How late a moment may be noticed before it counts as missed.
 const LATE: Duration = Duration::from_secs(60);
-/// Moments that are worked off in one step at most.
-const RUNS_MAX: usize = 1_000;
 
 /// When a schedule fires: by a cron pattern in a time zone, or at an interval.
 ///
-/// A pattern has five fields, or six with seconds in front, or a nickname such as `@daily`. Where clocks are set
-/// forward, a fixed time that does not exist is passed over to the next that does; where they are set back it counts
-/// once. Intervals count from 1970, so that every process of a fleet arrives at the same moments.
+/// A pattern has five fields, six with seconds in front, or seven with a year behind; or it is a nickname such as
+/// `@daily`. Where clocks are set forward, a fixed time that does not exist is passed over to the next that does; where
+/// they are set back it counts once. Fixed means one hour and one minute: a list or a range of them is followed by the
+/// clock on the wall, which leaves out what does not exist, and comes twice to what exists twice. Intervals count from
+/// 1970, so that every process of a fleet arrives at the same moments.
 ///
 /// ```
 /// use std::time::Duration;
@@ -175,10 +175,11 @@ impl Recurrence {
     }
 
     /// What is due of a schedule whose next moment was `first`, which is not after `now`.
-    pub(super) fn due(&self, first: Timestamp, now: Timestamp) -> Due {
+    /// At most so many runs; what is left is due at once again.
+    pub(super) fn due(&self, first: Timestamp, now: Timestamp, most: usize) -> Due {
         if self.words.missed == Missed::All {
             let mut runs = vec![first];
-            runs.extend(self.upcoming(first).take_while(|at| *at <= now).take(RUNS_MAX - 1));
+            runs.extend(self.upcoming(first).take_while(|at| *at <= now).take(most - 1));
             let next = runs.last().and_then(|last| self.next_after(*last));
             return Due { runs, next };
         }
@@ -267,7 +268,7 @@ mod tests {
     }
 
     fn runs(recurrence: &Recurrence, first: &str, now: &str) -> (Vec<String>, Option<String>) {
-        let due = recurrence.due(utc(first), utc(now));
+        let due = recurrence.due(utc(first), utc(now), 1_000);
         (due.runs.into_iter().map(written).collect(), due.next.map(written))
     }
 
@@ -338,8 +339,8 @@ mod tests {
     #[test]
     fn more_missed_moments_than_one_step_takes_are_left_for_the_next() {
         let each = Recurrence::every(Duration::from_secs(1)).unwrap().missed(Missed::All);
-        let due = each.due(utc("2026-11-22T12:00:00Z"), utc("2026-11-22T13:00:00Z"));
-        assert_eq!(due.runs.len(), RUNS_MAX);
+        let due = each.due(utc("2026-11-22T12:00:00Z"), utc("2026-11-22T13:00:00Z"), 1_000);
+        assert_eq!(due.runs.len(), 1_000);
         assert_eq!(due.next.map(written).as_deref(), Some("2026-11-22T12:16:40Z"));
     }
 

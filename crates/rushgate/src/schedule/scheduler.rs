@@ -1,6 +1,9 @@
+use std::collections::HashSet;
 use std::time::Duration;
 
-use rushgate_core::{DueSchedules, Error, Fire, Fired, QueueName, Result, Schedule, Timestamp};
+use rushgate_core::{
+    Claim, DueSchedules, Error, Fire, Fired, QueueName, Result, Revision, Schedule, ScheduleId, Timestamp,
+};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +15,11 @@ use crate::{Queue, Rushgate};
 /// How long it may take to notice what another process has entered.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Schedules that are read at a time.
-const BATCH: u32 = 100;
+const BATCH: u32 = 1_000;
+/// How long to wait at least if there are some that cannot be read.
+const UNREADABLE_WAIT: Duration = Duration::from_secs(1);
+/// What one step puts in at most, unless one task has more.
+const STEP_BYTES: usize = 4 << 20;
 
 /// Fires the schedules of a queue, for programs that have no [`Worker`](crate::Worker) of it: a worker does the same.
 ///
@@ -45,12 +52,14 @@ const BATCH: u32 = 100;
 pub struct Scheduler {
     gate: Rushgate,
     queue: QueueName,
+    /// What was complained of.
+    unreadable: HashSet<(ScheduleId, Revision)>,
 }
 
 /// What a scheduler has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerReport {
-    /// Schedules fired, each time that one was.
+    /// Times that it fired one, and no other did.
     pub fired: u64,
     /// Tasks put in.
     pub tasks: u64,
@@ -61,7 +70,7 @@ pub struct SchedulerReport {
 impl Scheduler {
     /// Looks after the schedules of that queue.
     pub fn new<T>(queue: Queue<T>) -> Self {
-        Self { gate: queue.gate().clone(), queue: queue.name().clone() }
+        Self { gate: queue.gate().clone(), queue: queue.name().clone(), unreadable: HashSet::new() }
     }
 
     /// Fires what is due until `shutdown` is cancelled. Dropping the future leaves each schedule fired or not fired.
@@ -69,11 +78,12 @@ impl Scheduler {
     /// # Errors
     /// A lasting error of the store. An outage is none: it goes on when that is over, and [`Missed`](super::Missed) says
     /// what becomes of the moments that passed.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<SchedulerReport> {
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<SchedulerReport> {
         let (mut report, mut pauses) = (SchedulerReport::default(), Pauses::new());
         loop {
             // Before the look, so that no change after it goes unnoticed.
-            let changed = self.gate.schedules_changed().notified();
+            let gate = self.gate.clone();
+            let changed = gate.schedules_changed().notified();
             let wait = match self.look(&mut report).await {
                 Ok(wait) => {
                     pauses = Pauses::new();
@@ -96,7 +106,7 @@ impl Scheduler {
     }
 
     /// Fires what is due, and says how long to wait before the next look.
-    async fn look(&self, report: &mut SchedulerReport) -> Result<Duration> {
+    async fn look(&mut self, report: &mut SchedulerReport) -> Result<Duration> {
         let DueSchedules { now, due, next } =
             self.gate.ask(|| self.gate.store().due_schedules(&self.queue, BATCH)).await?;
         let mut wait = next.map_or(LOOK_EVERY, |next| next.since(now)).min(LOOK_EVERY);
@@ -105,11 +115,17 @@ impl Scheduler {
                 Ok(fired) => {
                     // There may be more of it, or of others.
                     wait = Duration::ZERO;
-                    report.fired += 1;
-                    report.tasks += u64::from(fired);
+                    if let Fired::Fired { added } = fired {
+                        report.fired += 1;
+                        report.tasks += u64::from(added);
+                    }
                 }
+                // It stays due, and others must not wait for it, nor be looked for without a pause.
                 Err(error) if error.is_invalid() => {
-                    tracing::error!(queue = %self.queue, schedule = %schedule.id, %error, "it cannot be fired");
+                    wait = wait.max(UNREADABLE_WAIT);
+                    if self.unreadable.insert((schedule.id.clone(), schedule.revision)) {
+                        tracing::error!(queue = %self.queue, schedule = %schedule.id, %error, "it cannot be fired");
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -117,25 +133,23 @@ impl Scheduler {
         Ok(wait)
     }
 
-    /// How many tasks came in; none if another was first.
-    async fn fire(&self, schedule: &Schedule, now: Timestamp) -> Result<u32> {
+    async fn fire(&self, schedule: &Schedule, now: Timestamp) -> Result<Fired> {
         let recurrence: Recurrence = schedule.recurrence.parse()?;
         let first = schedule.next.ok_or_else(|| Error::bug("a schedule without a moment is due"))?;
-        let due = recurrence.due(first, now);
-        let runs = due.runs.into_iter().map(|at| Ok((run_id(&schedule.id, at)?, at)));
+        let most = (STEP_BYTES / schedule.payload.bytes().len().max(1)).clamp(1, Claim::BATCH_MAX);
+        let due = recurrence.due(first, now, most);
+        // A change that was under way while another fired may have brought a moment back.
+        let new = due.runs.into_iter().filter(|at| Some(*at) > schedule.previous);
         let fire = Fire {
             id: schedule.id.clone(),
             revision: schedule.revision,
-            runs: runs.collect::<Result<_>>()?,
+            runs: new.map(|at| Ok((run_id(&schedule.id, at)?, at))).collect::<Result<_>>()?,
             next: due.next,
         };
         let fired = self.gate.ask(|| self.gate.store().fire(&self.queue, fire.clone())).await?;
-        Ok(match fired {
-            Fired::Fired { added } => {
-                tracing::info!(queue = %self.queue, schedule = %schedule.id, added, "fired");
-                added
-            }
-            Fired::Stale => 0,
-        })
+        if let Fired::Fired { added } = fired {
+            tracing::info!(queue = %self.queue, schedule = %schedule.id, added, "fired");
+        }
+        Ok(fired)
     }
 }

@@ -213,11 +213,14 @@ where
     }
 }
 
-/// Until the worker stops. Whatever is wrong with the store for good, its claims say as well.
+/// Until the worker stops. What is wrong with the store is said by its claims, what is wrong with the schedules here.
 async fn fire_schedules<T>(queue: Queue<T>, stopping: CancellationToken) {
-    let name = queue.name().clone();
-    if let Err(error) = Scheduler::new(queue).run(stopping).await {
-        tracing::error!(queue = %name, %error, "its schedules are not fired any more");
+    while let Err(error) = Scheduler::new(queue.clone()).run(stopping.clone()).await {
+        tracing::error!(queue = %queue.name(), %error, "its schedules cannot be fired");
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = sleep(IDLE_MAX) => {}
+        }
     }
 }
 

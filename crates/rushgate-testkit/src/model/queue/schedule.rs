@@ -19,8 +19,11 @@ impl Queue {
         }
         let (is_new, previous) = (old.is_none(), old.and_then(|old| old.previous));
         let paused = new.paused.unwrap_or(old.is_some_and(|old| old.paused));
+        // Moments that are due and were not worked off yet are not lost by a change of something else.
+        let goes_on = old.filter(|old| old.recurrence == new.recurrence && old.paused == paused);
+        let next = goes_on.map_or(new.next, |old| old.next);
         let revision = self.next_revision();
-        let NewSchedule { id, recurrence, payload, priority, max_attempts, next, .. } = new;
+        let NewSchedule { id, recurrence, payload, priority, max_attempts, .. } = new;
         let schedule =
             Schedule { id, recurrence, payload, priority, max_attempts, next, previous, paused, revision };
         self.schedules.insert(schedule.id.clone(), schedule);
