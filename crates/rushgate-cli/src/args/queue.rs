@@ -449,10 +449,12 @@ pub(crate) enum MissedArg {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  rushgate queue cron add reports nightly --cron '30 3 * * *' --zone Europe/Berlin
-  rushgate queue cron add poll each-minute --every 1m --payload '{\"url\":\"http://localhost\"}'
+  rushgate queue cron add reports nightly \\
+    --cron '30 3 * * *' --zone Europe/Berlin
+  rushgate queue cron add poll each-minute --every 1m --payload '\"all\"'
 
-Its tasks have ids such as nightly@2026-11-23T02:30:00Z. Answers `added`, `changed` or `unchanged` with the revision.
+Its tasks have ids such as nightly@2026-11-23T02:30:00Z.
+Answers `added`, `changed` or `unchanged` with the revision.
 Exit status: 1 if the queue has as many schedules as it may have.")]
 pub(crate) struct CronAddArgs {
     /// The queue.
@@ -491,7 +493,7 @@ pub(crate) struct CronLsArgs {
 /// Tell the next moments of a pattern or an interval, without a store.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  rushgate queue cron next --cron '0 9 * * MON-FRI' --zone Asia/Shanghai -n 3"
+    after_help = "Example:\n  rushgate queue cron next -n 3 --cron '0 9 * * MON-FRI' --zone Asia/Shanghai"
 )]
 pub(crate) struct CronNextArgs {
     #[command(flatten)]
