@@ -106,6 +106,17 @@ pub struct Schedule {
     pub revision: Revision,
 }
 
+impl Schedule {
+    /// Whether entering `new` would change nothing.
+    pub fn says_the_same(&self, new: &NewSchedule) -> bool {
+        self.recurrence == new.recurrence
+            && self.payload == new.payload
+            && self.priority == new.priority
+            && self.max_attempts == new.max_attempts
+            && new.paused.is_none_or(|paused| paused == self.paused)
+    }
+}
+
 /// The answer to [`ScheduleStore::due_schedules`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueSchedules {

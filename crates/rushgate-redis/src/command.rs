@@ -100,6 +100,10 @@ impl Call {
         self.keys.args().chain(of_items).next().unwrap_or_default()
     }
 
+    pub(crate) fn is(&self, script: Script) -> bool {
+        self.script == script
+    }
+
     /// Whether both are the same but for their items.
     pub(crate) fn takes(&self, other: &Self) -> bool {
         self.script == other.script && self.keys == other.keys && self.args == other.args

@@ -371,8 +371,7 @@ impl Plan {
                 Some(Ok(reply)) if replicated => step.answer(reply),
                 Some(Ok(_)) => fail(step.works, &fault::not_replicated()),
                 Some(Err(refusal)) if step.works.len() > 1 && matches!(fate(&refusal), Fate::Refused) => {
-                    // Whoever left has sent what undoes his step, which was carried out already.
-                    let wanted = step.works.into_iter().filter(|work| !work.is_abandoned());
+                    let wanted = step.works.into_iter().filter(|work| !work.is_given_up());
                     rest.again.extend(wanted.map(Work::by_itself));
                 }
                 Some(Err(refusal)) => rest.add(step.works, &refusal, &fate),

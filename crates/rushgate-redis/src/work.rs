@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::command::{Call, Command, Item};
 use crate::reply::Reply;
+use crate::scripts::Script;
 
 /// What one step sends.
 #[derive(Clone)]
@@ -98,9 +99,11 @@ impl Work {
         self.item().is_some_and(|(_, item)| item.has_keys())
     }
 
-    /// Whether nobody waits for the answer any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.reply.is_closed()
+    /// Whether it asks for a lock that nobody waits for any more. Whoever left has sent what undoes the question, and
+    /// that was carried out already; any other step stands, whether or not its answer is awaited.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let asks = matches!(&self.what, What::Call(call) if call.is(Script::LockAcquire));
+        asks && self.reply.is_closed()
     }
 
     pub(crate) fn by_itself(self) -> Self {

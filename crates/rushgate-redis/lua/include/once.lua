@@ -69,9 +69,20 @@ local function remember_all(once, answers)
   return answers
 end
 
--- Where the first and the last item of a request are.
-local function items(once, request, width)
-  return once.firsts[request], (once.firsts[request + 1] or #ARGV + 1) - width
+-- Answers the requests that are new, item by item, behind the answers that were given before.
+local function answer_each(once, width, answer_item)
+  local answers = {}
+  for request = 1, #once.ops do
+    local answer = once.answered[request]
+    if not answer then
+      answer = {}
+      for at = once.firsts[request], (once.firsts[request + 1] or #ARGV + 1) - width, width do
+        answer_item(answer, at)
+      end
+    end
+    answers[request] = answer
+  end
+  return answers
 end
 
 -- The same of a call that is one request.

@@ -36,17 +36,10 @@ local function complete(id, number)
   return 1
 end
 
-local answers = {}
-for request = 1, #once.ops do
-  local answer = answered[request]
-  if not answer then
-    answer = {}
-    local first, last = items(once, request, WIDTH)
-    for at = first, last, WIDTH do
-      answer[#answer + 1] = complete(ARGV[at + 1], ARGV[at + 2])
-    end
-  end
-  answers[request] = answer
+local function answer_item(answer, at)
+  answer[#answer + 1] = complete(ARGV[at + 1], ARGV[at + 2])
 end
+
+local answers = answer_each(once, WIDTH, answer_item)
 finish(q)
 return remember_all(once, answers)

@@ -35,19 +35,12 @@ local function terms_of(text)
   return of
 end
 
-fetch(q.records, arguments(2, WIDTH))
-local answers = {}
-for request = 1, #once.ops do
-  local answer = answered[request]
-  if not answer then
-    answer = {}
-    local first, last = items(once, request, WIDTH)
-    for at = first, last, WIDTH do
-      local n = #answer
-      answer[n + 1], answer[n + 2] = put(q, ARGV[at + 1], terms_of(ARGV[at + 2]), ARGV[at + 3], true)
-    end
-  end
-  answers[request] = answer
+local function answer_item(answer, at)
+  local n = #answer
+  answer[n + 1], answer[n + 2] = put(q, ARGV[at + 1], terms_of(ARGV[at + 2]), ARGV[at + 3], true)
 end
+
+fetch(q.records, arguments(2, WIDTH))
+local answers = answer_each(once, WIDTH, answer_item)
 finish(q)
 return remember_all(once, answers)

@@ -23,7 +23,7 @@ impl Queue<'_, '_> {
         if new.as_of.is_some_and(|revision| old.as_ref().is_none_or(|old| old.revision != revision)) {
             return Ok(Scheduled::Stale);
         }
-        if let Some(old) = old.as_ref().filter(|old| says_the_same(old, new)) {
+        if let Some(old) = old.as_ref().filter(|old| old.says_the_same(new)) {
             return Ok(Scheduled::Unchanged { revision: old.revision });
         }
         let count: Option<i64> = self.step.value(sql!("queue/schedule", "count"), [self.row.id])?;
@@ -79,14 +79,6 @@ impl Queue<'_, '_> {
         self.step.exec(sql!("queue/schedule", "fired"), params)?;
         Ok(Fired::Fired { added })
     }
-}
-
-fn says_the_same(old: &Schedule, new: &NewSchedule) -> bool {
-    old.recurrence == new.recurrence
-        && old.payload == new.payload
-        && old.priority == new.priority
-        && old.max_attempts == new.max_attempts
-        && new.paused.is_none_or(|paused| paused == old.paused)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {

@@ -11,7 +11,7 @@ impl Queue {
         if new.as_of.is_some_and(|revision| old.is_none_or(|old| old.revision != revision)) {
             return Scheduled::Stale;
         }
-        if let Some(old) = old.filter(|old| says_the_same(old, &new)) {
+        if let Some(old) = old.filter(|old| old.says_the_same(&new)) {
             return Scheduled::Unchanged { revision: old.revision };
         }
         if old.is_none() && self.schedules.len() as u64 >= NewSchedule::MAX {
@@ -58,14 +58,6 @@ impl Queue {
         self.schedules.insert(fire.id, schedule);
         Fired::Fired { added }
     }
-}
-
-fn says_the_same(old: &Schedule, new: &NewSchedule) -> bool {
-    old.recurrence == new.recurrence
-        && old.payload == new.payload
-        && old.priority == new.priority
-        && old.max_attempts == new.max_attempts
-        && new.paused.is_none_or(|paused| paused == old.paused)
 }
 
 impl Model {
