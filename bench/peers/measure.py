@@ -173,7 +173,7 @@ def sale():
     return {**calls(found), "attempts": len(found), "sold": sold, "oversold": max(0, sold - said["units"])}
 
 
-WORKLOADS = {"L1": uncontended, "L2": contended, "Q1": enqueue, "Q2": drain, "Q3": pick_up, "S1": sale}
+WORKLOADS = {"L1": uncontended, "L2": contended, "Q1": enqueue, "Q2": drain, "Q3": pick_up, "Q4": pick_up, "S1": sale}
 if driver == ["ceiling"]:
     told = ceiling.measure(workload, said)
 else:

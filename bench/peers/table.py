@@ -9,6 +9,7 @@ TITLES = {
     "Q1": "Q1: enqueue of tasks of 40 bytes",
     "Q2": "Q2: drain of 100,000 tasks that do nothing",
     "Q3": "Q3: from enqueue to the start in an idle worker, a task each 5 ms",
+    "Q4": "Q4: lateness, from the end of a delay of 1 s to the start in an idle worker, a task each ms",
     "S1": "S1: 200,000 buyers, one unit each, 256 at once",
 }
 COLUMNS = {

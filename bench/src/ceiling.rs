@@ -1,9 +1,16 @@
 //! The raw ceiling of a Redis or Valkey: the server's own benchmark tool with the cheapest script that is correct.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rushgate_testkit::servers::{Kind, RedisServer};
+
+use crate::table::quantile;
 
 /// A server, and the tool that comes with it.
 pub struct Ceiling<'a> {
@@ -20,6 +27,9 @@ const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2
 /// Only the owner releases.
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+/// Only the owner hands it on, and the next is told.
+const HAND_ON: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[3]) return redis.call('PUBLISH', ARGV[2], ARGV[3])";
 /// The next unit, if one is left: the same again to a buyer who asks again, its hold's end, and the order to be carried
 /// out.
 const RESERVE: &str = "local unit = redis.call('HGET', KEYS[2], ARGV[1]) if unit then return unit end \
@@ -48,6 +58,20 @@ const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), redis.
     if till and tonumber(till) < now then return 'a lease ran out' end end \
     if #ids == 0 then return 0 end \
     redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
+
+/// A PING's time, in microseconds.
+fn ping(socket: &mut TcpStream) -> Result<f64> {
+    let start = Instant::now();
+    socket.write_all(b"PING\r\n")?;
+    hear(socket)?;
+    Ok(start.elapsed().as_secs_f64() * 1e6)
+}
+
+/// The next that the server says, which is short enough to come in one piece.
+fn hear(socket: &mut TcpStream) -> Result<()> {
+    ensure!(socket.read(&mut [0; 256])? > 0, "the server is there");
+    Ok(())
+}
 
 /// What the tool found.
 struct Found {
@@ -102,6 +126,51 @@ impl Ceiling<'_> {
     /// The middle round trip of a PING, in microseconds, nobody else being there.
     pub fn round_trip(&self) -> Result<f64> {
         Ok(self.run(20_000, 1, 1, &["PING"])?.p50_us)
+    }
+
+    /// How long a PING takes when nobody has asked anything for so long: p99, in microseconds. Cores that have nothing
+    /// to do sleep, and waking them is most of it.
+    pub fn round_trip_after(&self, idle: Duration, times: usize) -> Result<f64> {
+        let mut socket = self.socket()?;
+        let mut micros = Vec::with_capacity(times);
+        for _ in 0..times {
+            thread::sleep(idle);
+            micros.push(ping(&mut socket)?);
+        }
+        Ok(quantile(&mut micros, 0.99))
+    }
+
+    /// From a release that pushes at the next in line to the push's arrival there, on two blocking sockets and with no
+    /// line to keep: p50 in microseconds.
+    pub fn hand_over(&self, times: usize) -> Result<f64> {
+        let hand_on = self.load(HAND_ON)?;
+        let (mut giver, mut taker) = (self.socket()?, self.socket()?);
+        taker.write_all(b"SUBSCRIBE in\r\n")?;
+        hear(&mut taker)?;
+        let (arrived, arrivals) = mpsc::channel();
+        let pushes = thread::spawn(move || {
+            // Until nobody listens any more.
+            while hear(&mut taker).is_ok() && arrived.send(Instant::now()).is_ok() {}
+        });
+        let mut micros = Vec::with_capacity(times);
+        for _ in 0..times {
+            self.server.command(&["SET", "raw:hot", "token"]);
+            ping(&mut giver)?;
+            let start = Instant::now();
+            write!(giver, "EVALSHA {hand_on} 1 raw:hot token in next\r\n")?;
+            hear(&mut giver)?;
+            micros.push((arrivals.recv()? - start).as_secs_f64() * 1e6);
+        }
+        drop(arrivals);
+        giver.write_all(b"PUBLISH in done\r\n")?;
+        pushes.join().ok().context("the taker reads to the end")?;
+        Ok(quantile(&mut micros, 0.5))
+    }
+
+    fn socket(&self) -> Result<TcpStream> {
+        let socket = TcpStream::connect(("127.0.0.1", self.server.port()))?;
+        socket.set_nodelay(true)?;
+        Ok(socket)
     }
 
     /// Makes the server know the script, and gives its name there.

@@ -10,6 +10,7 @@
 
 mod ceiling;
 mod ours;
+mod queues;
 mod raw_sqlite;
 mod redis;
 mod sqlite;

@@ -91,13 +91,15 @@ const BATCH: u64 = 64;
 /// Batches are put in, claimed and done by a few callers, so that the server always has something to do.
 pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
     let gate = Rushgate::connect(url).await?;
+    // Tasks of a round before may still wait behind others.
+    let round = gate.client_id().as_u64();
     let rate = together(4, length, |n, end| {
         let gate = gate.clone();
         async move {
             let queue = gate.queue("bench")?;
             let mut done = 0;
             while Instant::now() < end {
-                let id = |m: u64| format!("task:{n}:{done}:{m}");
+                let id = |m: u64| format!("cycle:{round}:{n}:{done}:{m}");
                 queue.enqueue_all((0..BATCH).map(|m| task(id(m))).collect::<Result<_>>()?).await?;
                 let tasks = queue.claim(BATCH as u32, LEASE).await?;
                 ensure!(tasks.len() as u64 == BATCH, "each caller claims what it or another has put in");
@@ -113,9 +115,9 @@ pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
 }
 
 /// How long a worker that found nothing takes to be idle.
-const SETTLED: Duration = Duration::from_millis(5);
+pub const SETTLED: Duration = Duration::from_millis(5);
 /// How often a hand-over and a pick-up are timed.
-const TIMES: usize = 2_000;
+pub const TIMES: usize = 2_000;
 
 /// From the call of a release to the return of the next in line, whom it wakes: p50 and p99 in microseconds.
 pub async fn hand_over(url: &str) -> Result<(f64, f64)> {
@@ -154,7 +156,8 @@ pub async fn pick_up(url: &str) -> Result<(f64, f64)> {
         let _ = started.send(Instant::now());
         async { Ok::<_, std::io::Error>(()) }
     };
-    let working = tokio::spawn(Worker::new(receiver.queue("idle")?).run(handler, stop.clone()));
+    let worker = Worker::new(&receiver.queue("idle")?).register("*", handler);
+    let working = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     let queue = sender.queue("idle")?;
     let mut times = Vec::with_capacity(TIMES);
     for n in 0..TIMES {
@@ -180,8 +183,13 @@ async fn idle_not_yet(queue: &Queue) -> Result<bool> {
 
 /// Leaves so many tasks of 100 bytes waiting.
 pub async fn fill(url: &str, tasks: u64) -> Result<()> {
+    fill_queue(url, "deep", tasks).await
+}
+
+/// The same in a queue of that name.
+pub async fn fill_queue(url: &str, queue: &str, tasks: u64) -> Result<()> {
     let gate = Rushgate::connect(url).await?;
-    let queue = gate.queue("deep")?;
+    let queue = gate.queue(queue)?;
     for first in (0..tasks).step_by(1_000) {
         let id = |n: u64| format!("task:{n:017}");
         queue.enqueue_all((first..first + 1_000).map(|n| task(id(n))).collect::<Result<_>>()?).await?;

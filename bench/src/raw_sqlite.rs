@@ -8,7 +8,15 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: &str = include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql");
+const SCHEMA: [&str; 7] = [
+    include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0004_outbox.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0005_kept.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0006_overflow.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0007_deadlines.sql"),
+];
 
 macro_rules! verb {
     ($file:literal, $name:literal) => {
@@ -32,7 +40,7 @@ pub fn open(path: &Path) -> Result<Connection> {
     conn.pragma_update(None, "cache_size", -65_536)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    conn.execute_batch(SCHEMA)?;
+    SCHEMA.iter().try_for_each(|step| conn.execute_batch(step))?;
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }
@@ -92,7 +100,8 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         let at = now();
         match n / group % 3 {
             0 => {
-                let params = (1, format!("task:{n}"), 5, at, n, at, 20, "application/octet-stream", payload);
+                let (id, content_type) = (format!("task:{n}"), "application/octet-stream");
+                let params = (1, id, 5, at, n, at, 20, content_type, payload, n, false, None::<i64>);
                 conn.prepare_cached(add)?.execute(params)?;
             }
             1 => {
@@ -104,11 +113,12 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
             }
             _ => {
                 let at = claimed.len() - group as usize + (n % group) as usize;
-                conn.prepare_cached(done)?.execute((1, &claimed[at], (n - group) as i64 + 1))?;
+                let params = (1, &claimed[at], (n - group) as i64 + 1);
+                conn.prepare_cached(done)?.query_row(params, |row| row.get::<_, i64>(0))?;
             }
         }
         if n % group == group - 1 {
-            conn.prepare_cached(store)?.execute((1, false, None::<i64>, 0, n, n))?;
+            conn.prepare_cached(store)?.execute((1, false, 0, n, n, n, 0))?;
         }
         Ok(())
     })?;
@@ -147,7 +157,8 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         conn.prepare_cached(append)?.execute((1, n + 1, at, 0, id, "0:1"))?;
         conn.prepare_cached(hold)?.execute((1, id, &buyer, at, n + 1, 1, "any unit*1", "0:1"))?;
         let task = format!("{:032x}", u128::from_be_bytes(id));
-        conn.prepare_cached(add)?.execute((1, task, 5, at, n + 1, at, 1_000, "application/json", order))?;
+        let params = (1, task, 5, at, n + 1, at, 1_000, "application/json", order, n, false, None::<i64>);
+        conn.prepare_cached(add)?.execute(params)?;
         if n % group == group - 1 {
             let never = None::<i64>;
             conn.prepare_cached(store_sale)?.execute((

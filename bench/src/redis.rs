@@ -1,12 +1,12 @@
 //! The rows of the store on a server.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::runtime::Runtime;
 
 use crate::ceiling::Ceiling;
-use crate::ours;
 use crate::table::{LENGTH, Table, median};
+use crate::{ours, queues};
 
 const CALLERS: u32 = 64;
 /// What a waiting task weighs is taken from so many.
@@ -55,23 +55,30 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
             ceiling.queue()
         },
     )?;
-    // The raw figure of these is a PING's.
-    table.row(
-        &format!("{name}: hand-over of a lock, p50 µs, to a PING"),
-        || {
-            fresh();
-            Ok(runtime.block_on(ours::hand_over(&url))?.0)
-        },
-        || ceiling.round_trip(),
-    )?;
+    let hand_over = || {
+        fresh();
+        Ok(runtime.block_on(ours::hand_over(&url))?.0)
+    };
+    table.row(&format!("{name}: hand-over of a lock, p50 µs, to a PING"), hand_over, || {
+        ceiling.round_trip()
+    })?;
+    table.row(&format!("{name}: hand-over of a lock, p50 µs, to bare sockets"), hand_over, || {
+        ceiling.hand_over(ours::TIMES)
+    })?;
     table.row(
         &format!("{name}: pick-up by an idle worker, p99 µs, to a PING"),
         || {
             fresh();
             Ok(runtime.block_on(ours::pick_up(&url))?.1)
         },
-        || ceiling.round_trip(),
+        // The worker's machine is idle, too.
+        || ceiling.round_trip_after(ours::SETTLED, ours::TIMES),
     )?;
+    let fresh_url = || {
+        fresh();
+        Ok(url.clone())
+    };
+    queues::measure(table, runtime, &name, &fresh_url, Some(&|| told(&server)))?;
     let row = format!("{name}: bytes for a waiting task of 100 bytes");
     if table.wants(&row) {
         let weights = (0..3).map(|_| {
@@ -81,6 +88,18 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
         println!("{row:<52} {:>12.1}", median(weights.collect::<Result<_>>()?));
     }
     Ok(())
+}
+
+/// Calls of scripts, and microseconds of CPU.
+fn told(server: &RedisServer) -> Result<(f64, f64)> {
+    let script = "local calls, cpu = 0, 0
+        for n in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do calls = calls + n end
+        for n in string.gmatch(redis.call('INFO', 'cpu'), 'used_cpu_%a+:([%d.]+)') do cpu = cpu + n * 1000000 end
+        return { calls, cpu }";
+    let told = server.ask(&["EVAL", script, "0"]);
+    let mut numbers = told.iter().rev().filter_map(|word| word.parse::<f64>().ok());
+    let cpu = numbers.next().context("the server tells of its CPU time")?;
+    Ok((numbers.next().context("the server tells of its calls")?, cpu))
 }
 
 /// By the server's own figure.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tokio::runtime::Runtime;
 
 use crate::table::{LENGTH, ROUNDS, Table, median};
-use crate::{ours, raw_sqlite};
+use crate::{ours, queues, raw_sqlite};
 
 /// Callers at the same time, and operations per raw transaction.
 const CALLERS: u64 = 64;
@@ -45,6 +45,13 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
     row("step of a lone caller (lock), µs", &|url| runtime.block_on(ours::lone(url, LENGTH)), &|conn| {
         raw_sqlite::lone(conn, LENGTH)
     })?;
+    let folder = tempfile::tempdir_in(".")?;
+    let number = std::cell::Cell::new(0);
+    let fresh = || {
+        number.set(number.get() + 1);
+        Ok(url(&folder.path().join(format!("queues-{}.db", number.get()))))
+    };
+    queues::measure(table, runtime, "SQLite", &fresh, None)?;
     if table.wants(DEEP) {
         deep_queue(runtime)?;
     }

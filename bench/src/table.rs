@@ -24,6 +24,11 @@ impl Table {
         self.word.as_ref().is_none_or(|word| row.contains(word))
     }
 
+    /// True if the word that was given has that in it.
+    pub fn names(&self, part: &str) -> bool {
+        self.word.as_ref().is_some_and(|word| word.contains(part))
+    }
+
     pub fn head(&self, title: &str) {
         println!("\n{title}\n{:<52} {:>12} {:>12} {:>7}", "", "rushgate", "raw", "ratio");
     }

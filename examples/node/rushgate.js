@@ -12,21 +12,23 @@
 const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
-const PROTOCOL = 3
+const PROTOCOL = 6
 const CLAIM_WINDOW_US = 2_000_000
 // The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
 const LOCK = ['s', 'q', 'w', 'x']
-const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`)]
-const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e']
+const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`), 'g', 'gh', 'gm']
+const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e']
 
 const RECORD = { arrival: 6, turn: 1, revision: 6, first: 7, due: 7, priority: 1, max: 2 }
 const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
 const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
 const RANGE = { sku: 2, first: 4, last: 4 }
 
+// What becomes of a task at a queue's bound.
+const [FULL, DISPLACED] = [4, 6]
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
 const OUTCOMES = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended',
   'no_such_sku']
@@ -161,16 +163,20 @@ class Queue {
     this.answers = under(`rg:{q:${name}}:`, [`o:${client}`, `p:${client}`])
   }
 
-  /** Puts tasks in; a Buffer stays as it is, anything else becomes JSON. False if the queue is full. */
-  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20 } = {}) {
+  /** Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. False if the queue is full. */
+  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20, key = null } = {}) {
     const body = Buffer.isBuffer(payload)
       ? Buffer.concat([Buffer.of(0), payload])
       : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
-    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}${key === null ? '' : ` ${key}`}`
     // The op of the request stands before its first task, and nothing before the others.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
     const [answers] = await this.once('enqueue', tasks)
-    return !answers.some((outcome, at) => at % 2 === 0 && outcome === 4)
+    // Each is an outcome and a revision or the bound; what took the place of another names it, too.
+    for (let at = 0; at < answers.length; at += answers[at] === DISPLACED ? 3 : 2) {
+      if (answers[at] === FULL) return false
+    }
+    return true
   }
 
   /** Takes due tasks under a lease, and waits for a first one for so many seconds. */
@@ -203,7 +209,13 @@ class Task {
   constructor (queue, id, record, run) {
     const { attempts, claim, turn } = unpack(run, RUN)
     Object.assign(this, { queue, id: id.toString(), attempt: attempts, claim: claim + turn })
-    this.payload = payloadOf(unpack(record, RECORD).rest)
+    const { priority, rest } = unpack(record, RECORD)
+    // A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has 16
+    // added, and its key in front of the body.
+    const body = priority >= 64 ? rest.subarray(7) : rest
+    const key = priority % 64 >= 16 ? body.subarray(1, 1 + body[0]) : null
+    this.key = key && key.toString()
+    this.payload = payloadOf(key === null ? body : body.subarray(1 + key.length))
   }
 
   /** It is done. False if it was lost: then another has it, or has done it. */

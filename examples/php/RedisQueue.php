@@ -14,6 +14,8 @@ final class RedisQueue
 {
     /** What becomes of a second record of the same id. */
     public const KEEP = 0, REPLACE = 1, EARLIEST = 2;
+    /** What becomes of a task at a queue's bound. */
+    private const FULL = 4, DISPLACED = 6;
 
     /** The longest sleep of `claim` between two looks, in seconds. */
     private const SLEEP_MAX = 5;
@@ -62,8 +64,14 @@ final class RedisQueue
         }
         // The op of the request stands before its first task, and nothing before the others.
         $arguments[0] = $this->rushgate->op();
-        $answers = array_chunk($this->call('enqueue', $name, $arguments, $timeout)[0], 2);
-        return !in_array(4, array_column($answers, 0), true);
+        $answers = $this->call('enqueue', $name, $arguments, $timeout)[0];
+        // Each is an outcome and a revision or the bound; what took the place of another names it, too.
+        for ($at = 0; $at < count($answers); $at += $answers[$at] === self::DISPLACED ? 3 : 2) {
+            if ($answers[$at] === self::FULL) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Removes a task that is as it was read. False if it was put in again since, or somebody works on it. */
@@ -165,10 +173,14 @@ final class RedisQueue
             // 1 is the flag of a leased task.
             $claim = $run['flags'] & 1 ? $run['claim'] + $run['turn'] : 0;
             $revision = $record['revision'] + $record['turn'];
+            // A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has
+            // 16 added, and its key in front of the body.
+            $body = substr($record['rest'], $record['priority'] >= 64 ? 7 : 0);
+            $body = $record['priority'] % 64 >= 16 ? substr($body, 1 + ord($body[0])) : $body;
             return [
                 'id' => $id,
                 'score' => "$revision.$claim",
-                'payload' => self::payload($record['rest']),
+                'payload' => self::payload($body),
                 'attempt' => $run['attempts'],
             ];
         }, array_chunk($answer, 3));

@@ -10,13 +10,13 @@ declare(strict_types=1);
 final class Rushgate
 {
     /** The protocol that this file was written for. */
-    private const PROTOCOL = 3;
+    private const PROTOCOL = 6;
     /** A waiter that was handed a lock has so long to confirm, in µs. */
     public const CLAIM_WINDOW_US = 2_000_000;
 
     private const LOCK = ['s', 'q', 'w', 'x'];
-    private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9'];
-    private const SALE = ['c', 'f', 'w', 'u', 'b', 'h', 'd', 'e'];
+    private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm'];
+    private const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e'];
 
     /** Eight bytes that no other process has. */
     private readonly string $client;

@@ -16,20 +16,22 @@ from contextlib import contextmanager
 
 import redis
 
-PROTOCOL = 3
+PROTOCOL = 6
 CLAIM_WINDOW_US = 2_000_000
 # The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["s", "q", "w", "x"]
-QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)]
-SALE = ["c", "f", "w", "u", "b", "h", "d", "e"]
+QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)] + ["g", "gh", "gm"]
+SALE = ["c", "f", "w", "b", "h", "d", "e"]
 
 RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priority": 1, "max": 2}
 RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
 HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
+# What becomes of a task at a queue's bound.
+FULL, DISPLACED = 4, 6
 OUTCOMES = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
             "no_such_sku"]
 DECISIONS = ["unknown", "done", "pending", "refused"]
@@ -149,13 +151,21 @@ class Queue:
         self.answers = under(f"rg:{{q:{name}}}:", [f"o:{gate.client.hex()}", f"p:{gate.client.hex()}"])
         gate.server.zadd("rg:queues", {name: 0})
 
-    def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20):
-        """Puts tasks in; bytes stay as they are, anything else becomes JSON. False if the queue is full."""
+    def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20, key=None):
+        """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full."""
         body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
-        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}"
+        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}" + (f" {key}" if key else "")
         # The op of the request stands before its first task, and nothing before the others.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]
-        return 4 not in self._once("enqueue", arguments)[0][::2]
+        answers = iter(self._once("enqueue", arguments)[0])
+        outcomes = []
+        for outcome in answers:
+            # A revision or the bound; what took the place of another names it, too.
+            outcomes.append(outcome)
+            next(answers)
+            if outcome == DISPLACED:
+                next(answers)
+        return FULL not in outcomes
 
     def claim(self, n=1, lease=30, wait=0):
         """Takes due tasks under a lease, and waits for a first one for so many seconds."""
@@ -186,7 +196,14 @@ class Task:
         record, run = unpack(record, RECORD), unpack(run, RUN)
         self.queue, self.id = queue, task.decode()
         self.attempt, self.claim = run["attempts"], run["claim"] + run["turn"]
-        self.payload = payload_of(record["rest"])
+        body, self.key = record["rest"], None
+        # A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has
+        # 16 added, and its key in front of the body.
+        if record["priority"] >= 64:
+            body = body[7:]
+        if record["priority"] % 64 >= 16:
+            self.key, body = body[1:1 + body[0]].decode(), body[1 + body[0]:]
+        self.payload = payload_of(body)
 
     def complete(self):
         """It is done. False if it was lost: then another has it, or has done it."""

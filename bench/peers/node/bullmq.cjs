@@ -10,7 +10,7 @@ const data = (i) => ({ i, p: '0123456789abcdef' });
 async function put() {
   const queue = new Queue('bench', { connection });
   await queue.waitUntilReady();
-  const { first = 0, n, bulk = 0, callers = 1, gap_ms = 0 } = settings;
+  const { first = 0, n, bulk = 0, callers = 1, gap_ms = 0, delay_ms = 0 } = settings;
   const last = first + n;
   for (let start = first; bulk && start < last; start += bulk) {
     const count = Math.min(bulk, last - start);
@@ -25,8 +25,8 @@ async function put() {
       const early = (began - now()) / 1e6 + (i - first) * gap_ms;
       if (gap_ms && early > 0.5) await sleep(early);
       const asked = now();
-      await queue.add('noop', data(i), opts);
-      add(i, asked, now(), 1);
+      await queue.add('noop', data(i), delay_ms ? { ...opts, delay: delay_ms } : opts);
+      add(i, asked + delay_ms * 1e6, now(), 1);
     }
   });
 }

@@ -6,17 +6,20 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::exit::Fault;
+use crate::settings::ServeOptions;
 
 const FILE: &str = "rushgate.toml";
 
 /// What may be written in the file.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     /// The store's URL.
     pub(crate) store: Option<String>,
     /// The ledger's URL.
     pub(crate) orders: Option<String>,
+    /// The options of `rushgate serve`.
+    pub(crate) serve: ServeOptions,
 }
 
 impl Config {
@@ -29,11 +32,19 @@ impl Config {
         }
     }
 
-    fn parse(text: &str) -> Result<Self, Fault> {
-        toml::from_str(text).map_err(|error| {
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        let amiss = |error: &toml::de::Error, key: String| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Fault::usage(format_args!("{FILE}, line {line}: {}", error.message()))
-                .hint("it may hold `store = \"sqlite:PATH\"` and `orders = \"sqlite:PATH\"`")
+            // Of a key that there is none of the message has the name itself.
+            let is_named = key == "." || error.message().starts_with("unknown field");
+            let key = if is_named { String::new() } else { format!(", `{key}`") };
+            Fault::usage(format_args!("{FILE}, line {line}{key}: {}", error.message()))
+                .hint("`rushgate serve --print-config` prints one with every key and its default")
+        };
+        let reader = toml::Deserializer::parse(text).map_err(|error| amiss(&error, ".".to_owned()))?;
+        serde_path_to_error::deserialize(reader).map_err(|error| {
+            let key = error.path().to_string();
+            amiss(error.inner(), key)
         })
     }
 }
@@ -53,5 +64,27 @@ mod tests {
     fn an_unknown_key_is_an_error_with_its_line() {
         let fault = Config::parse("store = \"sqlite:a.db\"\n\nstroe = 1\n").unwrap_err();
         assert!(fault.to_string().starts_with("rushgate.toml, line 3: unknown field `stroe`"), "{fault}");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_an_error_with_its_line_and_its_key() {
+        for (text, said) in [
+            ("store = 1", "line 1, `store`: invalid type: integer `1`"),
+            ("[serve]\nlisten = \"7979\"", "line 2, `serve.listen`: invalid socket address"),
+            ("[serve]\nlisten = 7979", "line 2, `serve.listen`: invalid type"),
+            ("[serve]\n\ngrace = 5", "line 3, `serve.grace`: invalid type: integer `5`"),
+            ("[serve]\ngrace = \"5\"", "line 2, `serve.grace`: 5 what? write 5s or 5ms"),
+            ("[serve]\nconnections = 0", "line 2, `serve.connections`: invalid value: integer `0`"),
+            ("[serve]\nconnections = 5000000000", "line 2, `serve.connections`: invalid value"),
+            ("[serve]\ndemo = \"yes\"", "line 2, `serve.demo`: invalid type"),
+            ("[serve]\nhosts = \"a\"", "line 2, `serve.hosts`: invalid type"),
+            ("[serve]\nhosts = [\"a\", 5]", "line 2, `serve.hosts[1]`: invalid type"),
+            ("[serve]\norigins = [\"*\"]", "line 2, `serve.origins[0]`: the origin `*` would let in more"),
+            ("[serve]\nlisen = 1", "line 2: unknown field `lisen`"),
+            ("[serve]\ngrace = \"1s\"\ngrace = \"2s\"", "line 3: duplicate key"),
+        ] {
+            let fault = Config::parse(text).unwrap_err().to_string();
+            assert!(fault.starts_with(&format!("rushgate.toml, {said}")), "{text}: {fault}");
+        }
     }
 }

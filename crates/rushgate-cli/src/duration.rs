@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use rushgate::Rate;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
 /// Reads `250ms`, `15s`, `2m`, `1h` or `7d`. A number without a unit is refused: that is how seconds become
 /// milliseconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -23,6 +27,25 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let number = number.parse::<u64>().ok();
     let micros = number.and_then(|number| number.checked_mul(micros));
     micros.map(Duration::from_micros).ok_or_else(|| format!("`{text}` is longer than anybody can wait"))
+}
+
+/// The same, where it is written in a file.
+pub(crate) fn read<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(reader)?;
+    parse(&text).map(Some).map_err(D::Error::custom)
+}
+
+/// So many in so long, such as `100/1m`.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    let wrong = || "write a number and a time, such as 100/1m".to_owned();
+    let (n, per) = text.split_once('/').ok_or_else(wrong)?;
+    Ok(Rate::new(n.parse().map_err(|_| wrong())?, parse(per)?))
+}
+
+/// The same from a file.
+pub(crate) fn read_rate<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Rate>, D::Error> {
+    let text = String::deserialize(reader)?;
+    rate(&text).map(Some).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -114,6 +114,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// An error with what caused it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
 /// An error, read for its user.
 pub(crate) struct Verdict {
     pub(crate) exit: Exit,

@@ -24,8 +24,20 @@ pub(crate) struct Globals {
     pub(crate) quiet: bool,
     /// More on stderr.
     pub(crate) verbose: bool,
+    /// What lines of log are.
+    pub(crate) log_format: LogFormat,
     /// Whether to use colour.
     pub(crate) color: Color,
+}
+
+/// What a line of log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// When to use colour.

@@ -1,23 +1,41 @@
-//! What the library says while it works, as lines on stderr.
+//! What the library says while it works, as lines on stderr, and as spans for whoever collects them.
 
 use std::fmt::{self, Write};
 
+use anyhow::Result;
+use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
+use crate::otel::{self, Telemetry};
 use crate::output::Output;
 
 /// Shows what deserves attention from here on, or everything if that was asked for.
 pub(crate) fn show(output: Output) {
-    let level = if output.is_verbose() { Level::DEBUG } else { Level::WARN };
     // Whoever came first stays.
-    let _ = tracing::subscriber::set_global_default(Log { output, level });
+    let _ = tracing::subscriber::set_global_default(Registry::default().with(lines(output)));
 }
 
-struct Log {
-    output: Output,
-    level: Level,
+/// The same, and sends spans to the collector that the environment names, until the value is ended.
+pub(crate) fn start(output: Output) -> Result<Telemetry> {
+    let telemetry = otel::start(output)?;
+    let subscriber = Registry::default().with(lines(output)).with(telemetry.layer());
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    Ok(telemetry)
+}
+
+fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(output: Output) -> impl Layer<S> {
+    let level = if output.is_verbose() { Level::DEBUG } else { Level::WARN };
+    Lines { output }.with_filter(filter_fn(move |metadata| {
+        metadata.is_event() && is_ours(metadata) && *metadata.level() <= level && !is_about_a_task(metadata)
+    }))
+}
+
+pub(crate) fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("rushgate")
 }
 
 /// What becomes of a task is said by whoever carries it out, once.
@@ -25,33 +43,31 @@ fn is_about_a_task(metadata: &Metadata<'_>) -> bool {
     metadata.fields().field("attempt").is_some()
 }
 
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let ours = metadata.is_event() && metadata.target().starts_with("rushgate");
-        ours && *metadata.level() <= self.level && !is_about_a_task(metadata)
-    }
+struct Lines {
+    output: Output,
+}
 
-    fn event(&self, event: &Event<'_>) {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if self.output.is_quiet() {
+            return;
+        }
+        let metadata = event.metadata();
+        if self.output.logs_json() {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            let message = fields.0.remove("message").unwrap_or_default();
+            let level = metadata.level().as_str().to_ascii_lowercase();
+            return self.output.log_line(&level, message.as_str().unwrap_or_default(), fields.0);
+        }
         let mut line = Line::default();
         event.record(&mut line);
         let text = format_args!("{}{}", line.message, line.fields).to_string();
-        match *event.metadata().level() {
+        match *metadata.level() {
             Level::ERROR | Level::WARN => self.output.warn(text),
             _ => self.output.note(text),
         }
     }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 #[derive(Default)]
@@ -67,5 +83,30 @@ impl Visit for Line {
             "message" => write!(self.message, "{value:?}"),
             name => write!(self.fields, " {name}={value:?}"),
         };
+    }
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name().to_owned(), value.into());
     }
 }

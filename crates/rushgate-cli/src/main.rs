@@ -7,16 +7,22 @@ mod config;
 mod doctor;
 mod duration;
 mod exit;
+mod files;
 mod functions;
 mod globals;
 mod group;
+mod http;
 mod lock;
 mod log;
 mod moments;
+mod otel;
+mod outbox;
 mod output;
 mod queue;
 mod rush;
 mod sale;
+mod serve;
+mod settings;
 mod signals;
 mod warden;
 mod work;
@@ -29,7 +35,7 @@ use clap::FromArgMatches;
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
 use crate::exit::{Exit, Fault};
-use crate::globals::{Color, Globals, must_exist};
+use crate::globals::{Color, Globals, LogFormat, must_exist};
 use crate::output::Output;
 
 fn main() -> ExitCode {
@@ -62,6 +68,7 @@ fn json_output() -> Output {
         json: true,
         quiet: false,
         verbose: false,
+        log_format: LogFormat::Text,
         color: Color::Never,
     })
 }
@@ -82,6 +89,7 @@ fn globals(shared: &Shared) -> Globals {
         json: shared.json,
         quiet: shared.quiet,
         verbose: shared.verbose,
+        log_format: shared.log_format,
         color: shared.color,
     }
 }
@@ -89,8 +97,10 @@ fn globals(shared: &Shared) -> Globals {
 fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
     match cli.verb {
         Verb::Completions(args) => completions::run(&args, globals.output()),
-        verb => {
-            let globals = if needs_file(&verb) { with_file(globals)? } else { globals };
+        Verb::Serve(args) if args.print_config => serve::print_config(globals.output()),
+        mut verb => {
+            let config = if needs_file(&verb) { Config::load()? } else { Config::default() };
+            let globals = with_file(globals, &mut verb, config);
             if only_looks(&verb) {
                 must_exist(globals.store_url())?;
             }
@@ -105,7 +115,7 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
 
 /// A bench must not find its way into the working directory's store by a file.
 fn needs_file(verb: &Verb) -> bool {
-    !matches!(verb, Verb::Bench(_) | Verb::Warden)
+    !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Warden | Verb::Crowd)
 }
 
 /// A look at a mistyped path must not make a file there.
@@ -119,24 +129,31 @@ fn only_looks(verb: &Verb) -> bool {
     }
 }
 
-fn with_file(mut globals: Globals) -> Result<Globals> {
-    let config = Config::load()?;
+fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Globals {
     globals.store = globals.store.or(config.store);
     globals.orders = globals.orders.or(config.orders);
-    Ok(globals)
+    if let Verb::Serve(args) = verb {
+        args.options = std::mem::take(&mut args.options).or(config.serve);
+    }
+    globals
 }
 
 async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
     match verb {
         Verb::Rush(args) => rush::run(args, globals).await,
+        Verb::Serve(args) if args.check => serve::check(&args.options.settle()?, globals.output()).await,
+        Verb::Serve(args) => serve::run(args.options.settle()?, globals).await,
+        Verb::Token(verb) => serve::token(verb, globals.output()),
         Verb::Lock(verb) => lock::run(verb, globals).await,
         Verb::Queue(verb) => queue::run(*verb, globals).await,
         Verb::Work(args) => work::run(args, globals).await,
+        Verb::Outbox(verb) => outbox::run(verb, globals).await,
         Verb::Sale(verb) => sale::run(*verb, globals).await,
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(_) => doctor::run(globals).await,
         Verb::Completions(args) => completions::run(&args, globals.output()),
         Verb::Warden => warden::run().await,
+        Verb::Crowd => rush::run_crowd().await,
     }
 }

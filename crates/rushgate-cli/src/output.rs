@@ -2,14 +2,16 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use rushgate::Timestamp;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Fault, Verdict};
-use crate::globals::{Color, Globals};
+use crate::globals::{Color, Globals, LogFormat};
+use crate::otel;
 
 /// Has a terminal begin the line anew.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
@@ -20,6 +22,7 @@ pub(crate) struct Output {
     json: bool,
     quiet: bool,
     verbose: bool,
+    log_json: bool,
     color: bool,
 }
 
@@ -46,7 +49,7 @@ impl Paint {
 
 impl Output {
     pub(crate) fn new(globals: &Globals) -> Self {
-        let Globals { json, quiet, verbose, color, .. } = *globals;
+        let Globals { json, quiet, verbose, color, log_format, .. } = *globals;
         let auto = || {
             std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
         };
@@ -55,12 +58,18 @@ impl Output {
             Color::Never => false,
             Color::Auto => auto(),
         };
-        Self { json, quiet, verbose, color }
+        let log_json = log_format == LogFormat::Json;
+        Self { json, quiet, verbose, log_json, color: color && !log_json }
     }
 
     /// Whether stdout is to be JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Whether nothing but errors is to be said.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
     }
 
     /// Whether more was asked for.
@@ -80,6 +89,15 @@ impl Output {
     /// One line of text as the answer, or JSON.
     pub(crate) fn line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
         self.data(json, format_args!("{text}\n"))
+    }
+
+    /// The answer: JSON, or somebody's bytes as they are, and the end of a line for a person at a terminal.
+    pub(crate) fn bytes(self, json: &impl Serialize, bytes: &[u8]) -> Result<()> {
+        if self.json {
+            return self.data(json, "");
+        }
+        let ends = bytes.is_empty() || bytes.ends_with(b"\n") || !io::stdout().is_terminal();
+        self.stdout(|out| out.write_all(bytes).and_then(|()| if ends { Ok(()) } else { writeln!(out) }))
     }
 
     /// Text as it is, which JSON does not apply to.
@@ -107,7 +125,7 @@ impl Output {
     /// For whoever watches.
     pub(crate) fn note(self, text: impl Display) {
         if !self.quiet {
-            self.stderr(format_args!("{text}"));
+            self.log("info", &text, || self.stderr(format_args!("{text}")));
         }
     }
 
@@ -127,15 +145,42 @@ impl Output {
     /// For whoever asked for more.
     pub(crate) fn detail(self, text: impl Display) {
         if self.verbose {
-            self.stderr(format_args!("{text}"));
+            self.log("debug", &text, || self.stderr(format_args!("{text}")));
         }
     }
 
     /// For whoever should act.
     pub(crate) fn warn(self, text: impl Display) {
         if !self.quiet {
-            self.stderr(format_args!("{}: {text}", self.paint(Paint::Notice, "warning")));
+            let warning = self.paint(Paint::Notice, "warning");
+            self.log("warn", &text, || self.stderr(format_args!("{warning}: {text}")));
         }
+    }
+
+    /// Whether lines of log are to be JSON.
+    pub(crate) fn logs_json(self) -> bool {
+        self.log_json
+    }
+
+    /// A line of log for programs: a JSON object.
+    pub(crate) fn log_line(self, level: &str, message: &str, fields: Map<String, Value>) {
+        let mut line = json!({ "timestamp": moment(now()), "level": level, "message": message });
+        if !fields.is_empty() {
+            line["fields"] = fields.into();
+        }
+        if let Some(parent) = otel::current() {
+            line["traceparent"] = parent.as_str().into();
+        }
+        self.stderr(format_args!("{line}"));
+    }
+
+    /// A line of log: for programs, or as people read it.
+    fn log(self, level: &str, text: &dyn Display, as_text: impl FnOnce()) {
+        if self.log_json {
+            let message = text.to_string();
+            return self.log_line(level, message.trim_start_matches(CLEAR_LINE), Map::new());
+        }
+        as_text();
     }
 
     /// Says what failed, and gives the exit status that follows.
@@ -144,6 +189,13 @@ impl Output {
         if self.json {
             let error = json!({ "code": code, "message": message, "hint": hint, "may_have_happened": may_have_happened });
             self.stderr(format_args!("{}", json!({ "error": error })));
+            return exit;
+        }
+        if self.log_json {
+            let mut fields = Map::from_iter([("code".to_owned(), code.into())]);
+            fields.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
+            fields.insert("may_have_happened".to_owned(), may_have_happened.into());
+            self.log_line("error", &message, fields);
             return exit;
         }
         self.stderr(format_args!("{}: {message}", self.paint(Paint::Bad, "error")));
@@ -228,6 +280,12 @@ impl<const N: usize> Display for Table<N> {
 /// So many things, in the singular if it is one.
 pub(crate) fn counted(n: u64, thing: &str) -> String {
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+}
+
+/// What this machine's clock says.
+fn now() -> Timestamp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// A moment, in UTC and to the millisecond.

@@ -46,6 +46,12 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "claim", "q", "--lease", "0s"], "the lease"),
         (&["queue", "complete", "q", "--ticket", "made-up"], "the ticket is not one that Rushgate gave"),
         (&["queue", "limit", "q", "--bound", "many"], "write a number, or none"),
+        (&["queue", "limit", "q", "--rate", "5"], "write a number and a time, such as 100/1m, or none"),
+        (&["queue", "limit", "q", "--rate", "0/1s"], "the rate is 0; it must be 1 to 10000"),
+        (
+            &["queue", "limit", "q", "--fifo", "true", "--key-concurrency", "2"],
+            "the concurrency per key must be 1",
+        ),
         (&["queue", "dead", "retry", "q"], "required"),
         (&["work", "q", "--concurrency", "0", "--exec", "true"], "the concurrency"),
         (&["sale", "create", "s", "--sku", "phone"], "write NAME=UNITS"),

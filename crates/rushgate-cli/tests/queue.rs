@@ -205,7 +205,10 @@ fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
     shop.ok(&["queue", "pause", "mail"]);
     assert_eq!(shop.json(&["queue", "claim", "mail"]), json!([]));
     let stats = shop.json(&["queue", "stats", "mail"]);
-    assert_eq!((&stats["ready"], &stats["paused"], &stats["bound"]), (&2.into(), &true.into(), &Value::Null));
+    assert_eq!(
+        (&stats["ready"], &stats["paused"], &stats["limits"]["bound"]),
+        (&2.into(), &true.into(), &Value::Null)
+    );
     shop.ok(&["queue", "resume", "mail"]);
     assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["id"], "a");
     assert_eq!(shop.json(&["queue", "ls"]), json!(["mail"]));
@@ -218,7 +221,7 @@ fn a_queue_without_due_tasks_has_no_oldest_one() {
     shop.ok(&["queue", "push", "mail", "a", "--delay", "1h"]);
     let table = shop.ok(&["queue", "stats", "mail"]);
     let words: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(words, ["mail", "0", "1", "0", "0", "-", "none", "runs"]);
+    assert_eq!(words, ["mail", "0", "1", "0", "0", "0", "-", "none", "runs"]);
 }
 
 #[test]
@@ -267,4 +270,121 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
     let unknown = why("nothing");
     assert_eq!(unknown.status, 1);
     assert!(unknown.out.starts_with("there is no such task"), "{}", unknown.out);
+}
+
+#[test]
+fn limits_are_set_one_by_one_and_shown_together() {
+    let shop = Shop::new();
+    let said = shop.ok(&["queue", "limit", "mail", "--rate", "100/1m", "--key-concurrency", "2"]);
+    assert_eq!(said, "at most 100 in 1m, 2 of a key at a time\n");
+    let set = shop.json(&["queue", "limit", "mail", "--key-concurrency", "none", "--fifo", "true"]);
+    let rate = json!({ "n": 100, "per_us": 60_000_000 });
+    let per_key = json!({ "concurrency": null, "rate": null, "fifo": true });
+    let limits =
+        json!({ "bound": null, "concurrency": null, "rate": rate, "per_key": per_key, "retention": null });
+    let limits = with(limits, "overflow", json!("refuse"));
+    assert_eq!(set, json!({ "queue": "mail", "limits": limits }));
+    assert_eq!(shop.json(&["queue", "stats", "mail"])["limits"], limits);
+    let said = shop.ok(&["queue", "limit", "mail", "--rate", "none", "--fifo", "false"]);
+    assert_eq!(said, "none\n");
+}
+
+#[test]
+fn a_task_past_its_deadline_is_dead_and_says_so() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a", "--deadline", "1h"]);
+    assert!(shop.json(&["queue", "ls", "mail"])[0]["deadline_us"].as_u64() > Some(0));
+    let why = shop.run(&["queue", "why", "mail", "a"]).out;
+    assert!(why.contains("; its deadline is in ") || why.contains("\nits deadline is in "), "{why}");
+    assert!(shop.ok(&["queue", "show", "mail", "a"]).contains("deadline"));
+    let line = shop.ok(&["queue", "export", "mail"]);
+    assert!(line.contains("\"deadline_us\":"), "{line}");
+    let soon = shop.json(&["queue", "ls", "mail"])[0]["due_us"].as_u64().unwrap() / 1_000 + 3_600_000;
+    let soon = soon.to_string();
+    let refused = shop.run(&["queue", "push", "mail", "b", "--delay", "2h", "--deadline-at", &soon]);
+    assert!(refused.status != 0 && refused.err.contains("deadline"), "{}", refused.err);
+    shop.ok(&["queue", "push", "mail", "c", "--deadline", "10ms"]);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let why = shop.run(&["queue", "why", "mail", "c"]).out;
+    assert!(why.contains("its deadline passed before it was carried out"), "{why}");
+}
+
+fn with(mut of: Value, field: &str, value: Value) -> Value {
+    of[field] = value;
+    of
+}
+
+#[test]
+fn a_queue_at_its_bound_says_what_it_drops() {
+    let shop = Shop::new();
+    let limit = |overflow| shop.ok(&["queue", "limit", "samples", "--bound", "1", "--overflow", overflow]);
+    assert_eq!(limit("drop-oldest"), "at most 1 tasks; drops the oldest\n");
+    shop.ok(&["queue", "push", "samples", "a"]);
+    assert_eq!(shop.ok(&["queue", "push", "samples", "b"]), "added revision 2, dropped a\n");
+    let answer = shop.json(&["queue", "push", "samples", "c"]);
+    assert_eq!(answer, json!({ "outcome": "displaced", "revision": 3, "dropped": "b" }));
+    assert_eq!(limit("drop-new"), "at most 1 tasks; drops newcomers\n");
+    assert_eq!(shop.ok(&["queue", "push", "samples", "d"]), "dropped bound 1\n");
+    assert_eq!(shop.json(&["queue", "stats", "samples"])["dropped"], 3);
+    limit("refuse");
+    assert_eq!(shop.run(&["queue", "push", "samples", "e"]).status, 1);
+}
+
+#[test]
+fn keys_take_turns_and_a_blocked_task_says_behind_whom_it_is() {
+    let shop = Shop::new();
+    let why = |id: &'static str| shop.run(&["queue", "why", "mail", id]).out;
+    for id in ["big1", "big2", "big3"] {
+        shop.ok(&["queue", "push", "mail", id, "--key", "big"]);
+    }
+    shop.ok(&["queue", "push", "mail", "small1", "--key", "small"]);
+    assert_eq!(why("big2"), "it stands in line behind others of its key big; big1 is first\n");
+    assert_eq!(shop.json(&["queue", "ls", "mail", "--state", "blocked"])[0]["id"], "big2");
+    shop.ok(&["queue", "limit", "mail", "--key-concurrency", "1"]);
+    let tasks = shop.json(&["queue", "claim", "mail", "-n", "5"]);
+    assert_eq!(
+        (&tasks[0]["id"], &tasks[1]["id"], &tasks[2]),
+        (&"big1".into(), &"small1".into(), &Value::Null)
+    );
+    assert_eq!(tasks[0]["key"], "big");
+    let busy = why("big2");
+    assert!(busy.starts_with("its key big has as many running as it may have: big1 by "), "{busy}");
+    shop.ok(&["queue", "limit", "mail", "--key-concurrency", "none", "--rate", "1/1h"]);
+    shop.ok(&["queue", "pop", "mail"]);
+    let limited = why("big3");
+    assert!(limited.starts_with("the rate of the queue allows no other for 59m "), "{limited}");
+    shop.ok(&["queue", "limit", "mail", "--rate", "none", "--concurrency", "2"]);
+    assert_eq!(why("big3"), "the queue may have 2 tasks leased at a time, and has\n");
+}
+
+#[test]
+fn a_task_that_is_over_is_shown_with_its_result_while_the_queue_keeps_it() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "sums", "a"]);
+    assert_eq!(shop.run(&["queue", "wait", "sums", "a", "--for", "1ms"]).status, 2);
+    assert_eq!(shop.ok(&["queue", "limit", "sums", "--keep", "1h/10"]), "keeps 10 for 1h\n");
+    assert_eq!(shop.run(&["queue", "wait", "sums", "a", "--for", "1ms"]).status, 1);
+    let claimed = shop.json(&["queue", "claim", "sums"]);
+    let ticket = ticket(&claimed[0]).to_owned();
+    shop.ok(&["queue", "extend", "sums", "--ticket", &ticket, "--percent", "40", "--note", "page 4"]);
+    assert!(shop.ok(&["queue", "show", "sums", "a"]).contains("progress     40 %, page 4"));
+    let wrong = ["queue", "complete", "sums", "--ticket", &ticket, "--result", "{"];
+    assert_eq!(shop.run(&wrong).status, 2);
+    shop.ok(&["queue", "retry", "sums", "--ticket", &ticket, "--error", "not yet"]);
+    let claimed = shop.json(&["queue", "claim", "sums"]);
+    let done = ["queue", "complete", "sums", "--ticket", claimed[0]["ticket"].as_str().unwrap()];
+    shop.ok(&[&done[..], &["--result", "{\"total\":6}"]].concat());
+    assert_eq!(shop.ok(&["queue", "wait", "sums", "a"]), "{\"total\":6}");
+    let json = shop.json(&["queue", "wait", "sums", "a"]);
+    assert_eq!((&json["how"], &json["result"]["payload"]), (&json!("done"), &json!({ "total": 6 })));
+    let shown = shop.json(&["queue", "show", "sums", "a"]);
+    assert_eq!((&shown["state"], &shown["past"][0]["error"]), (&json!("done"), &json!("not yet")));
+    assert_eq!(shown["finished"]["how"], "done");
+    let page = shop.ok(&["queue", "show", "sums", "a"]);
+    assert!(page.contains("attempt 1    failed at ") && page.contains(": not yet"), "{page}");
+    assert_eq!(shop.json(&["queue", "ls", "sums", "--state", "done"])[0]["id"], "a");
+    assert_eq!(shop.json(&["queue", "why", "sums", "a"])["reasons"][0]["reason"], "done");
+    assert_eq!(shop.json(&["queue", "stats", "sums"])["done"], 1);
+    assert_eq!(shop.ok(&["queue", "limit", "sums", "--keep", "none"]), "none\n");
+    assert_eq!(shop.run(&["queue", "show", "sums", "a"]).status, 1);
 }

@@ -196,7 +196,7 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
 
 #[test]
 fn a_reservation_that_has_ended_is_told_as_what_it_is_and_refused() {
-    let shop = open("phone=2:1", &["--hold", "300ms"]);
+    let shop = open("phone=2:1", &["--hold", "2s"]);
     let ann = shop.json(&reserve("ann", "k"));
     shop.ok(&["sale", "confirm", "phones", id(&ann)]);
     let kept = shop.json(&reserve("ann", "k"));

@@ -44,9 +44,9 @@ fn the_exit_status_of_the_command_decides() {
 #[test]
 fn the_command_gets_content_and_names() {
     let shop = Shop::new();
-    push(&shop, "a");
-    let script =
-        "cat; echo; echo $RUSHGATE_QUEUE $RUSHGATE_TASK $RUSHGATE_ATTEMPT $RUSHGATE_FENCE $RUSHGATE_TICKET";
+    shop.ok(&["queue", "push", "mail", "a", "--payload", "\"for a\"", "--kind", "welcome"]);
+    let script = "cat; echo; echo $RUSHGATE_QUEUE $RUSHGATE_TASK $RUSHGATE_ATTEMPT $RUSHGATE_FENCE $RUSHGATE_TICKET \
+                  $RUSHGATE_KIND";
     let out = shop.ok(&work(&["--until-empty"], script));
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("\"for a\""));
@@ -54,6 +54,42 @@ fn the_command_gets_content_and_names() {
     assert_eq!(words[..3], ["mail", "a", "1"]);
     assert!(words[3].parse::<u64>().unwrap() > 1_700_000_000_000_000, "the fence");
     assert!(words[4].ends_with(".a"), "the ticket");
+    assert_eq!(words[5], "welcome");
+}
+
+#[test]
+fn what_the_command_writes_is_kept_as_the_result() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "limit", "mail", "--keep", "1h/10"]);
+    for (id, payload) in [("sum", "[1,2]"), ("text", "\"no number\""), ("long", "0"), ("fails", "null")] {
+        shop.ok(&["queue", "push", "mail", id, "--payload", payload]);
+    }
+    let script = r#"case $RUSHGATE_TASK in
+        sum) printf '{"of":%s}' "$(cat)";;
+        text) echo no JSON;;
+        long) head -c 70000 /dev/zero;;
+        fails) echo '"in vain"'; exit 65;;
+    esac"#;
+    let said = shop.run(&work(&["--until-empty", "--keep-output", "application/json"], script));
+    assert!(said.err.contains("1 done, 0 to be retried, 3 dead"), "{}", said.err);
+    assert_eq!(said.out, "", "it is the task's");
+    assert_eq!(shop.ok(&["queue", "wait", "mail", "sum"]), r#"{"of":[1,2]}"#);
+    for (id, why) in [("text", "no JSON"), ("long", "more than 65536 bytes"), ("fails", "exit status: 65")] {
+        let dead = shop.json(&["queue", "dead", "ls", "mail"]);
+        let letter = dead.as_array().unwrap().iter().find(|letter| letter["id"] == id).unwrap();
+        assert!(letter["error"].as_str().unwrap().contains(why), "{letter}");
+    }
+
+    let said =
+        shop.run(&[&["work", "other", "--keep-output", "text/plain", "--exec"][..], &["true"]].concat());
+    assert!(said.status == 2 && said.err.contains("queue limit other --keep"), "{}", said.err);
+
+    // As it is, byte for byte; and a child that stays does not hold it up for ever.
+    shop.ok(&["queue", "push", "mail", "bytes"]);
+    let script = "sleep 300 & printf 'a\\377b'";
+    shop.ok(&work(&["--until-empty", "--keep-output", "application/octet-stream"], script));
+    let out = shop.command(&["queue", "wait", "mail", "bytes"]).output().unwrap().stdout;
+    assert_eq!(out, b"a\xffb");
 }
 
 #[test]
@@ -169,4 +205,21 @@ fn a_command_that_takes_too_long_is_ended_and_tried_again() {
     let script = "echo try $RUSHGATE_ATTEMPT; if [ $RUSHGATE_ATTEMPT = 1 ]; then sleep 1000; fi";
     let out = shop.ok(&work(&["--timeout", "200ms", "--until-empty"], script));
     assert_eq!(out, "try 1\ntry 2\n");
+}
+
+#[test]
+fn several_queues_are_worked_off_by_weight() {
+    let shop = Shop::new();
+    for n in 0..20 {
+        for queue in ["mail", "log"] {
+            shop.ok(&["queue", "push", queue, &format!("{n}"), "--payload", "1"]);
+        }
+    }
+    let out =
+        shop.ok(&["work", "mail=3", "log", "--until-empty", "--exec", "sh", "-c", "echo $RUSHGATE_QUEUE"]);
+    let order: Vec<_> = out.lines().collect();
+    assert_eq!(order.len(), 40);
+    // While both have tasks, one in four is of the lighter queue.
+    let first: Vec<_> = order.iter().take(16).filter(|queue| **queue == "log").collect();
+    assert!((3..=5).contains(&first.len()), "{order:?}");
 }

@@ -27,7 +27,7 @@ pub struct Books {
     pub skus: Vec<SkuCounters>,
     /// Every reservation, by its own row.
     pub reservations: Vec<ReservationRow>,
-    /// Every unit that is held or sold, by the unit's own row.
+    /// Every unit that is held or sold, by the unit's own row; by its reservation if the store has no rows of units.
     pub units: Vec<UnitRow>,
     /// Every event.
     pub events: Vec<Event>,
@@ -67,6 +67,14 @@ pub struct ReservationRow {
     pub seq: u64,
     /// Its units.
     pub units: Vec<(Sku, UnitNumber)>,
+}
+
+impl ReservationRow {
+    /// The units that are held or sold by it now.
+    pub fn live_units(&self) -> impl Iterator<Item = UnitRow> {
+        let units = self.units.iter().filter(|_| self.state.is_live());
+        units.map(|(sku, unit)| UnitRow { sku: sku.clone(), unit: *unit, reservation: self.id })
+    }
 }
 
 /// One unit that is held or sold, as the store keeps it.

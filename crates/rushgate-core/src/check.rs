@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Due, Error, Fire, Listing, Load, MAX_LINES, MAX_UNITS_PER_LINE, NewSchedule, NewTask,
-    OnDuplicate, Page, Reserve, Result, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, UnitChoice,
+    Acquire, Claim, Completion, Due, Error, Fire, GiveBack, Heartbeat, Listing, Load, MAX_LINES,
+    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
+    Result, Retention, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, TaskProgress, Timestamp,
+    UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -66,7 +68,99 @@ impl NewTask {
         if let OnDuplicate::Debounce { max_wait } = self.on_duplicate {
             check_duration("the debounce's max_wait", max_wait, Self::DELAY_MAX)?;
         }
+        match self.deadline {
+            Some(Due::Now) => {
+                return Err(Error::invalid("the deadline", "is now; it must be a time to come"));
+            }
+            Some(Due::After(time)) => check_duration("the deadline", time, Self::DELAY_MAX)?,
+            Some(Due::At(_)) | None => {}
+        }
         check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+    }
+
+    /// Refuses a deadline that leaves no time, in a step at `now`: what a store asks before it changes anything.
+    pub fn check_at(&self, now: Timestamp) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if deadline.at(now) <= self.due.at(now).max(now) => Err(Error::invalid(
+                "the deadline",
+                "must be after the time from which on the task may be given out",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The most runs that a limit may allow at a time.
+const AT_A_TIME_MAX: u64 = 1_000_000;
+
+impl QueueLimits {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        let all = [self.concurrency, self.per_key.concurrency];
+        for concurrency in all.into_iter().flatten() {
+            check_range("the concurrency", concurrency.into(), 1, AT_A_TIME_MAX)?;
+        }
+        if self.per_key.fifo && self.per_key.concurrency.is_some_and(|most| most > 1) {
+            return Err(Error::invalid(
+                "the concurrency per key",
+                "must be 1 if the order is first-in-first-out",
+            ));
+        }
+        [self.rate, self.per_key.rate].into_iter().flatten().try_for_each(|rate| rate.check())?;
+        self.retention.map_or(Ok(()), |retention| retention.check())
+    }
+}
+
+impl Retention {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        if self.age < Duration::from_millis(1) {
+            return Err(Error::invalid("the retention's age", "must be at least 1 ms"));
+        }
+        check_duration("the retention's age", self.age, NewTask::DELAY_MAX)?;
+        check_range("the retention's count", self.count.into(), 1, Self::COUNT_MAX.into())
+    }
+}
+
+impl Completion {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        let Some(result) = self.result.as_ref().filter(|result| result.bytes().len() > Self::RESULT_MAX)
+        else {
+            return Ok(());
+        };
+        let (has, most) = (result.bytes().len(), Self::RESULT_MAX);
+        Err(Error::invalid("the result", format_args!("has {has} bytes; at most {most} are allowed"))
+            .hint("store it elsewhere and give a reference to it as the result"))
+    }
+}
+
+impl Heartbeat {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        self.progress.as_ref().map_or(Ok(()), TaskProgress::check)
+    }
+}
+
+impl TaskProgress {
+    /// The longest note, in bytes.
+    pub const NOTE_MAX: usize = LABEL_MAX;
+
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the percentage", self.percent.unwrap_or(0).into(), 0, 100)?;
+        check_label("the note", &self.note)
+    }
+}
+
+impl Rate {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
+        if self.per < Duration::from_millis(1) {
+            return Err(Error::invalid("the rate's time", "must be at least 1 ms"));
+        }
+        check_duration("the rate's time", self.per, NewTask::DELAY_MAX)
     }
 }
 
@@ -92,6 +186,20 @@ impl Fire {
     }
 }
 
+impl Relay {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_range("the number of tasks", self.tasks.len() as u64, 0, Claim::BATCH_MAX as u64)?;
+        let mut least = 1;
+        for (number, task) in &self.tasks {
+            check_range("a task's number", *number, least, Self::NUMBER_MAX)?;
+            task.check()?;
+            least = number + 1;
+        }
+        Ok(())
+    }
+}
+
 impl Claim {
     /// Refuses what is outside the documented limits.
     pub fn check(&self) -> Result<()> {
@@ -111,11 +219,21 @@ impl Retry {
 
     /// The error text, cut at a character to what is kept.
     pub fn error_cut(&self) -> &str {
-        let mut end = self.error.len().min(Self::ERROR_MAX);
-        while !self.error.is_char_boundary(end) {
-            end -= 1;
-        }
-        &self.error[..end]
+        &self.error[..self.error.floor_char_boundary(Self::ERROR_MAX)]
+    }
+}
+
+impl PastRun {
+    /// An error text as far as it is kept of a past run, cut at a character.
+    pub fn cut(error: &str) -> &str {
+        &error[..error.floor_char_boundary(Self::ERROR_MAX)]
+    }
+}
+
+impl GiveBack {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        check_duration("the delay", self.delay, NewTask::DELAY_MAX)
     }
 }
 

@@ -11,8 +11,10 @@ mod audit;
 mod check;
 mod error;
 mod ids;
+mod kind;
 mod lock;
 mod name;
+mod outbox;
 mod queue;
 mod receipt;
 mod sale;
@@ -29,18 +31,21 @@ pub use audit::{
 pub use check::{check_batch, check_duration, check_range};
 pub use error::{Error, Result};
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
+pub use kind::{Kind, TraceParent};
 pub use lock::{
     Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, LockStore, Notice, Owner,
     Queued, Released, WaiterState,
 };
 pub use name::{
-    BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, QueueName, SaleId, ScheduleId, Sku,
-    TaskId,
+    BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, OutboxId, QueueName, SaleId, ScheduleId,
+    Sku, TaskId, TaskKey,
 };
+pub use outbox::{OutboxStore, Relay, Relayed};
 pub use queue::{
-    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, GivenBack, Listing, NewTask,
-    OnDuplicate, Payload, Priority, QueueLimits, QueueStats, QueueStore, Retried, Retry, Revived, Selection,
-    Task, TaskExtended, TaskInfo, TaskState, Ticket,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
+    GiveBack, GivenBack, Heartbeat, KeyLimits, Listing, NewTask, OnDuplicate, Overflow, PastEnd, PastRun,
+    Payload, Priority, QueueLimits, QueueStats, QueueStore, Rate, Retention, Retried, Retry, Revived,
+    Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
 };
 pub use receipt::{BadReceipt, Receipt};
 pub use sale::{

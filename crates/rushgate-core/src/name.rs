@@ -114,8 +114,12 @@ names! {
     QueueName = "the queue's name";
     /// The id of a task: a queue holds at most one live record for each.
     TaskId = "the task's id";
+    /// What a queue's tasks are for, such as a tenant: those of one key stand in line, and have limits of their own.
+    TaskKey = "the task's key";
     /// The id of a schedule: a queue holds at most one for each.
     ScheduleId = "the schedule's id";
+    /// The id of an outbox, which its database gives it.
+    OutboxId = "the outbox's id";
     /// The id of a sale.
     SaleId = "the sale's id";
     /// A stock keeping unit: the thing of which a sale has units numbered 1..N.

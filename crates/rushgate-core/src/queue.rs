@@ -4,16 +4,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, ContentType, Error, Fence, Lease, Op, QueueName, Result, Revision, TaskId, Timestamp};
+use crate::{
+    Answer, ContentType, Error, Fence, Lease, Op, QueueName, Result, Revision, TaskId, TaskKey, Timestamp,
+};
 
 /// The queues of a store: one live record per task id in a queue.
 ///
 /// A record is *waiting* (scheduled until its due time, ready from then on) or *leased*. A task that failed for good
 /// becomes a dead letter, kept beside the queue. Delayed and ready tasks are one ordered set, so nothing has to move
-/// at the due time, and nothing is given out before it.
+/// at the due time, and nothing is given out before it. A queue with a [`Retention`] also keeps those that are *done*,
+/// with their results.
+///
+/// Tasks may have a [`TaskKey`], such as the tenant they are for. Those of one key and priority stand in a *line*, by due
+/// time and arrival, and only the first of a line may be given out; the others are *blocked*. A line has one place
+/// among all that waits: when its first is given out, the next takes a place behind whatever is due already. So keys
+/// take turns, however long their lines are.
 ///
 /// Rules that every backend keeps, and the contract suite checks:
-/// - Order is priority, then due time, then arrival.
+/// - Order is priority, then due time, then arrival. The due time of a line is that of its first task, or the moment at
+///   which the line had its last turn if that is later, and it arrives anew with each turn.
+/// - Nothing exceeds the queue's [limits](QueueLimits).
+/// - Nothing is given out at its [deadline](NewTask::deadline) or later.
 /// - A lease that ran out counts as given back from that moment on, on the store's clock, whoever asks.
 /// - A step with a [`Ticket`] acts only on that revision, and on that claim. Otherwise it is stale and changes nothing.
 /// - A mutating call repeated with its [`Op`] gets the same answer, for at least the 1,000 latest calls of a client;
@@ -22,7 +33,7 @@ pub trait QueueStore: Send + Sync {
     /// Puts tasks in, in the order given. Each is answered by itself; a batch is one step.
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>>;
 
-    /// Looks at the first `n` due tasks without taking them (1 to 1,000).
+    /// Looks at the first `n` due tasks without taking them (1 to 1,000); of each line the first only.
     fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>>;
 
     /// Takes the first `n` due tasks for good (1 to 1,000). If the taker dies they are lost: most programs want
@@ -32,22 +43,23 @@ pub trait QueueStore: Send + Sync {
     /// Takes up to `n` due tasks under a lease and counts an attempt for each.
     fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed>;
 
-    /// Ends claimed tasks that are done. A task that was replaced meanwhile waits again with the newer content.
-    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>>;
+    /// Ends claimed tasks that are done. A task that was replaced meanwhile waits again with the newer content; the
+    /// result of the run is not kept then, because that of the newer one will be.
+    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>>;
 
     /// Ends claimed tasks that failed: each waits again after its delay, or becomes a dead letter when its attempts
     /// are used up. One that was cancelled meanwhile is gone.
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>>;
 
-    /// Gives claimed tasks back, due at once, as if they had not been claimed: the attempt is not counted. One that was
-    /// cancelled meanwhile is gone.
-    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>>;
+    /// Gives claimed tasks back, due after their delay, as if they had not been claimed: the attempt is not counted. One
+    /// that was cancelled meanwhile is gone.
+    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>>;
 
-    /// Starts the leases of claimed tasks anew, and says which were cancelled or lost.
+    /// Starts the leases of claimed tasks anew, notes how far they have come, and says which were cancelled or lost.
     fn extend_tasks(
         &self,
         queue: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>>;
 
@@ -59,10 +71,10 @@ pub trait QueueStore: Send + Sync {
     /// next extension.
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled>;
 
-    /// One task by id.
+    /// One task by id: the live one, or else the one that is kept as done.
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
 
-    /// Tasks of a queue by id, 1 to 10,000 after `after`.
+    /// Tasks of a queue by id, 1 to 10,000 after `after`. Those that are done are listed only by their state.
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>>;
 
     /// Lengths by state, and age of the oldest due task. A queue that was never used is empty.
@@ -74,7 +86,8 @@ pub trait QueueStore: Send + Sync {
     /// Stops or resumes giving out tasks (`pop` and `claim`). Everything else goes on.
     fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()>;
 
-    /// Sets the queue's limits. Tasks that are in already stay.
+    /// Sets the queue's limits. Tasks that are in already stay, and runs that have begun go on. A rate that changes
+    /// begins to count anew; tasks that are done and not to be kept any more are forgotten.
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()>;
 
     /// Dead letters by id, 1 to 10,000 after `after` (empty for the beginning).
@@ -83,7 +96,8 @@ pub trait QueueStore: Send + Sync {
     /// One dead letter by id.
     fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>>;
 
-    /// Puts dead letters back, due at once, with all attempts before them. One whose id is live again stays dead.
+    /// Puts dead letters back, due at once, with all attempts before them and without a deadline. One whose id is live again
+    /// stays dead.
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived>;
 
     /// Deletes dead letters, and says how many.
@@ -96,6 +110,13 @@ pub trait QueueStore: Send + Sync {
     /// due earlier than all others, a store tells a listener, so that it asks for `next_due` again; inside a process
     /// the caller knows. Dropping the future stops listening.
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()>;
+
+    /// Waits until a task may be over: done, cancelled, dead, or gone. At once if there is no live task of that id, or
+    /// if the queue has no [`Retention`]: then nobody is told.
+    ///
+    /// Listening starts at the call. It is a hint: whoever hears it asks for the task. Dropping the future stops
+    /// listening.
+    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()>;
 }
 
 /// A task to put in.
@@ -113,6 +134,12 @@ pub struct NewTask {
     pub on_duplicate: OnDuplicate,
     /// How often it may be claimed before it is dead: 1 to 1,000.
     pub max_attempts: u32,
+    /// Whose turn it is part of, if it has a line to stand in.
+    pub key: Option<TaskKey>,
+    /// When it must have been given out, if that matters: [`After`](Due::After) or [`At`](Due::At), after it is due. From
+    /// that moment on it is never given out; one that waits becomes a dead letter, and so does one that fails when its
+    /// next attempt would not be due before. A run that has begun goes on, and may complete it.
+    pub deadline: Option<Due>,
 }
 
 impl NewTask {
@@ -130,6 +157,8 @@ impl NewTask {
             priority: Priority::default(),
             on_duplicate: OnDuplicate::Keep,
             max_attempts: Self::MAX_ATTEMPTS,
+            key: None,
+            deadline: None,
         }
     }
 }
@@ -163,6 +192,11 @@ impl Payload {
         Self { content_type: ContentType::bytes(), bytes: Arc::from([]) }
     }
 
+    /// The same bytes, called something else.
+    pub(crate) fn as_content(&self, content_type: ContentType) -> Self {
+        Self { content_type, bytes: Arc::clone(&self.bytes) }
+    }
+
     /// What the bytes are.
     pub fn content_type(&self) -> &ContentType {
         &self.content_type
@@ -183,6 +217,17 @@ pub enum Due {
     After(Duration),
     /// At that moment on the store's clock; one in the past is due at once, and sorts by that moment.
     At(Timestamp),
+}
+
+impl Due {
+    /// The moment that it means in a step at `now`.
+    pub fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Now => now,
+            Self::After(delay) => now + delay,
+            Self::At(at) => at,
+        }
+    }
 }
 
 /// How urgent a task is: 0 goes first, 9 last, 5 unless said otherwise.
@@ -248,7 +293,7 @@ pub enum OnDuplicate {
 }
 
 /// The answer to one enqueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Enqueued {
     /// A new record.
@@ -265,6 +310,19 @@ pub enum Enqueued {
     Replaced {
         /// The new revision.
         revision: Revision,
+    },
+    /// A new record, in the place of the oldest one that waited: the queue was at its bound, and
+    /// [drops the oldest](Overflow::DropOldest).
+    Displaced {
+        /// Its revision.
+        revision: Revision,
+        /// What was dropped for it.
+        dropped: TaskId,
+    },
+    /// The queue is at its bound and [drops the newcomer](Overflow::DropNew). Nothing else was changed.
+    Dropped {
+        /// The bound.
+        bound: u64,
     },
     /// The queue is at its bound. Nothing was put in.
     Full {
@@ -343,6 +401,10 @@ pub struct Task {
     pub attempt: u32,
     /// How often it may be.
     pub max_attempts: u32,
+    /// Whose turn it is part of.
+    pub key: Option<TaskKey>,
+    /// From when on it is not given out any more, if there is such a moment.
+    pub deadline: Option<Timestamp>,
 }
 
 /// A wish for tasks.
@@ -366,10 +428,38 @@ impl Claim {
 pub struct Claimed {
     /// What was given out.
     pub tasks: Vec<Task>,
-    /// How long until something may be due that is not due now: a delay that ends or a lease that runs out. `None` if
-    /// nothing is foreseen, or the queue is paused. Zero if as many were given out as were asked for: there may be
-    /// more.
+    /// How long until something may be given out that may not be now: a delay that ends, a rate that allows more, a
+    /// lease that runs out. `None` if nothing is foreseen, or the queue is paused. Zero if as many were given out as
+    /// were asked for: there may be more.
     pub next_due: Option<Duration>,
+}
+
+/// A claimed task that is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What was claimed.
+    pub ticket: Ticket,
+    /// What came of it; at most 64 KiB. Kept if the queue has a [`Retention`], and dropped otherwise.
+    pub result: Option<Payload>,
+    /// There was nothing to do: it was not carried out.
+    pub discarded: bool,
+}
+
+impl Completion {
+    /// The largest result, in bytes.
+    pub const RESULT_MAX: usize = 64 << 10;
+
+    /// Done, with a result.
+    pub fn with(ticket: Ticket, result: Payload) -> Self {
+        Self { ticket, result: Some(result), discarded: false }
+    }
+}
+
+impl From<Ticket> for Completion {
+    /// Done, without a result.
+    fn from(ticket: Ticket) -> Self {
+        Self { ticket, result: None, discarded: false }
+    }
 }
 
 /// The answer to one completion.
@@ -406,7 +496,7 @@ pub enum Retried {
         /// When that is due.
         due: Timestamp,
     },
-    /// Its attempts are used up: it is a dead letter.
+    /// Its attempts are used up, or its deadline comes before the next: it is a dead letter.
     Dead,
     /// It was replaced during the work: the newcomer waits with all its attempts.
     Requeued,
@@ -416,16 +506,57 @@ pub enum Retried {
     Stale,
 }
 
+/// A claimed task that is given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBack {
+    /// What was claimed.
+    pub ticket: Ticket,
+    /// How long to wait before it is due again; at most 400 days.
+    pub delay: Duration,
+}
+
+impl From<Ticket> for GiveBack {
+    /// Due at once.
+    fn from(ticket: Ticket) -> Self {
+        Self { ticket, delay: Duration::ZERO }
+    }
+}
+
 /// The answer to one [`QueueStore::give_back`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GivenBack {
-    /// It waits, due at once.
+    /// It waits, due after its delay.
     Waiting,
     /// It was cancelled during the work: it is gone.
     Cancelled,
     /// The claim was no longer the ticket's. Nothing was changed.
     Stale,
+}
+
+/// A claimed task whose lease starts anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// What was claimed.
+    pub ticket: Ticket,
+    /// How far it has come, if that is to be noted; otherwise what was noted before stays.
+    pub progress: Option<TaskProgress>,
+}
+
+impl From<Ticket> for Heartbeat {
+    /// Nothing to note.
+    fn from(ticket: Ticket) -> Self {
+        Self { ticket, progress: None }
+    }
+}
+
+/// How far a task has come, in the words of whoever works on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskProgress {
+    /// How much of it is done: 0 to 100.
+    pub percent: Option<u8>,
+    /// What it is at; at most 200 bytes without control characters.
+    pub note: String,
 }
 
 /// The answer to one extension.
@@ -468,31 +599,115 @@ pub enum Cancelled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// Not due yet.
+    /// Not due yet, or not before its key's rate allows it.
     Scheduled,
     /// Due.
     Ready,
     /// Claimed, and the lease runs.
     Leased,
+    /// Behind others of its key: behind the first of its line, or behind as many runs as its key may have.
+    Blocked,
+    /// Over, and kept by the queue's [`Retention`].
+    Done,
 }
 
 /// A task as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
-    /// The task with the ticket to answer with. For a leased one the ticket is the claim's.
+    /// The task with the ticket to answer with. For a leased one the ticket is the claim's; for one that is done it is
+    /// that of the claim that ended it.
     pub task: Task,
     /// Where it stands.
     pub state: TaskState,
+    /// From when on it may be given out, if it is scheduled or ready: its due time, or later if its key says so.
+    pub not_before: Option<Timestamp>,
     /// When the lease runs out, if it is leased.
     pub lease_until: Option<Timestamp>,
-    /// Who claimed it, if it is leased.
+    /// Who claimed it, if it is leased or ended as such.
     pub worker: Option<String>,
+    /// How far it has come, if it is leased and its worker has said so.
+    pub progress: Option<TaskProgress>,
     /// Whether a newcomer waits behind the present run.
     pub replaced: bool,
     /// Whether it is to be cancelled.
     pub cancelled: bool,
     /// Why its last attempt failed.
     pub error: Option<String>,
+    /// Its latest runs that did not succeed, the oldest first: at most [`PastRun::KEPT`].
+    pub past: Vec<PastRun>,
+    /// How it ended, if it is done.
+    pub finished: Option<Finished>,
+}
+
+/// How a task ended that is kept as done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// When.
+    pub at: Timestamp,
+    /// In which way.
+    pub how: Finish,
+    /// What came of it, if whoever completed it has said so.
+    pub result: Option<Payload>,
+}
+
+/// In which way a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It was carried out.
+    Done,
+    /// There was nothing to do.
+    Discarded,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It gave its place to a newcomer, because the queue was at its bound.
+    Dropped,
+}
+
+/// A run of a task that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRun {
+    /// Which attempt it was.
+    pub attempt: u32,
+    /// When it was claimed, within the time that a claim of many takes.
+    #[serde(rename = "began_us")]
+    pub began: Timestamp,
+    /// When it ended.
+    #[serde(rename = "ended_us")]
+    pub ended: Timestamp,
+    /// In which way.
+    pub how: PastEnd,
+    /// Who had claimed it.
+    pub worker: String,
+    /// Why it failed, if it did; cut to 200 bytes.
+    pub error: String,
+}
+
+impl PastRun {
+    /// How many are kept of a task.
+    pub const KEPT: usize = 10;
+    /// The longest error text that is kept of each, in bytes.
+    pub const ERROR_MAX: usize = 200;
+
+    /// Adds a run to those that are kept.
+    pub fn add_to(self, past: &mut Vec<Self>) {
+        if past.len() == Self::KEPT {
+            past.remove(0);
+        }
+        past.push(self);
+    }
+}
+
+/// How a run ended that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PastEnd {
+    /// It failed.
+    Failed,
+    /// Its lease ran out: the worker died, or could not reach the store.
+    Lost,
+    /// It was given back for a while, which counts as no attempt.
+    Snoozed,
 }
 
 /// Which tasks to list.
@@ -515,21 +730,129 @@ pub struct QueueStats {
     pub scheduled: u64,
     /// Claimed, and the lease runs.
     pub leased: u64,
+    /// Behind others of their keys.
+    pub blocked: u64,
     /// Dead letters.
     pub dead: u64,
-    /// How long the oldest due task has been due, in microseconds.
+    /// Over, and kept by the queue's retention.
+    pub done: u64,
+    /// Dropped because the queue was at its [bound](QueueLimits::overflow), newcomers and records, since the queue was made.
+    pub dropped: u64,
+    /// How long the oldest task that is ready has been so, in microseconds.
     pub oldest_due_us: u64,
+    /// When the queue's rate allows another task to be given out, if it allows none now.
+    pub rate_until: Option<Timestamp>,
+    /// When a task was last claimed, within the time that a claim of many takes; `None` if none ever was.
+    pub last_claim: Option<Timestamp>,
     /// Whether it is paused.
     pub paused: bool,
     /// Its limits.
     pub limits: QueueLimits,
 }
 
-/// What a queue puts up with.
+/// What a queue puts up with. Nothing is limited unless said otherwise.
+///
+/// A limit holds for all workers together, on the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueLimits {
     /// At most so many live records; `None` for no bound.
     pub bound: Option<u64>,
+    /// What becomes of a task that is one too many.
+    #[serde(default)]
+    pub overflow: Overflow,
+    /// At most so many under a lease at a time: 1 to 1,000,000.
+    pub concurrency: Option<u32>,
+    /// How often tasks are given out.
+    pub rate: Option<Rate>,
+    /// The same for the tasks of each key by itself.
+    pub per_key: KeyLimits,
+    /// How long tasks that are over are kept; `None` to forget them at once, which costs nothing.
+    pub retention: Option<Retention>,
+}
+
+/// What becomes of a task that is put into a queue at its bound. Without a bound it says nothing.
+///
+/// Tasks that ignore the bound (orders of a sale, and what a schedule puts in at its moments) drop nothing, and a dead
+/// letter that finds no room stays dead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// It is refused: [`Enqueued::Full`].
+    #[default]
+    Refuse,
+    /// It is dropped: [`Enqueued::Dropped`]. For what is worth nothing late, such as samples.
+    DropNew,
+    /// It takes the place of the record that waits and was first put in the longest ago, the smallest id among equals:
+    /// [`Enqueued::Displaced`]. One that is leased is never dropped, nor an order of a sale; if there is nothing else at the
+    /// front, the newcomer is refused. One gives way to one: a queue beyond its bound stays so.
+    DropOldest,
+}
+
+/// How long a queue keeps tasks that are over: done, discarded, cancelled or dropped for a newcomer. Those that were
+/// dequeued or popped leave nothing (what is kept of an earlier end under the same id stays), and dead letters stay until
+/// somebody sees to them.
+///
+/// Both limits hold, to the microsecond and to the task, on the store's clock: nothing beyond them is shown. The room is
+/// given back when the next task of the queue ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// No longer than this: 1 ms to 400 days.
+    #[serde(rename = "age_us", with = "crate::time::as_micros")]
+    pub age: Duration,
+    /// No more than the latest so many: 1 to 1,000,000. Of those that ended at the same moment, the greatest ids.
+    pub count: u32,
+}
+
+impl Retention {
+    /// The most that may be kept.
+    pub const COUNT_MAX: u32 = 1_000_000;
+
+    /// So long, and no more than so many.
+    pub const fn new(age: Duration, count: u32) -> Self {
+        Self { age, count }
+    }
+}
+
+/// What a queue puts up with from the tasks of one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyLimits {
+    /// At most so many under a lease at a time: 1 to 1,000,000. 1 if the order is first-in-first-out.
+    pub concurrency: Option<u32>,
+    /// How often tasks are given out.
+    pub rate: Option<Rate>,
+    /// First in, first out: one at a time, and one that failed or was given back keeps its place, so that those behind
+    /// it in its line wait until it is done or dead.
+    pub fifo: bool,
+}
+
+impl KeyLimits {
+    /// How many tasks of one key may be under a lease at a time.
+    pub fn at_a_time(&self) -> Option<u32> {
+        if self.fifo { Some(1) } else { self.concurrency }
+    }
+}
+
+/// At most so many in any stretch of time of that length.
+///
+/// It is exact: it counts the latest `n` times that a task was given out, whatever became of it, and gives out another
+/// when the first of them is as long ago as `per`. There is no window at whose edge twice as many could pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// So many: 1 to 10,000.
+    pub n: u32,
+    /// In so long: 1 ms to 400 days.
+    #[serde(rename = "per_us", with = "crate::time::as_micros")]
+    pub per: Duration,
+}
+
+impl Rate {
+    /// The most that may be counted.
+    pub const MAX: u32 = 10_000;
+
+    /// So many in so long.
+    pub const fn new(n: u32, per: Duration) -> Self {
+        Self { n, per }
+    }
 }
 
 /// A task that failed for good.
@@ -549,6 +872,15 @@ pub struct DeadLetter {
     pub error: String,
     /// When it was given up.
     pub died_at: Timestamp,
+    /// Whose turn it was part of.
+    pub key: Option<TaskKey>,
+    /// Its latest runs, the oldest first: at most [`PastRun::KEPT`].
+    pub past: Vec<PastRun>,
+}
+
+impl DeadLetter {
+    /// Why a task died whose deadline passed.
+    pub const LATE: &str = "its deadline passed before it was carried out";
 }
 
 /// Which dead letters.

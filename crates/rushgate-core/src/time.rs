@@ -132,6 +132,21 @@ bounded! {
     HoldTime = "the hold time", Duration::from_millis(10), Duration::from_secs(30 * 86_400), "10 ms to 30 days";
 }
 
+/// Lengths of time as whole microseconds, for serde.
+pub(crate) mod as_micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(of.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_micros)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,7 +87,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
 pub struct LedgerSale {
     /// Which.
     pub sale: SaleId,
-    /// How often its stock was rebuilt from the ledger, plus one.
+    /// 1 for a sale that was never rebuilt, and greater after each rebuild: one takes two or more.
     pub generation: u32,
     /// What it sells: 1 to 1,000 SKUs, each once.
     pub skus: Vec<SkuSpec>,

@@ -45,10 +45,15 @@
 
 mod counters;
 mod ledger;
+mod outbox;
 mod postgres;
 mod sqlite;
 mod words;
 
 pub use ledger::{KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use outbox::{
+    Outbox, OutboxBatches, OutboxEntry, OutboxLead, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn,
+    RefusedTask,
+};
 pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;

@@ -97,6 +97,9 @@ fn too_many_clients() -> Error {
         .hint("raise `maxclients` on the server, or run fewer processes")
 }
 
+/// How the refusal of a deadline begins.
+const DEADLINE: &str = "the deadline ";
+
 /// The server answered with an error. A script is carried out whole or not at all, so none of these leaves a step
 /// half done; the texts differ between servers and versions, the code words do not.
 pub(crate) fn refused(refusal: &Refusal) -> Error {
@@ -120,6 +123,8 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             .hint("check the user and password in the store's URL"),
         "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
             .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too; on sentinels SENTINEL, PING and SUBSCRIBE to +switch-master"),
+        // What the server's clock alone can tell; all else is checked before it is sent.
+        "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
             .hint("keys that begin with `rg:` must be written by Rushgate alone")

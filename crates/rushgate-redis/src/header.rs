@@ -4,7 +4,7 @@
 //! ```text
 //! -- What it does.
 //! --
-//! -- KEYS[1-18]   the queue (include/queue.lua)
+//! -- KEYS[1-21]   the queue (include/queue.lua)
 //! -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs; from now
 //! -- ARGV[2..]    for each task, 1 to 1,000 of them:
 //! --                id: name
@@ -35,7 +35,7 @@ pub(crate) struct Header<'a> {
 pub(crate) struct Keys<'a> {
     /// Which.
     pub(crate) group: Group,
-    /// Their numbers, such as `1-18`.
+    /// Their numbers, such as `1-21`.
     pub(crate) numbers: &'a str,
     /// What they are, in words.
     pub(crate) what: &'a str,
@@ -100,7 +100,9 @@ pub(crate) const NAMED: [(&str, &str, &str); 8] = [
         "terms",
         "five numbers with a space between them: when it is due, `+` and 0 to 34,560,000,000,000 µs for so long from now, \
          or a moment in µs; priority, 0 to 9, 0 goes first; what becomes of it if the id is in already, 0 keep, \
-         1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000",
+         1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000, and \
+         behind it, if the task has a deadline, `<` and that as the due time; and, if the task has a key, a space and the key, a \
+         name",
     ),
     (
         "body",
@@ -286,8 +288,8 @@ mod tests {
 -- Does this
 -- and that.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3..]    for each task, 1 to 1,000 of them:
@@ -304,7 +306,7 @@ local x = 1
         let header = Header::of(file);
         assert_eq!(header.story, ["Does this", "and that."]);
         let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
-        assert_eq!(keys, [(Group::Queue, 18), (Group::Answers, 2)]);
+        assert_eq!(keys, [(Group::Queue, 21), (Group::Answers, 2)]);
         let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
         assert_eq!((lease.name, lease.remark, lease.optional), ("lease", "from now", true));
         assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use rushgate_core::{Fence, Grant, LockName, Notice, QueueName, Result, Timestamp, Token};
+use rushgate_core::{Fence, Grant, LockName, Notice, QueueName, Result, TaskId, Timestamp, Token};
 
 use crate::backoff::Backoff;
 use crate::conn::{Address, Pushes};
@@ -22,19 +22,21 @@ enum Push {
     Revoked { lock: LockName, token: Token },
     /// So many tasks of a queue, and its count of wake-ups.
     Queue { queue: QueueName, tasks: u64, seen: u64 },
+    /// A task of a queue is over.
+    Over { queue: QueueName, id: TaskId },
 }
 
 impl Push {
     fn slot(&self) -> u16 {
         match self {
             Self::Handed { lock, .. } | Self::Revoked { lock, .. } => slot(&keys::lock_state(lock)),
-            Self::Queue { queue, .. } => slot(&keys::queue_meta(queue)),
+            Self::Queue { queue, .. } | Self::Over { queue, .. } => slot(&keys::queue_meta(queue)),
         }
     }
 }
 
 /// `A` is followed by a token, its grant (fence, lease until, lease left) and a key of the lock; `R` by a token and a
-/// key of the lock; `Q` by tasks, wake-ups and the queue's name.
+/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
@@ -56,6 +58,10 @@ fn read(push: &[u8]) -> Option<Push> {
             let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, ' ');
             let (tasks, seen) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             Some(Push::Queue { queue: QueueName::new(parts.next()?).ok()?, tasks, seen })
+        }
+        b'T' => {
+            let (id, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
+            Some(Push::Over { queue: QueueName::new(queue).ok()?, id: TaskId::new(id).ok()? })
         }
         _ => None,
     }
@@ -143,6 +149,7 @@ impl Inbox {
         match push {
             Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
             Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
+            Push::Over { queue, id } => self.listeners.tell_over(&queue, &id),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
                 let Some(post) = post else { return };
@@ -179,8 +186,9 @@ mod tests {
         assert_eq!(read(&push(b"A", &packed)), Some(handed));
         assert_eq!(read(&push(b"R", b"")), Some(Push::Revoked { lock, token }));
         let queue = QueueName::new("mail").unwrap();
-        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue, tasks: 3, seen: 17 }));
-        for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Z"] {
+        assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue: queue.clone(), tasks: 3, seen: 17 }));
+        assert_eq!(read(b"Tann mail"), Some(Push::Over { queue, id: TaskId::new("ann").unwrap() }));
+        for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Tann", b"Z"] {
             assert_eq!(read(other), None);
         }
     }

@@ -47,8 +47,10 @@ pub(crate) fn lock_name(key: &[u8]) -> Option<LockName> {
 
 /// The keys of a queue, in the order of `lua/include/queue.lua`.
 pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
-    const SUFFIXES: [&str; 18] =
-        ["m", "r", "t", "n", "l", "x", "xi", "y", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9"];
+    const SUFFIXES: [&str; 21] = [
+        "m", "r", "t", "n", "l", "x", "xi", "y", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9",
+        "g", "gh", "gm",
+    ];
     let tag = format!("q:{name}");
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
 }
@@ -64,11 +66,29 @@ pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "m")
 }
 
-/// The sets in which a queue's live tasks are: those that wait, by priority, and those that are leased.
-pub(crate) fn queue_sets(name: &QueueName) -> Vec<Vec<u8>> {
-    let mut sets: Vec<_> = queue(name).skip(8).collect();
-    sets.extend(queue(name).nth(4));
-    sets
+/// A kind of set in which a queue's tasks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueSet {
+    /// Those that may be given out some day, by when; one for each priority.
+    Waiting,
+    /// Those that are leased.
+    Leases,
+    /// Those with a key that wait, the first of each line among them.
+    Lines,
+    /// Those that are over and kept, among the dead.
+    Over,
+}
+
+/// The sets in which a queue's tasks are.
+pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
+    let of = |at| match at {
+        4 => Some(QueueSet::Leases),
+        6 => Some(QueueSet::Over),
+        8..18 => Some(QueueSet::Waiting),
+        18 => Some(QueueSet::Lines),
+        _ => None,
+    };
+    queue(name).enumerate().filter_map(|(at, key)| Some((key, of(at)?))).collect()
 }
 
 /// The answers to a client's latest calls on a queue, in the order of `lua/include/once.lua`.
@@ -112,7 +132,7 @@ impl SaleKeys {
     }
 
     fn part(&self, part: &'static str) -> impl Iterator<Item = Vec<u8>> {
-        let suffixes = ["c", "f", "w", "u", "b", "h", "d", "e"];
+        let suffixes = ["c", "f", "w", "b", "h", "d", "e"];
         suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{}{part}:{suffix}", self.stem)))
     }
 

@@ -38,6 +38,7 @@ mod lane;
 mod library;
 mod listeners;
 mod lock;
+mod outbox;
 mod queue;
 mod reference;
 mod reply;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rushgate_core::{Notice, QueueName, Token};
+use rushgate_core::{Notice, QueueName, TaskId, Token};
 use tokio::sync::oneshot;
 
 /// News for tokens that nobody listens for yet, kept at most.
@@ -19,6 +19,8 @@ pub(crate) struct Listeners(Mutex<Inner>);
 struct Inner {
     tokens: HashMap<Token, BTreeMap<u64, oneshot::Sender<Notice>>>,
     queues: HashMap<QueueName, Queue>,
+    /// Who waits for which task to be over, by number.
+    over: HashMap<(QueueName, TaskId), BTreeMap<u64, oneshot::Sender<()>>>,
     missed: HashMap<Token, Notice>,
     missed_order: VecDeque<Token>,
     next: u64,
@@ -45,6 +47,7 @@ pub(crate) struct Listening<'a> {
 enum What {
     Token(Token),
     Queue(QueueName),
+    Over(QueueName, TaskId),
 }
 
 impl Drop for Listening<'_> {
@@ -56,6 +59,15 @@ impl Drop for Listening<'_> {
                     of_token.remove(&self.number);
                     if of_token.is_empty() {
                         inner.tokens.remove(token);
+                    }
+                }
+            }
+            What::Over(queue, id) => {
+                let of = (queue.clone(), id.clone());
+                if let Some(of_task) = inner.over.get_mut(&of) {
+                    of_task.remove(&self.number);
+                    if of_task.is_empty() {
+                        inner.over.remove(&of);
                     }
                 }
             }
@@ -111,6 +123,29 @@ impl Listeners {
             if of_queue.registered { Register::Done } else { Register::From(of_queue.seen) }
         };
         (Listening { listeners: self, number, what: What::Queue(queue.clone()) }, told, register)
+    }
+
+    pub(crate) fn listen_over(
+        &self,
+        queue: &QueueName,
+        id: &TaskId,
+    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        if inner.closed {
+            drop(tell);
+        } else {
+            inner.over.entry((queue.clone(), id.clone())).or_default().insert(number, tell);
+        }
+        (Listening { listeners: self, number, what: What::Over(queue.clone(), id.clone()) }, told)
+    }
+
+    pub(crate) fn tell_over(&self, queue: &QueueName, id: &TaskId) {
+        if let Some(of_task) = self.lock().over.remove(&(queue.clone(), id.clone())) {
+            tell_each(of_task, ());
+        }
     }
 
     pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
@@ -171,6 +206,9 @@ impl Listeners {
         for (_, of_token) in inner.tokens.drain() {
             tell_each(of_token, Notice::Ask);
         }
+        for (_, of_task) in inner.over.drain() {
+            tell_each(of_task, ());
+        }
         for (_, mut of_queue) in inner.queues.drain() {
             while let Some((_, tell)) = of_queue.waiting.pop_first() {
                 let _ = tell.send(());
@@ -183,10 +221,11 @@ impl Listeners {
         inner.closed = true;
         inner.tokens.clear();
         inner.queues.clear();
+        inner.over.clear();
     }
 }
 
-fn tell_each(listeners: BTreeMap<u64, oneshot::Sender<Notice>>, notice: Notice) {
+fn tell_each<T: Copy>(listeners: BTreeMap<u64, oneshot::Sender<T>>, notice: T) {
     for tell in listeners.into_values() {
         // One that is gone listens no more.
         let _ = tell.send(notice);

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, ContentType, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack,
-    Lease, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, QueueStats, Result, Retried,
-    Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued,
+    Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, NewTask, OnDuplicate, Op,
+    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result,
+    Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Ticket, Timestamp,
 };
 
 use crate::command::{Call, Command};
-use crate::keys;
+use crate::keys::{self, QueueSet};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 use crate::store::micros;
@@ -55,20 +57,26 @@ pub(crate) fn read_body(mut body: Packed<'_>) -> Result<Payload> {
     Payload::new(content_type, body.0)
 }
 
-/// What a task asks for, in words that are the same for most.
-fn terms(task: &NewTask) -> String {
-    let due = match task.due {
+fn moment(of: Due) -> String {
+    match of {
         Due::Now => "+0".to_owned(),
         Due::After(delay) => format!("+{}", micros(delay)),
         Due::At(at) => at.as_micros().min(MOMENT_MAX).to_string(),
-    };
+    }
+}
+
+/// What a task asks for, in words that are the same for most.
+pub(crate) fn terms(task: &NewTask) -> String {
+    let due = moment(task.due);
+    let deadline = task.deadline.map(|deadline| format!("<{}", moment(deadline))).unwrap_or_default();
     let (mode, max_wait) = match task.on_duplicate {
         OnDuplicate::Keep => (0, 0),
         OnDuplicate::Replace => (1, 0),
         OnDuplicate::Earliest => (2, 0),
         OnDuplicate::Debounce { max_wait } => (3, micros(max_wait)),
     };
-    format!("{due} {} {mode} {max_wait} {}", task.priority.get(), task.max_attempts)
+    let (key, space) = task.key.as_ref().map_or(("", ""), |key| (key.as_str(), " "));
+    format!("{due} {} {mode} {max_wait} {}{deadline}{space}{key}", task.priority.get(), task.max_attempts)
 }
 
 /// A request that others may join in one call: the op stands before its first item, and nothing before the others.
@@ -103,6 +111,8 @@ pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
             2 => Enqueued::Kept { revision },
             3 => Enqueued::Replaced { revision },
             4 => Enqueued::Full { bound: number },
+            5 => Enqueued::Dropped { bound: number },
+            6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
             _ => return Err(strange("an unknown outcome")),
         });
     }
@@ -132,33 +142,54 @@ struct Row {
     cancelled: bool,
     lease_until: Timestamp,
     worker: String,
+    progress: Option<TaskProgress>,
+    past: Vec<PastRun>,
     error: Option<String>,
+}
+
+/// Added to the priority of a task with a key. The key is in front of the body then.
+const KEYED: u64 = 16;
+/// Added to the priority of a task with a deadline, which is in front of the key then.
+const DATED: u64 = 64;
+/// Added to the priority of a dead letter whose past runs are in front of the body.
+const PAST_BEFORE: u64 = 32;
+
+fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, Option<TaskKey>)> {
+    let key = (byte >= KEYED).then(|| TaskKey::new(body.text()?)).transpose()?;
+    Ok((Priority::new((byte % KEYED) as u8)?, key))
 }
 
 fn read_row(fields: &mut Fields) -> Result<Row> {
     let id = TaskId::new(fields.text()?)?;
     let (record, run) = (fields.bytes()?, fields.bytes()?);
-    let mut record = Packed(&record);
+    unpack_row(id, Packed(&record), &run)
+}
+
+fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
     record.take(6)?;
     let turn = record.number(1)?;
     let revision = Revision::from_u64(record.number(6)? + turn);
     record.take(7)?;
     let due = Timestamp::from_micros(record.number(7)?);
-    let priority = Priority::new(record.number(1)? as u8)?;
+    let byte = record.number(1)?;
     let max_attempts = record.small(2)?;
+    let deadline = (byte >= DATED).then(|| record.number(7)).transpose()?.map(Timestamp::from_micros);
+    let (priority, key) = read_line(byte % DATED, &mut record)?;
     let payload = read_body(record)?;
     let ticket = Ticket { id, due, revision, claim: None };
     let mut row = Row {
-        task: Task { ticket, payload, priority, attempt: 0, max_attempts },
+        task: Task { ticket, payload, priority, attempt: 0, max_attempts, key, deadline },
         leased: false,
         replaced: false,
         cancelled: false,
         lease_until: Timestamp::default(),
         worker: String::new(),
+        progress: None,
+        past: Vec::new(),
         error: None,
     };
     if !run.is_empty() {
-        add_run(&mut row, Packed(&run))?;
+        add_run(&mut row, Packed(run))?;
     }
     Ok(row)
 }
@@ -172,8 +203,39 @@ fn add_run(row: &mut Row, mut run: Packed<'_>) -> Result<()> {
     row.worker = run.text()?.to_owned();
     (row.leased, row.cancelled, row.replaced) = (flags & 1 != 0, flags & 2 != 0, flags & 8 != 0);
     row.task.ticket.claim = row.leased.then_some(claim);
+    if flags & 128 != 0 {
+        let length = run.number(1)? as usize;
+        let percent = Some(run.number(1)? as u8).filter(|percent| *percent <= 100);
+        row.progress = Some(TaskProgress { percent, note: str_of(run.take(length)?)?.to_owned() });
+    }
+    if flags & 64 != 0 {
+        row.past = read_past(&mut run)?;
+    }
     row.error = (flags & 4 != 0).then(|| str_of(run.0).map(str::to_owned)).transpose()?;
     Ok(())
+}
+
+/// The latest runs without success, behind their length in two bytes.
+fn read_past(from: &mut Packed<'_>) -> Result<Vec<PastRun>> {
+    let length = from.number(2)? as usize;
+    let mut packed = Packed(from.take(length)?);
+    let mut past = Vec::new();
+    while !packed.0.is_empty() {
+        past.push(PastRun {
+            attempt: packed.small(2)?,
+            began: Timestamp::from_micros(packed.number(7)?),
+            ended: Timestamp::from_micros(packed.number(7)?),
+            how: match packed.number(1)? {
+                0 => PastEnd::Failed,
+                1 => PastEnd::Lost,
+                2 => PastEnd::Snoozed,
+                _ => return Err(strange("an unknown end of a run")),
+            },
+            worker: packed.text()?.to_owned(),
+            error: packed.text()?.to_owned(),
+        });
+    }
+    Ok(past)
 }
 
 pub(crate) fn read_tasks(reply: Reply) -> Result<Vec<Task>> {
@@ -188,23 +250,24 @@ fn rest_of_tasks(fields: &mut Fields) -> Result<Vec<Task>> {
     Ok(tasks)
 }
 
+/// A number, or nothing.
+fn optional(reply: Reply) -> Result<Option<u64>> {
+    match reply {
+        Reply::Bytes(none) if none.is_empty() => Ok(None),
+        number => number.int().map(Some),
+    }
+}
+
 /// What a claim gives, and the queue's count of wake-ups.
 pub(crate) fn read_claimed(reply: Reply) -> Result<(Claimed, u64)> {
     let mut fields = reply.list()?;
-    let next_due = match fields.next()? {
-        Reply::Bytes(none) if none.is_empty() => None,
-        other => Some(Duration::from_micros(other.int()?)),
-    };
+    let next_due = optional(fields.next()?)?.map(Duration::from_micros);
     let wakes = fields.int()?;
     Ok((Claimed { tasks: rest_of_tasks(&mut fields)?, next_due }, wakes))
 }
 
 fn claim_number(ticket: &Ticket) -> u64 {
     ticket.claim.map_or(0, Fence::as_u64)
-}
-
-fn with_tickets(call: Call, tickets: &[Ticket]) -> Call {
-    tickets.iter().fold(call, |call, ticket| call.arg(ticket.id.as_str()).number(claim_number(ticket)))
 }
 
 fn read_outcomes<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<Vec<T>> {
@@ -221,10 +284,18 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
     read_outcomes(reply, outcomes)?.first().copied().ok_or_else(|| strange("no outcome"))
 }
 
-pub(crate) fn complete(op: Op, queue: &QueueName, tickets: &[Ticket]) -> Call {
-    let item =
+/// Most come to nothing that is to be kept, and need not carry the places for it.
+pub(crate) fn complete(op: Op, queue: &QueueName, done: &[Completion]) -> Call {
+    let of =
         |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
-    joined(Script::QueueComplete, queue, op, tickets.iter().map(item))
+    if done.iter().all(|one| one.result.is_none() && !one.discarded) {
+        return joined(Script::QueueComplete, queue, op, done.iter().map(|one| of(&one.ticket)));
+    }
+    let item = |one: &Completion| {
+        let result = one.result.as_ref().map(write_body).unwrap_or_default();
+        of(&one.ticket).arg(if one.discarded { "1" } else { "0" }).arg(result)
+    };
+    joined(Script::QueueFinish, queue, op, done.iter().map(item))
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
@@ -259,16 +330,26 @@ pub(crate) fn read_retried(reply: Reply) -> Result<Vec<Retried>> {
     Ok(answers)
 }
 
-pub(crate) fn give_back(op: Op, queue: &QueueName, tickets: &[Ticket]) -> Call {
-    with_tickets(once(Script::QueueGiveBack, queue, op), tickets)
+pub(crate) fn give_back(op: Op, queue: &QueueName, back: &[GiveBack]) -> Call {
+    let add = |call: Call, back: &GiveBack| {
+        call.arg(back.ticket.id.as_str()).number(claim_number(&back.ticket)).number(micros(back.delay))
+    };
+    back.iter().fold(once(Script::QueueGiveBack, queue, op), add)
 }
 
 pub(crate) fn read_given_back(reply: Reply) -> Result<Vec<GivenBack>> {
     read_outcomes(reply, &[GivenBack::Stale, GivenBack::Waiting, GivenBack::Cancelled])
 }
 
-pub(crate) fn extend(queue: &QueueName, tickets: &[Ticket], lease: Lease) -> Call {
-    with_tickets(call(Script::QueueExtend, queue).number(lease.as_micros()), tickets)
+pub(crate) fn extend(queue: &QueueName, beats: &[Heartbeat], lease: Lease) -> Call {
+    let add = |call: Call, beat: &Heartbeat| {
+        let call = call.arg(beat.ticket.id.as_str()).number(claim_number(&beat.ticket));
+        let note = beat.progress.as_ref().map_or("", |progress| &progress.note);
+        let percent = beat.progress.as_ref().and_then(|progress| progress.percent);
+        let percent = percent.map(|percent| percent.to_string()).unwrap_or_default();
+        call.flag(beat.progress.is_some()).arg(percent).arg(note)
+    };
+    beats.iter().fold(call(Script::QueueExtend, queue).number(lease.as_micros()), add)
 }
 
 pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
@@ -294,8 +375,9 @@ pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
     read_outcome(reply, &[Cancelled::NotFound, Cancelled::Removed, Cancelled::Marked])
 }
 
-pub(crate) fn tasks<'a>(queue: &QueueName, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
-    ids.into_iter().fold(call(Script::QueueTasks, queue), |call, id| call.arg(id.as_str()))
+/// `over` for those only that are over and kept; otherwise for those that are live, or else over.
+pub(crate) fn tasks<'a>(queue: &QueueName, over: bool, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
+    ids.into_iter().fold(call(Script::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
 }
 
 pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
@@ -303,22 +385,71 @@ pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
     let now = Timestamp::from_micros(fields.int()?);
     let mut infos = Vec::new();
     while !fields.is_empty() {
-        let row = read_row(&mut fields)?;
+        let id = TaskId::new(fields.text()?)?;
+        let (record, run) = (fields.bytes()?, fields.bytes()?);
+        if record.is_empty() {
+            fields.next()?;
+            infos.push(read_finished(id, Packed(&run))?);
+            continue;
+        }
+        let row = unpack_row(id, Packed(&record), &run)?;
+        let not_before = match fields.next()? {
+            _ if row.leased => None,
+            Reply::Bytes(blocked) if blocked.is_empty() => None,
+            moment if row.task.key.is_some() => Some(Timestamp::from_micros(moment.int()?)),
+            _ => Some(row.task.ticket.due),
+        };
         infos.push(TaskInfo {
-            state: match row.leased {
-                true => TaskState::Leased,
-                false if row.task.ticket.due <= now => TaskState::Ready,
-                false => TaskState::Scheduled,
+            state: match not_before {
+                _ if row.leased => TaskState::Leased,
+                None => TaskState::Blocked,
+                Some(at) if at <= now => TaskState::Ready,
+                Some(_) => TaskState::Scheduled,
             },
+            not_before,
             lease_until: row.leased.then_some(row.lease_until),
             worker: row.leased.then_some(row.worker),
             replaced: row.replaced,
             cancelled: row.cancelled,
+            progress: row.progress.filter(|_| row.leased),
+            past: row.past,
+            finished: None,
             error: row.error,
             task: row.task,
         });
     }
     Ok(infos)
+}
+
+/// One that is over, as `lua/include/queue.lua` packs it.
+fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
+    let at = Timestamp::from_micros(kept.number(7)?);
+    let how = match kept.number(1)? {
+        0 => Finish::Done,
+        1 => Finish::Discarded,
+        2 => Finish::Cancelled,
+        3 => Finish::Dropped,
+        _ => return Err(strange("an unknown end of a task")),
+    };
+    let length = kept.number(4)? as usize;
+    let result = kept.take(length)?;
+    let result = (!result.is_empty()).then(|| read_body(Packed(result))).transpose()?;
+    let length = kept.number(4)? as usize;
+    let run = kept.take(length)?;
+    let row = unpack_row(id, kept, run)?;
+    Ok(TaskInfo {
+        state: TaskState::Done,
+        not_before: None,
+        lease_until: None,
+        worker: row.leased.then_some(row.worker),
+        progress: None,
+        replaced: false,
+        cancelled: false,
+        error: row.error,
+        past: row.past,
+        finished: Some(Finished { at, how, result }),
+        task: row.task,
+    })
 }
 
 pub(crate) fn reap(queue: &QueueName) -> Call {
@@ -335,16 +466,54 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
         ready: fields.int()?,
         scheduled: fields.int()?,
         leased: fields.int()?,
+        blocked: fields.int()?,
         dead: fields.int()?,
+        done: fields.int()?,
+        dropped: fields.int()?,
         oldest_due_us: fields.int()?,
+        rate_until: optional(fields.next()?)?.map(Timestamp::from_micros),
+        last_claim: Some(fields.int()?).filter(|claim| *claim > 0).map(Timestamp::from_micros),
         paused: fields.int()? == 1,
         limits: QueueLimits::default(),
     };
-    let bound = match fields.next()? {
-        Reply::Bytes(none) if none.is_empty() => None,
-        other => Some(other.int()?),
+    let bound = optional(fields.next()?)?;
+    let limits = QueueLimits { bound, ..read_limits(&fields.text()?)? };
+    Ok(QueueStats { limits, ..stats })
+}
+
+/// The limits but for the bound, as `lua/queue/limit.lua` writes them.
+fn read_limits(text: &str) -> Result<QueueLimits> {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let (limits, keep) = words.split_at(words.len().min(7));
+    let [concurrency, n, us, key_concurrency, key_n, key_us, fifo] = limits[..] else {
+        return if words.is_empty() { Ok(QueueLimits::default()) } else { Err(strange("unknown limits")) };
     };
-    Ok(QueueStats { limits: QueueLimits { bound }, ..stats })
+    let number = |word: &str| match word {
+        "-" => Ok(None),
+        word => word.parse::<u64>().map(Some).map_err(|_| strange("no number")),
+    };
+    let small = |word| Ok(number(word)?.and_then(|n| u32::try_from(n).ok()));
+    let rate = |n, us| -> Result<Option<Rate>> {
+        Ok(small(n)?.zip(number(us)?).map(|(n, us)| Rate::new(n, Duration::from_micros(us))))
+    };
+    let (concurrency, key_concurrency): (Result<_>, Result<_>) = (small(concurrency), small(key_concurrency));
+    let per_key = KeyLimits { concurrency: key_concurrency?, rate: rate(key_n, key_us)?, fifo: fifo == "1" };
+    // Limits that an earlier version has set say nothing of what is kept, or of one too many.
+    let (retention, overflow) = match keep[..] {
+        [] => (None, "0"),
+        [age, count] => (number(age)?.zip(small(count)?), "0"),
+        [age, count, overflow] => (number(age)?.zip(small(count)?), overflow),
+        _ => return Err(strange("unknown limits")),
+    };
+    let retention = retention.map(|(us, count)| Retention::new(Duration::from_micros(us), count));
+    let overflow = match overflow {
+        "0" => Overflow::Refuse,
+        "1" => Overflow::DropNew,
+        "2" => Overflow::DropOldest,
+        _ => return Err(strange("an unknown overflow")),
+    };
+    let rate = rate(n, us)?;
+    Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention })
 }
 
 pub(crate) fn pause(queue: &QueueName, paused: bool) -> Call {
@@ -352,8 +521,21 @@ pub(crate) fn pause(queue: &QueueName, paused: bool) -> Call {
 }
 
 pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
-    let bound = limits.bound.map(|bound| bound.min(MOMENT_MAX).to_string());
-    call(Script::QueueLimit, queue).arg(bound.unwrap_or_default())
+    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = limits;
+    let bound = bound.map(|bound| bound.min(MOMENT_MAX));
+    let small = |number: Option<u32>| number.map(u64::from);
+    let of_rate = |rate: Option<Rate>| rate.map(|rate| (u64::from(rate.n), micros(rate.per))).unzip();
+    let ((n, us), (key_n, key_us)) = (of_rate(rate), of_rate(per_key.rate));
+    let words = [bound, small(concurrency), n, us, small(per_key.concurrency), key_n, key_us];
+    let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let call = words.into_iter().fold(call(Script::QueueLimit, queue), |call, word| call.arg(text(word)));
+    let (age, count) = retention.map(|keep| (micros(keep.age), keep.count.into())).unzip();
+    let overflow = match overflow {
+        Overflow::Refuse => 0,
+        Overflow::DropNew => 1,
+        Overflow::DropOldest => 2,
+    };
+    call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow)
 }
 
 pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
@@ -377,11 +559,14 @@ pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
         let mut letter = Packed(&letter);
         let died_at = Timestamp::from_micros(letter.number(7)?);
         let (attempts, max_attempts) = (letter.small(2)?, letter.small(2)?);
-        let priority = Priority::new(letter.number(1)? as u8)?;
+        let byte = letter.number(1)?;
+        let (byte, has_past) = (byte % PAST_BEFORE, byte >= PAST_BEFORE);
         let length = letter.number(2)? as usize;
         let error = str_of(letter.take(length)?)?.to_owned();
+        let past = if has_past { read_past(&mut letter)? } else { Vec::new() };
+        let (priority, key) = read_line(byte, &mut letter)?;
         let payload = read_body(letter)?;
-        letters.push(DeadLetter { id, payload, priority, attempts, max_attempts, error, died_at });
+        letters.push(DeadLetter { id, payload, priority, attempts, max_attempts, error, died_at, key, past });
     }
     Ok(letters)
 }
@@ -426,14 +611,30 @@ pub(crate) fn read_listening(reply: Reply) -> Result<(u64, u64)> {
     Ok((fields.int()?, fields.int()?))
 }
 
+pub(crate) fn watch(queue: &QueueName, inbox: u64, id: &TaskId) -> Call {
+    call(Script::QueueWatch, queue).arg(format!("{inbox:016x}")).arg(id.as_str())
+}
+
 pub(crate) fn ring(queue: &QueueName) -> Call {
     call(Script::QueueRing, queue)
 }
 
-/// The id in a member of one of the queue's sets: behind a number of seven bytes where tasks wait, of eight where
-/// they are leased.
-pub(crate) fn member_id(member: &[u8], leased: bool) -> Result<TaskId> {
-    let mut member = Packed(member);
-    member.take(if leased { 8 } else { 7 })?;
-    TaskId::new(str_of(member.0)?)
+impl QueueSet {
+    /// The id in a member: behind a place of seven bytes, behind a claim of eight, behind a key, its end, a priority, a
+    /// due time and a place, or behind an end and a moment; nothing if it is a dead letter's, or stands there for another reason.
+    pub(crate) fn id(self, member: &[u8]) -> Result<Option<TaskId>> {
+        let skipped = match self {
+            Self::Waiting => 7,
+            Self::Leases => 8,
+            Self::Lines => {
+                let end = member.iter().position(|byte| *byte == 0);
+                end.ok_or_else(|| strange("no key"))? + 16
+            }
+            Self::Over if member.first() == Some(&0) => 8,
+            Self::Over => return Ok(None),
+        };
+        let mut member = Packed(member);
+        member.take(skipped)?;
+        TaskId::new(str_of(member.0)?).map(Some)
+    }
 }

@@ -7,8 +7,7 @@ use rushgate_core::{
     Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op,
     OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve,
     Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
-    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
-    check_range,
+    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
 use serde_json::json;
 
@@ -167,15 +166,18 @@ fn weight(request: &Reserve) -> u32 {
 }
 
 pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
-    let mut args = Command::default().arg(request.id.to_bytes()).arg(request.buyer.as_str());
+    let id = Command::default().arg(request.id.to_bytes()).arg(request.id.to_string());
+    let mut args = id.arg(request.buyer.as_str());
     args.push(write_cart(home, &request.lines, request.choice).as_bytes());
     home.call_with_orders(Script::SaleReserve).item(weight(request), args)
 }
 
 pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
-    let mut fields = reply.list()?;
+    let mut fields = match reply {
+        Reply::Bytes(hold) => return Ok(Reserved::Reserved(home.hold(request.id, &hold)?)),
+        other => other.list()?,
+    };
     match fields.int()? {
-        1 => Ok(Reserved::Reserved(home.hold(request.id, &fields.bytes()?)?)),
         2 => Ok(Reserved::Replayed(home.hold(request.id, &fields.bytes()?)?)),
         3 => Ok(Reserved::KeyReused),
         4 => Ok(Reserved::SoldOut { sku: home.sku(fields.int()? as usize)?, free: fields.small()? }),
@@ -506,14 +508,13 @@ pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<E
 /// Everything about a sale, in one snapshot.
 pub(crate) fn books(home: &Home) -> Vec<Command> {
     let keys: Vec<_> = home.keys.all().collect();
-    let [row, returned, withdrawn, owners, _, holds, _, events] = &keys[..] else {
-        unreachable!("a sale has eight keys");
+    let [row, returned, withdrawn, _, holds, _, events] = &keys[..] else {
+        unreachable!("a sale has seven keys");
     };
     vec![
         Command::new("HGETALL").arg(row),
         Command::new("ZRANGE").arg(returned).arg("0").arg("-1"),
         Command::new("ZRANGE").arg(withdrawn).arg("0").arg("-1"),
-        Command::new("HGETALL").arg(owners),
         Command::new("HGETALL").arg(holds),
         Command::new("LRANGE").arg(events).arg("0").arg("-1"),
     ]
@@ -579,8 +580,8 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Option<Books>> {
             per_buyer: state.per_buyer,
         });
     }
-    let units = read_owners(home, parts.list()?)?;
     let reservations = read_reservations(home, parts.list()?)?;
+    let units = reservations.iter().flat_map(ReservationRow::live_units).collect();
     let events = read_events(home, 0, parts.next()?)?;
     Ok(Some(Books {
         sale: home.spec.id.clone(),
@@ -592,17 +593,6 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Option<Books>> {
         units,
         events,
     }))
-}
-
-fn read_owners(home: &Home, mut pairs: Fields) -> Result<Vec<UnitRow>> {
-    let mut rows = Vec::new();
-    while !pairs.is_empty() {
-        let (unit, owner) = (pairs.bytes()?, pairs.bytes()?);
-        let mut unit = Packed(&unit);
-        let (sku, unit) = (home.sku(unit.number(2)? as usize)?, unit.small(4)?);
-        rows.push(UnitRow { sku, unit, reservation: ReservationId::from_bytes(id_of(&owner)?) });
-    }
-    Ok(rows)
 }
 
 fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {

@@ -1,6 +1,6 @@
 //! The Lua files, with the shared pieces that they name spliced in.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 macro_rules! scripts {
@@ -49,7 +49,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    includes { "decide" "draft" "line" "lock" "now" "once" "put" "queue" "sale" "schedule" "take" }
+    includes {
+        "asked" "complete" "decide" "draft" "give" "line" "lock" "now" "once" "put" "queue" "sale" "schedule" "take"
+    }
     lock {
         LockAcquire = "acquire"
         LockExtend = "extend"
@@ -71,6 +73,7 @@ scripts! {
         QueueEnqueue = "enqueue"
         QueueDueSchedules = "due_schedules"
         QueueExtend = "extend"
+        QueueFinish = "finish"
         QueueFire = "fire"
         QueueGiveBack = "give_back"
         QueueLimit = "limit"
@@ -78,6 +81,7 @@ scripts! {
         QueuePause = "pause"
         QueuePop = "pop"
         QueueReap = "reap"
+        QueueRelay = "relay"
         QueueRetry = "retry"
         QueueRevive = "revive"
         QueueRing = "ring"
@@ -87,6 +91,7 @@ scripts! {
         QueueTasks = "tasks"
         QueueTop = "top"
         QueueUnschedule = "unschedule"
+        QueueWatch = "watch"
     }
     sale {
         SaleBeginRebuild = "begin_rebuild"
@@ -150,7 +155,56 @@ fn assemble(file: &'static str) -> String {
     let mut kept: Vec<_> = statements.into_iter().rev().filter(|of| of.is_used(&mut used)).collect();
     kept.reverse();
     let lines = kept.iter().flat_map(|of| &of.lines);
-    lines.flat_map(|line| [line.trim_start(), "\n"]).collect()
+    with_numbers(&lines.flat_map(|line| [line.trim_start(), "\n"]).collect::<String>())
+}
+
+/// Puts the numbers in the place of their names, because Lua has room for 200 names at a time, and makes a function sooner
+/// that uses fewer. A name is written in capitals and stands for the same everywhere.
+pub(crate) fn with_numbers(code: &str) -> String {
+    let named = |line: &str| -> Option<Vec<(String, String)>> {
+        let (names, values) = line.strip_prefix("local ")?.split_once(" = ")?;
+        let split = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();
+        let is_number = |value: &String| value.bytes().all(|byte| byte.is_ascii_digit());
+        let (names, values) = (split(names), split(values));
+        let is_all = names.len() == values.len() && values.iter().all(is_number);
+        (is_all && names.iter().all(|name| is_constant(name)))
+            .then(|| names.into_iter().zip(values).collect())
+    };
+    let mut numbers = BTreeMap::new();
+    for (name, value) in code.lines().filter_map(named).flatten() {
+        let other = numbers.insert(name, value.clone());
+        assert!(other.is_none_or(|other| other == value), "one name stands for two numbers in the Lua files");
+    }
+    let mut text = String::with_capacity(code.len());
+    for line in code.lines().filter(|line| named(line).is_none()) {
+        if line.trim_start().starts_with("--") {
+            text.push_str(line);
+        } else {
+            // What is between quotes is in the odd places.
+            for (at, part) in line.split('\'').enumerate() {
+                text.push_str(if at > 0 { "'" } else { "" });
+                if at % 2 == 1 { text.push_str(part) } else { put_numbers(&mut text, part, &numbers) }
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn is_constant(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+fn put_numbers(text: &mut String, code: &str, numbers: &BTreeMap<String, String>) {
+    let mut rest = code;
+    while let Some(start) = rest.find(is_word) {
+        let end = rest[start..].find(|c| !is_word(c)).map_or(rest.len(), |length| start + length);
+        let word = &rest[start..end];
+        text.push_str(&rest[..start]);
+        text.push_str(numbers.get(word).map_or(word, String::as_str));
+        rest = &rest[end..];
+    }
+    text.push_str(rest);
 }
 
 /// Some lines that belong together: each begins at the margin, and ends before the next or with its own last line.
@@ -270,9 +324,9 @@ mod tests {
 
     /// Functions that are given the first of so many keys, and the include that describes them.
     const OPENERS: [(&str, usize); 5] =
-        [("lock_keys", 4), ("queue_keys", 18), ("replay_keys", 2), ("sale_keys", 8), ("schedule_keys", 3)];
+        [("lock_keys", 4), ("queue_keys", 21), ("replay_keys", 2), ("sale_keys", 7), ("schedule_keys", 3)];
 
-    /// Numbers from `1`, `1-18` or `2..` in brackets behind the word. `..` stands for all that follow.
+    /// Numbers from `1`, `1-21` or `2..` in brackets behind the word. `..` stands for all that follow.
     fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {
         let (mut found, mut open) = (Vec::new(), None);
         for line in header {

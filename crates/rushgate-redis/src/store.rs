@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired, GivenBack,
-    Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
-    Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
-    Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec,
-    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
-    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
-    TaskInfo, TaskState, Ticket, Token, Verdict, check_batch, check_range,
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
+    DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
+    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState,
+    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
+    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved,
+    Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Token, Verdict,
+    check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -21,19 +22,20 @@ use crate::check::Checked;
 use crate::command::{Call, Command};
 use crate::driver::{Driver, closed, no_thread};
 use crate::inbox::{Inbox, Post};
+use crate::keys::{self, QueueSet};
 use crate::lane::Walk;
 use crate::listeners::Register;
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
 use crate::url::Url;
-use crate::{keys, lock, queue, schedule};
+use crate::{lock, outbox, queue, schedule};
 
 /// Keys that one step of a scan looks at.
 const SCAN_COUNT: &str = "1000";
 /// Rows that one step of a listing reads.
 const PAGE: usize = 500;
-/// Where the leased tasks are in [`keys::queue_sets`].
-const LEASES_AT: usize = 10;
+/// Ids among which blocked tasks are looked for at a time, at least.
+const BLOCKED_PAGE: usize = 10_000;
 /// How long a queue's entry in the directory is trusted to be there.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
 /// From so many on, queues whose entry is old are forgotten.
@@ -355,37 +357,54 @@ impl Inner {
         Ok(names)
     }
 
-    async fn tasks(&self, queue: QueueName, listing: Listing) -> Result<Vec<TaskInfo>> {
+    async fn tasks(&self, queue: QueueName, mut listing: Listing) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
-        let mut ids = BTreeSet::new();
-        for (at, set) in keys::queue_sets(&queue).iter().enumerate() {
-            self.ids_in(set, at == LEASES_AT, now, &listing, &mut ids).await?;
+        let (mut infos, limit) = (Vec::new(), listing.limit as usize);
+        // The first of a line is not blocked, and its line does not tell: more ids than are wanted are looked at.
+        let over = listing.state == Some(TaskState::Done);
+        let most = if listing.state == Some(TaskState::Blocked) { BLOCKED_PAGE } else { limit };
+        loop {
+            let mut ids = BTreeSet::new();
+            for (set, of) in keys::queue_sets(&queue) {
+                self.ids_in(&set, of, now, &listing, most, &mut ids).await?;
+            }
+            let ids: Vec<_> = ids.into_iter().collect();
+            for some in ids.chunks(PAGE) {
+                let found = queue::read_infos(self.driver.call(queue::tasks(&queue, over, some)).await?)?;
+                // One that has ended since it was found is not live any more.
+                let wanted = |info: &TaskInfo| match listing.state {
+                    None => info.state != TaskState::Done,
+                    Some(state) => info.state == state,
+                };
+                infos.extend(found.into_iter().filter(wanted));
+            }
+            infos.truncate(limit);
+            match ids.last() {
+                Some(last) if infos.len() < limit && ids.len() == most => {
+                    last.as_str().clone_into(&mut listing.after)
+                }
+                _ => return Ok(infos),
+            }
         }
-        let ids: Vec<_> = ids.into_iter().collect();
-        let mut infos = Vec::new();
-        for some in ids.chunks(PAGE) {
-            let found = queue::read_infos(self.driver.call(queue::tasks(&queue, some)).await?)?;
-            infos.extend(
-                found.into_iter().filter(|info| listing.state.is_none_or(|state| state == info.state)),
-            );
-        }
-        Ok(infos)
     }
 
     /// Adds the ids of a set's tasks that the listing wants, and drops those behind its end.
     async fn ids_in(
         &self,
         set: &[u8],
-        leased: bool,
+        of: QueueSet,
         now: u64,
         listing: &Listing,
+        most: usize,
         ids: &mut BTreeSet<TaskId>,
     ) -> Result<()> {
-        let wanted = |due: f64| match listing.state {
-            None => true,
-            Some(TaskState::Leased) => leased,
-            Some(TaskState::Ready) => !leased && due <= now as f64,
-            Some(TaskState::Scheduled) => !leased && due > now as f64,
+        let wanted = |score: f64| match listing.state {
+            None => of != QueueSet::Over,
+            Some(TaskState::Done) => of == QueueSet::Over,
+            Some(TaskState::Leased) => of == QueueSet::Leases,
+            Some(TaskState::Ready) => of == QueueSet::Waiting && score <= now as f64,
+            Some(TaskState::Scheduled) => of == QueueSet::Waiting && score > now as f64,
+            Some(TaskState::Blocked) => of == QueueSet::Lines,
         };
         let walk = self.driver.walk_to(set).await?;
         let mut cursor = "0".to_owned();
@@ -395,13 +414,11 @@ impl Inner {
             cursor = page.text()?;
             let mut found = page.list()?;
             while !found.is_empty() {
-                let id = queue::member_id(&found.bytes()?, leased)?;
-                let due = found.text()?.parse().map_err(|_| strange("no number"))?;
-                if id.as_str() > listing.after.as_str() && wanted(due) {
-                    ids.insert(id);
-                }
+                let id = of.id(&found.bytes()?)?;
+                let score = found.text()?.parse().map_err(|_| strange("no number"))?;
+                ids.extend(id.filter(|id| id.as_str() > listing.after.as_str() && wanted(score)));
             }
-            while ids.len() > listing.limit as usize {
+            while ids.len() > most {
                 ids.pop_last();
             }
             if cursor == "0" {
@@ -470,9 +487,9 @@ impl QueueStore for RedisStore {
         self.send("claim tasks", claim.check(), || queue::claim(op, queue, &claim), read)
     }
 
-    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
-        let checked = check_batch(tickets.len());
-        self.send("complete tasks", checked, || queue::complete(op, queue, &tickets), queue::read_completed)
+    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
+        let checked = check_batch(done.len()).and_then(|()| done.iter().try_for_each(Completion::check));
+        self.send("complete tasks", checked, || queue::complete(op, queue, &done), queue::read_completed)
     }
 
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
@@ -480,24 +497,19 @@ impl QueueStore for RedisStore {
         self.send("retry tasks", checked, || queue::retry(op, queue, &failed), queue::read_retried)
     }
 
-    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
-        let checked = check_batch(tickets.len());
-        self.send(
-            "give tasks back",
-            checked,
-            || queue::give_back(op, queue, &tickets),
-            queue::read_given_back,
-        )
+    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
+        let checked = check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check));
+        self.send("give tasks back", checked, || queue::give_back(op, queue, &back), queue::read_given_back)
     }
 
     fn extend_tasks(
         &self,
         queue: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
-        let checked = check_batch(tickets.len());
-        self.send("extend tasks", checked, || queue::extend(queue, &tickets, lease), queue::read_extended)
+        let checked = check_batch(beats.len()).and_then(|()| beats.iter().try_for_each(Heartbeat::check));
+        self.send("extend tasks", checked, || queue::extend(queue, &beats, lease), queue::read_extended)
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
@@ -510,7 +522,7 @@ impl QueueStore for RedisStore {
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
         let read = |reply| Ok(queue::read_infos(reply)?.pop());
-        self.send("look at a task", Ok(()), || queue::tasks(queue, [id]), read)
+        self.send("look at a task", Ok(()), || queue::tasks(queue, false, [id]), read)
     }
 
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
@@ -535,7 +547,7 @@ impl QueueStore for RedisStore {
     }
 
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
-        self.put("set a queue's limits", queue, Ok(()), || queue::limit(queue, limits), |_| Ok(()))
+        self.put("set a queue's limits", queue, limits.check(), || queue::limit(queue, limits), |_| Ok(()))
     }
 
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
@@ -578,6 +590,20 @@ impl QueueStore for RedisStore {
         Box::pin(async move {
             let _listening = listening;
             told.await.map_err(|_| closed().doing("wait for a task"))
+        })
+    }
+
+    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
+        const DOING: &str = "wait for a task to be over";
+        let (listening, told) = self.inner.inbox.listeners.listen_over(queue, id);
+        let call = || queue::watch(queue, self.inner.inbox.id, id);
+        let watched = self.send(DOING, Ok(()), call, Reply::int);
+        Box::pin(async move {
+            let _listening = listening;
+            if watched.await? == 1 {
+                told.await.map_err(|_| closed().doing(DOING))?;
+            }
+            Ok(())
         })
     }
 }
@@ -760,6 +786,16 @@ impl ScheduleStore for RedisStore {
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         let call = || schedule::fire(queue, &fire);
         self.send("fire a schedule", fire.check(), call, schedule::read_fired)
+    }
+}
+
+impl OutboxStore for RedisStore {
+    fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
+        let call = || outbox::relay(queue, &relay);
+        if relay.tasks.is_empty() {
+            return self.send("ask for an outbox's mark", relay.check(), call, outbox::read_relayed);
+        }
+        self.put("relay an outbox", queue, relay.check(), call, outbox::read_relayed)
     }
 }
 

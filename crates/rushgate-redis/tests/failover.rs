@@ -78,19 +78,23 @@ async fn what_no_replica_has_may_have_happened(kind: Kind) {
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
     assert!(error.hint_text().unwrap().contains("min-replicas-to-write"), "{error:?}");
-    // Soon the primary notices, and refuses.
+    // Sent again it is answered as before, and no replica has it still.
+    let again = put(&store, 2).await.unwrap_err();
+    assert!(again.may_have_happened(), "{again:?}");
+    // Soon the primary notices, and refuses what is new.
+    let mut number = 3;
     let error = loop {
-        match put(&store, 3).await {
-            Ok(()) => panic!("no replica has it"),
-            Err(error) if error.may_have_happened() => {}
+        match put(&store, number).await {
+            Ok(_) => panic!("no replica has it"),
+            Err(error) if error.may_have_happened() => number += 1,
             Err(error) => break error,
         }
     };
     assert!(error.is_unavailable() && error.to_string().contains("too few replicas"), "{error:?}");
     group.servers[1].resume();
     until_it_answers(|| put(&store, 2)).await;
-    until_it_answers(|| put(&store, 3)).await;
-    assert_eq!(store.stats(&queue()).await.unwrap().ready, 3, "each was done once");
+    until_it_answers(|| put(&store, number)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, number, "each was done once");
 }
 
 async fn a_waiter_is_told_after_the_primary_was_replaced(kind: Kind) {

@@ -51,11 +51,34 @@ on_each_server! {
     a_busy_server_is_unavailable_until_the_script_is_killed
     a_server_that_cannot_save_takes_no_writes
     a_call_under_way_when_the_connection_ends_may_have_happened
+    a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it
     a_claimer_is_woken_by_another_process
     a_dead_listener_does_not_swallow_the_wake_up
     a_sale_left_half_made_is_finished_by_whoever_comes
     nothing_is_sent_to_a_server_whose_certificate_is_not_trusted
     whoever_confuses_tls_with_none_is_told_so
+}
+
+/// Until a step has come to a server that stands still: the system says how many bytes it has not read.
+async fn until_unread(port: u16) {
+    // A step has more, and what is asked from time to time has less.
+    const STEP: u64 = 300;
+    let local = format!(":{port:04X}");
+    let waits = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        table.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let unread =
+                words.get(4).and_then(|queues| u64::from_str_radix(queues.split(':').nth(1)?, 16).ok());
+            words.get(1).is_some_and(|address| address.ends_with(&local)) && unread.is_some_and(|n| n > STEP)
+        })
+    };
+    in_time(async {
+        while !waits() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
 }
 
 async fn in_time(test: impl Future<Output = ()>) {
@@ -253,8 +276,10 @@ async fn a_full_server_takes_nothing_in_and_lets_work_end(kind: Kind) {
         }
     }
     let lease = Lease::new(Duration::from_secs(60)).unwrap();
-    store.extend_tasks(&queue(), tickets.clone(), lease).await.unwrap();
-    let done = store.complete(op(5), &queue(), tickets).await.unwrap();
+    let beats = tickets.iter().cloned().map(rushgate_core::Heartbeat::from).collect();
+    store.extend_tasks(&queue(), beats, lease).await.unwrap();
+    let done = tickets.into_iter().map(rushgate_core::Completion::from).collect();
+    let done = store.complete(op(5), &queue(), done).await.unwrap();
     assert_eq!(done, [Completed::Done, Completed::Done]);
     let extend = rushgate_core::Extend { name: name(), token: token(1), lease };
     assert!(matches!(store.extend(vec![extend]).await.unwrap()[0], rushgate_core::Extended::Extended(_)));
@@ -419,7 +444,7 @@ async fn a_call_under_way_when_the_connection_ends_may_have_happened(kind: Kind)
     server.pause();
     let under_way = put(&store, 1);
     let ended = async {
-        tokio::task::yield_now().await;
+        until_unread(server.port()).await;
         server.kill();
     };
     let (answer, ()) = tokio::join!(under_way, ended);
@@ -430,6 +455,45 @@ async fn a_call_under_way_when_the_connection_ends_may_have_happened(kind: Kind)
     server.restart();
     until_it_answers(|| put(&store, 1)).await;
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 1);
+}
+
+async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    let [good, bad] = ["good", "bad"].map(|name| LockName::new(name).unwrap());
+    for (name, number) in [(&good, 1), (&bad, 2)] {
+        let acquired = store.acquire(Acquire { name: name.clone(), ..ask(number, Duration::ZERO) }).await;
+        assert!(matches!(acquired.unwrap(), Acquired::Granted(_)));
+    }
+    server.command(&["DEL", "rg:{l:bad}:s"]);
+    server.command(&["LPUSH", "rg:{l:bad}:s", "no lock at all"]);
+
+    // Two calls are under way at most. So what is sent next waits, and travels together.
+    server.pause();
+    let mut under_way = Vec::new();
+    for _ in 0..2 {
+        let sent = store.calls().transactions;
+        under_way.push(store.held(&good, token(1)));
+        in_time(async {
+            while store.calls().transactions == sent {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    drop(store.release(&good, token(1)));
+    let refused = store.release(&bad, token(2));
+    let before = store.calls().statements;
+    server.resume();
+    let error = refused.await.unwrap_err();
+    assert!(error.is_corrupt() || error.is_bug() || error.is_misconfigured(), "{error:?}");
+    for question in under_way {
+        assert!(question.await.unwrap().is_some(), "it was asked before the release");
+    }
+    // The call that both shared, and each by itself.
+    assert_eq!(store.calls().statements - before, 3);
+    let next = store.acquire(Acquire { name: good, ..ask(5, Duration::ZERO) }).await.unwrap();
+    assert!(matches!(next, Acquired::Granted(_)), "nobody holds it: {next:?}");
 }
 
 async fn a_claimer_is_woken_by_another_process(kind: Kind) {

@@ -19,8 +19,15 @@ const APPLICATION_ID: i64 = 0x5247_4154;
 const CACHE_KIB: i64 = 65_536;
 
 /// Every migration, in order: the schema's version is how many have been carried out.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/0001_init.sql"), include_str!("../migrations/0002_schedules.sql")];
+const MIGRATIONS: [&str; 7] = [
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_schedules.sql"),
+    include_str!("../migrations/0003_lines.sql"),
+    include_str!("../migrations/0004_outbox.sql"),
+    include_str!("../migrations/0005_kept.sql"),
+    include_str!("../migrations/0006_overflow.sql"),
+    include_str!("../migrations/0007_deadlines.sql"),
+];
 
 /// Where the store is and how careful it is.
 #[derive(Clone, Debug)]

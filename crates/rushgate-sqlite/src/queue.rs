@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Error, Fence, GivenBack,
-    Lease, Listing, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, QueueStats, Retried,
-    Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Error, Fence,
+    Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, OrderTask,
+    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention,
+    Retried, Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -13,8 +15,11 @@ use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, stored, time, unreadable};
+use crate::stored::{micros, parse, parsed, stored, time, unreadable};
 
+pub(crate) mod kept;
+mod line;
+pub(crate) mod outbox;
 pub(crate) mod schedule;
 
 /// A queue's counters while a group of calls is carried out.
@@ -22,15 +27,24 @@ pub(crate) struct QueueRow {
     name: QueueName,
     id: i64,
     paused: bool,
-    bound: Option<u64>,
+    limits: QueueLimits,
     len: u64,
     revision: u64,
     claim: u64,
+    /// The latest place that was given.
+    places: u64,
     /// No lease of the queue ends before this.
     lease_floor: i64,
+    /// No task that waits has a deadline before this.
+    deadline_floor: i64,
     /// How many tasks became due, which as many listeners will be told.
     news: usize,
     changed: bool,
+    /// How many tasks were dropped because of the bound.
+    dropped: u64,
+    /// How many are kept that are over, and whether that has changed.
+    kept: u64,
+    kept_changed: bool,
 }
 
 impl QueueRow {
@@ -39,16 +53,20 @@ impl QueueRow {
         if self.news > 0 {
             step.tell_queue(&self.name, self.news);
         }
+        if self.kept_changed {
+            step.exec(sql!("queue/finish", "count"), (self.id, self.kept.cast_signed()))?;
+        }
         if !self.changed {
             return Ok(());
         }
         let params = (
             self.id,
             self.paused,
-            self.bound.map(u64::cast_signed),
             self.len.cast_signed(),
             self.revision.cast_signed(),
             self.claim.cast_signed(),
+            self.places.cast_signed(),
+            self.dropped.cast_signed(),
         );
         step.exec(sql!("queue/row", "store"), params).map(drop)
     }
@@ -58,6 +76,10 @@ impl QueueRow {
 struct Queue<'s, 'w> {
     step: &'s mut Step<'w>,
     row: QueueRow,
+    /// When what is being done happens: now, or when the lease ran out that is ended.
+    moment: i64,
+    /// Whether it has come to be kept that something is over.
+    finished: bool,
 }
 
 /// Runs a verb on a queue, with all leases that ran out given back first. `None` if the queue was never used and
@@ -76,9 +98,11 @@ fn on_queue<T>(
             None => return Ok(None),
         },
     };
-    let mut queue = Queue { step, row };
+    let moment = step.now_us();
+    let mut queue = Queue { step, row, moment, finished: false };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
-    let Queue { step, row } = queue;
+    let answer = answer.and_then(|answer| queue.forget_finished().map(|()| answer));
+    let Queue { step, row, .. } = queue;
     step.queues.insert(name.clone(), row);
     answer.map(Some)
 }
@@ -89,13 +113,18 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             name: name.clone(),
             id: row.get(0)?,
             paused: row.get(1)?,
-            bound: row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned),
+            limits: read_limits(row, 2, 8, 15)?,
             len: row.get::<_, i64>(3)?.cast_unsigned(),
             revision: row.get::<_, i64>(4)?.cast_unsigned(),
             claim: row.get::<_, i64>(5)?.cast_unsigned(),
             lease_floor: row.get::<_, Option<i64>>(6)?.unwrap_or(i64::MAX),
+            places: row.get::<_, i64>(7)?.cast_unsigned(),
+            deadline_floor: row.get::<_, Option<i64>>(20)?.unwrap_or(i64::MAX),
             news: 0,
             changed: false,
+            kept: row.get::<_, i64>(18)?.cast_unsigned(),
+            dropped: row.get::<_, i64>(19)?.cast_unsigned(),
+            kept_changed: false,
         })
     })
 }
@@ -108,14 +137,56 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         name,
         id,
         paused: false,
-        bound: None,
+        limits: QueueLimits::default(),
         len: 0,
         revision: 0,
         claim: 0,
+        places: 0,
         lease_floor,
+        deadline_floor: i64::MAX,
         news: 0,
         changed: false,
+        dropped: 0,
+        kept: 0,
+        kept_changed: false,
     })
+}
+
+/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow behind it.
+fn read_limits(row: &Row<'_>, bound: usize, others: usize, keep: usize) -> rusqlite::Result<QueueLimits> {
+    let age = row.get::<_, Option<i64>>(keep)?.map(|us| Duration::from_micros(us.cast_unsigned()));
+    let rate = |at: usize| -> rusqlite::Result<Option<Rate>> {
+        let per = row.get::<_, Option<i64>>(at + 1)?.map(|us| Duration::from_micros(us.cast_unsigned()));
+        Ok(row.get::<_, Option<u32>>(at)?.zip(per).map(|(n, per)| Rate::new(n, per)))
+    };
+    Ok(QueueLimits {
+        bound: row.get::<_, Option<i64>>(bound)?.map(i64::cast_unsigned),
+        concurrency: row.get(others)?,
+        rate: rate(others + 1)?,
+        per_key: KeyLimits {
+            concurrency: row.get(others + 3)?,
+            rate: rate(others + 4)?,
+            fifo: row.get(others + 6)?,
+        },
+        retention: age.zip(row.get(keep + 1)?).map(|(age, count)| Retention { age, count }),
+        overflow: match row.get(keep + 2)? {
+            0 => Overflow::Refuse,
+            1 => Overflow::DropNew,
+            _ => Overflow::DropOldest,
+        },
+    })
+}
+
+/// In which line a task stands.
+type LineOf = Option<(TaskKey, u8)>;
+
+/// The columns `priority` and `key`.
+fn read_line(row: &Row<'_>, at: usize) -> rusqlite::Result<LineOf> {
+    Ok(key(row, at + 1)?.zip(Some(row.get(at)?)))
+}
+
+fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<TaskKey>> {
+    row.get_ref(at)?.as_str_or_null()?.map(|text| parse(text, at)).transpose()
 }
 
 /// A leased task as its end needs it.
@@ -126,6 +197,11 @@ struct Run {
     max_attempts: u32,
     replaced: bool,
     cancelled: bool,
+    line: LineOf,
+    claim: u64,
+    worker: String,
+    past: Option<String>,
+    deadline: Option<i64>,
 }
 
 impl Run {
@@ -138,6 +214,11 @@ impl Run {
             max_attempts: row.get(3)?,
             replaced: row.get(4)?,
             cancelled: row.get(5)?,
+            line: read_line(row, 6)?,
+            claim: row.get::<_, i64>(8)?.cast_unsigned(),
+            worker: row.get::<_, Option<String>>(9)?.unwrap_or_default(),
+            past: row.get(10)?,
+            deadline: row.get(11)?,
         })
     }
 }
@@ -163,6 +244,8 @@ struct Failure<'a> {
     attempts: u32,
     error: Option<&'a str>,
     dead: bool,
+    /// How it is remembered, if it is.
+    how: Option<PastEnd>,
 }
 
 impl Queue<'_, '_> {
@@ -181,6 +264,14 @@ impl Queue<'_, '_> {
         self.row.len -= 1;
     }
 
+    /// Takes a record out of which nothing is kept.
+    fn remove(&mut self, arrival: i64, id: &str) -> Result<()> {
+        self.step.exec(sql!("queue/end", "remove"), [arrival])?;
+        self.removed();
+        self.tell_over(id);
+        Ok(())
+    }
+
     /// Wakes listeners if the task that was just made to wait may be given out.
     fn waits(&mut self, due: i64) {
         if due <= self.now() && !self.row.paused {
@@ -188,21 +279,65 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Ends every lease that ran out.
+    /// Ends every lease that ran out; then what waited for too long dies.
     fn reap(&mut self) -> Result<()> {
-        if self.row.lease_floor > self.now() {
-            return Ok(());
+        if self.row.lease_floor <= self.now() {
+            self.end_leases()?;
         }
+        if self.row.deadline_floor <= self.now() {
+            self.bury_late()?;
+        }
+        Ok(())
+    }
+
+    fn bury_late(&mut self) -> Result<()> {
+        let params = (self.row.id, self.now());
+        let late = self.step.rows(sql!("queue/reap", "late"), params, |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, read_line(row, 2)?, row.get::<_, i64>(4)?))
+        })?;
+        for (arrival, id, line, deadline) in late {
+            self.moment = deadline;
+            self.step.exec(sql!("queue/end", "bury_late"), (arrival, DeadLetter::LATE))?;
+            self.remove(arrival, &id)?;
+            self.line_changed(&line)?;
+        }
+        self.moment = self.now();
+        self.row.deadline_floor = self.first_deadline()?;
+        Ok(())
+    }
+
+    /// The first deadline of a task that waits.
+    fn first_deadline(&mut self) -> Result<i64> {
+        if self.row.deadline_floor == i64::MAX {
+            return Ok(i64::MAX);
+        }
+        let first: Option<Option<i64>> =
+            self.step.value(sql!("queue/reap", "first_deadline"), [self.row.id])?;
+        Ok(first.flatten().unwrap_or(i64::MAX))
+    }
+
+    fn waits_until(&mut self, deadline: Option<i64>) {
+        self.row.deadline_floor = self.row.deadline_floor.min(deadline.unwrap_or(i64::MAX));
+    }
+
+    fn end_leases(&mut self) -> Result<()> {
         let params = (self.row.id, self.now());
         let expired = self.step.rows(sql!("queue/reap", "expired"), params, |row| {
-            Ok((row.get::<_, String>(6)?, Run::read(row)?))
+            Ok((row.get::<_, String>(12)?, Run::read(row)?))
         })?;
         for (id, run) in expired {
-            let dead = run.attempts >= run.max_attempts;
-            let error = dead.then_some("lease ran out");
             let at = run.lease_until;
-            self.end(&id, &run, &Failure { at, due: at, attempts: run.attempts, error, dead })?;
+            let error = match run.deadline {
+                _ if run.attempts >= run.max_attempts => Some("lease ran out"),
+                Some(deadline) if deadline <= at => Some(DeadLetter::LATE),
+                _ => None,
+            };
+            let dead = error.is_some();
+            self.moment = at;
+            let how = Some(PastEnd::Lost);
+            self.end(&id, &run, &Failure { at, due: at, attempts: run.attempts, error, dead, how })?;
         }
+        self.moment = self.now();
         let earliest: Option<Option<i64>> = self.step.value(sql!("queue/reap", "earliest"), [self.row.id])?;
         self.row.lease_floor = earliest.flatten().unwrap_or(i64::MAX);
         Ok(())
@@ -211,32 +346,44 @@ impl Queue<'_, '_> {
     /// Ends a run that did not succeed.
     fn end(&mut self, id: &str, run: &Run, failure: &Failure<'_>) -> Result<Ended> {
         if run.replaced {
-            self.promote(id, run.arrival)?;
+            self.promote(id, run)?;
             return Ok(Ended::Newcomer);
         }
-        if run.cancelled || failure.dead {
-            if !run.cancelled {
-                let params = (run.arrival, failure.error.unwrap_or_default(), failure.at);
-                self.step.exec(sql!("queue/end", "bury"), params)?;
-            }
-            self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
-            self.removed();
-            return Ok(if run.cancelled { Ended::Cancelled } else { Ended::Dead });
+        if run.cancelled {
+            self.finish(run.arrival, id, failure.at, Finish::Cancelled, None)?;
+            self.run_ended(&run.line)?;
+            return Ok(Ended::Cancelled);
         }
-        let params = (run.arrival, failure.due, failure.attempts, failure.error);
+        let past = kept::past_with(run, failure)?;
+        if failure.dead {
+            let params = (run.arrival, failure.error.unwrap_or_default(), failure.at, past);
+            self.step.exec(sql!("queue/end", "bury"), params)?;
+            self.remove(run.arrival, id)?;
+            self.run_ended(&run.line)?;
+            return Ok(Ended::Dead);
+        }
+        let params = (run.arrival, failure.due, failure.attempts, failure.error, past);
         self.step.exec(sql!("queue/reap", "wait_again"), params)?;
-        self.waits(failure.due);
+        self.waits_until(run.deadline);
+        self.stand_again(run, failure.due)?;
+        self.run_ended(&run.line)?;
         Ok(Ended::Waiting)
     }
 
     /// Puts the newcomer in the place of the record whose run has ended.
-    fn promote(&mut self, id: &str, arrival: i64) -> Result<()> {
-        self.step.exec(sql!("queue/end", "remove"), [arrival])?;
-        let due = self.step.value(sql!("queue/end", "newcomer"), (self.row.id, id))?;
-        self.step.exec(sql!("queue/end", "promote"), (self.row.id, id))?;
+    fn promote(&mut self, id: &str, run: &Run) -> Result<()> {
+        self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
+        let newcomer = self.step.row(sql!("queue/end", "newcomer"), (self.row.id, id), |row| {
+            Ok((row.get(0)?, read_line(row, 1)?, row.get(3)?))
+        })?;
+        let place = self.next_place();
+        self.step.exec(sql!("queue/end", "promote"), (self.row.id, id, place, self.gives_way()))?;
+        let arrival = self.step.inserted();
         self.step.exec(sql!("queue/end", "forget_newcomer"), (self.row.id, id))?;
-        self.waits(due.unwrap_or_default());
-        Ok(())
+        let (due, line, deadline) = newcomer.unwrap_or_default();
+        self.waits_until(deadline);
+        self.stand(arrival, line, due)?;
+        self.run_ended(&run.line)
     }
 
     /// The run that the ticket claims to be, if it is.
@@ -248,11 +395,15 @@ impl Queue<'_, '_> {
 
     fn enqueue(&mut self, task: &NewTask, bounded: bool) -> Result<Enqueued> {
         let due = self.due(task.due);
-        if let (true, Some(bound)) = (bounded, self.row.bound)
+        let mut dropped = None;
+        if let (true, Some(bound)) = (bounded, self.row.limits.bound)
             && self.row.len >= bound
             && self.present(&task.id)?.is_none()
         {
-            return Ok(Enqueued::Full { bound });
+            dropped = match self.overflow(bound)? {
+                Ok(oldest) => Some(oldest),
+                Err(answer) => return Ok(answer),
+            };
         }
         let revision = self.row.revision + 1;
         let params = (
@@ -265,6 +416,9 @@ impl Queue<'_, '_> {
             task.max_attempts,
             task.payload.content_type().as_str(),
             task.payload.bytes(),
+            self.row.places.cast_signed() + 1,
+            self.gives_way(),
+            self.deadline(task),
         );
         if self.step.exec(sql!("queue/enqueue", "add"), params)? == 0 {
             return self.enqueue_again(task, due);
@@ -272,16 +426,60 @@ impl Queue<'_, '_> {
         self.row.changed = true;
         self.row.revision = revision;
         self.row.len += 1;
-        self.waits(due);
-        Ok(Enqueued::Added { revision: Revision::from_u64(revision) })
+        self.row.places += 1;
+        let arrival = self.step.inserted();
+        self.waits_until(self.deadline(task));
+        self.stand(arrival, line_of(task), due)?;
+        let revision = Revision::from_u64(revision);
+        Ok(match dropped {
+            None => Enqueued::Added { revision },
+            Some(dropped) => Enqueued::Displaced { revision, dropped },
+        })
+    }
+
+    /// Whether what waits may be dropped for a newcomer.
+    fn gives_way(&self) -> bool {
+        self.row.limits.overflow == Overflow::DropOldest
+    }
+
+    /// One too many comes: what was dropped for it, or the answer that it gets.
+    fn overflow(&mut self, bound: u64) -> Result<std::result::Result<TaskId, Enqueued>> {
+        match self.row.limits.overflow {
+            Overflow::Refuse => Ok(Err(Enqueued::Full { bound })),
+            Overflow::DropNew => {
+                self.count_dropped();
+                Ok(Err(Enqueued::Dropped { bound }))
+            }
+            Overflow::DropOldest => Ok(self.drop_oldest()?.ok_or(Enqueued::Full { bound })),
+        }
+    }
+
+    fn count_dropped(&mut self) {
+        (self.row.dropped, self.row.changed) = (self.row.dropped + 1, true);
+    }
+
+    /// Drops the task that waits and was put in the longest ago, if any waits and it is no order of a sale.
+    fn drop_oldest(&mut self) -> Result<Option<TaskId>> {
+        let params = (self.row.id, OrderTask::HEAD);
+        let oldest = self.step.row(sql!("queue/enqueue", "oldest"), params, |row| {
+            Ok((row.get(0)?, parsed(row, 1)?, read_line(row, 2)?, row.get(4)?))
+        })?;
+        let (arrival, id, line): (i64, TaskId, LineOf) = match oldest {
+            Some((arrival, id, line, false)) => (arrival, id, line),
+            Some((.., true)) | None => return Ok(None),
+        };
+        self.finish(arrival, id.as_str(), self.now(), Finish::Dropped, None)?;
+        self.line_changed(&line)?;
+        self.count_dropped();
+        Ok(Some(id))
     }
 
     fn due(&self, due: Due) -> i64 {
-        match due {
-            Due::Now => self.now(),
-            Due::After(delay) => stored(self.step.now + delay),
-            Due::At(at) => stored(at),
-        }
+        stored(due.at(self.step.now))
+    }
+
+    fn deadline(&self, task: &NewTask) -> Option<i64> {
+        task.deadline.map(|deadline| self.due(deadline))
     }
 
     fn present(&mut self, id: &TaskId) -> Result<Option<Present>> {
@@ -294,6 +492,7 @@ impl Queue<'_, '_> {
                 leased: row.get::<_, i64>(4)? > 0,
                 replaced: row.get(5)?,
                 cancelled: row.get(6)?,
+                line: read_line(row, 7)?,
             })
         })
     }
@@ -335,9 +534,12 @@ impl Queue<'_, '_> {
             task.max_attempts,
             task.payload.content_type().as_str(),
             task.payload.bytes(),
+            self.deadline(task),
         );
         self.step.exec(sql!("queue/enqueue", "replace"), params)?;
-        self.waits(due);
+        self.waits_until(self.deadline(task));
+        self.stand(present.arrival, line_of(task), due)?;
+        self.line_changed(&present.line)?;
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
@@ -347,7 +549,7 @@ impl Queue<'_, '_> {
         }
         let revision = self.next_revision();
         self.step.exec(sql!("queue/enqueue", "advance"), (present.arrival, due, revision.cast_signed()))?;
-        self.waits(due);
+        self.stand(present.arrival, present.line.clone(), due)?;
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
@@ -400,6 +602,8 @@ impl Queue<'_, '_> {
             task.max_attempts,
             task.payload.content_type().as_str(),
             task.payload.bytes(),
+            task.key.as_ref().map(TaskKey::as_str),
+            self.deadline(task),
         );
         self.step.exec(sql!("queue/enqueue", "follow"), params)?;
         if !present.replaced {
@@ -408,21 +612,29 @@ impl Queue<'_, '_> {
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
-    /// The first `n` due tasks with their rows.
+    /// The first waiting tasks of a priority and of those after it, due or not.
+    fn waiting(&mut self, priority: u8, n: usize) -> Result<Vec<Waiting>> {
+        self.step.rows(sql!("queue/claim", "waiting"), (self.row.id, priority, n), read_waiting)
+    }
+
+    /// The first due tasks of a priority.
+    fn due_of(&mut self, priority: u8, n: usize) -> Result<Vec<Waiting>> {
+        let params = (self.row.id, priority, n, self.now());
+        self.step.rows(sql!("queue/claim", "due"), params, read_waiting)
+    }
+
+    /// The first `n` due tasks.
     ///
     /// One statement gives the first `n` waiting tasks. They are what is wanted unless one of them is not due:
     /// then the rest of its priority is not due either, and the next priority is looked into.
-    fn due_tasks(&mut self, n: u32) -> Result<Vec<(i64, Task)>> {
+    fn due_tasks(&mut self, n: u32) -> Result<Vec<Task>> {
         let mut found = Vec::new();
         let mut priority = 0;
         loop {
-            let wanted = n as usize - found.len();
-            let rows =
-                self.step.rows(sql!("queue/claim", "waiting"), (self.row.id, priority, wanted), read_due)?;
-            let now = self.step.now;
-            let early =
-                rows.iter().find(|(_, task)| task.ticket.due > now).map(|(_, task)| task.priority.get());
-            found.extend(rows.into_iter().take_while(|(_, task)| task.ticket.due <= now));
+            let rows = self.waiting(priority, n as usize - found.len())?;
+            let now = self.now();
+            let early = rows.iter().find(|one| one.at > now).map(|one| one.task.priority.get());
+            found.extend(rows.into_iter().take_while(|one| one.at <= now).map(|one| one.task));
             match early {
                 Some(of) => priority = of + 1,
                 None => return Ok(found),
@@ -430,19 +642,62 @@ impl Queue<'_, '_> {
         }
     }
 
+    /// Gives out the first `n` due tasks, one after another. As [`due_tasks`](Self::due_tasks); but where a line had its
+    /// turn, the priority is looked into again before the next, because the line may have another.
+    fn give_out(
+        &mut self,
+        n: u32,
+        mut give: impl FnMut(&mut Self, i64, &mut Task) -> Result<()>,
+    ) -> Result<Vec<Task>> {
+        let n = self.allowed()?.min(n) as usize;
+        let mut given = Vec::new();
+        let (mut priority, mut had_turn) = (0, false);
+        while given.len() < n {
+            let wanted = n - given.len();
+            let rows =
+                if had_turn { self.due_of(priority, wanted)? } else { self.waiting(priority, wanted)? };
+            let (mut turned, mut early) = (None, None);
+            for Waiting { arrival, mut task, at } in rows {
+                let of = task.priority.get();
+                if turned.is_some_and(|turned| turned < of) {
+                    break;
+                }
+                if at > self.now() {
+                    early = Some(of);
+                    break;
+                }
+                give(self, arrival, &mut task)?;
+                self.started(arrival, &task)?;
+                turned = turned.or(task.key.as_ref().map(|_| of));
+                given.push(task);
+            }
+            (priority, had_turn) = match (turned, early) {
+                (Some(of), _) => (of, true),
+                (None, _) if had_turn => (priority + 1, false),
+                (None, Some(early)) => (early + 1, false),
+                (None, None) => break,
+            };
+        }
+        Ok(given)
+    }
+
     fn next_waiting(&mut self, priority: u8) -> Result<Option<(u8, i64)>> {
         let params = (self.row.id, priority);
         self.step.row(sql!("queue/claim", "next"), params, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// How long until something may be due: the earliest over the priorities, or the end of a lease.
+    /// How long until something may be given out: the earliest over the priorities, or the end of a lease.
     fn next_due(&mut self) -> Result<Option<Duration>> {
-        let mut earliest = self.row.lease_floor;
+        let mut earliest = i64::MAX;
         let mut priority = 0;
-        while let Some((of, due)) = self.next_waiting(priority)? {
-            earliest = earliest.min(due);
+        while let Some((of, at)) = self.next_waiting(priority)? {
+            earliest = earliest.min(at);
             priority = of + 1;
         }
+        if earliest < i64::MAX {
+            earliest = if self.has_room()? { earliest.max(self.free_from(None)?) } else { i64::MAX };
+        }
+        earliest = earliest.min(self.row.lease_floor).min(self.first_deadline()?);
         let until = u64::try_from(earliest.saturating_sub(self.now())).unwrap_or(0);
         Ok((earliest < i64::MAX).then(|| Duration::from_micros(until)))
     }
@@ -451,19 +706,17 @@ impl Queue<'_, '_> {
         if self.row.paused {
             return Ok(Claimed { tasks: Vec::new(), next_due: None });
         }
-        let due = self.due_tasks(claim.n)?;
         let until = stored(self.step.now + claim.lease.get());
-        let mut tasks = Vec::with_capacity(due.len());
-        for (arrival, mut task) in due {
-            let number = (self.row.claim + 1).max(self.step.now.as_micros());
-            self.row.claim = number;
-            self.row.changed = true;
+        let tasks = self.give_out(claim.n, |queue, arrival, task| {
+            let number = (queue.row.claim + 1).max(queue.step.now.as_micros());
+            queue.row.claim = number;
+            queue.row.changed = true;
             let params = (arrival, number.cast_signed(), until, claim.worker.as_str());
-            self.step.exec(sql!("queue/claim", "lease"), params)?;
+            queue.step.exec(sql!("queue/claim", "lease"), params)?;
             task.ticket.claim = Some(Fence::from_u64(number));
             task.attempt += 1;
-            tasks.push(task);
-        }
+            Ok(())
+        })?;
         if !tasks.is_empty() {
             self.row.lease_floor = self.row.lease_floor.min(until);
         }
@@ -472,16 +725,44 @@ impl Queue<'_, '_> {
         Ok(Claimed { tasks, next_due })
     }
 
-    fn complete(&mut self, ticket: &Ticket) -> Result<Completed> {
+    fn pop(&mut self, n: u32) -> Result<Vec<Task>> {
+        if self.row.paused {
+            return Ok(Vec::new());
+        }
+        self.give_out(n, |queue, arrival, task| queue.remove(arrival, task.ticket.id.as_str()))
+    }
+
+    fn complete(&mut self, done: &Completion) -> Result<Completed> {
+        let ticket = &done.ticket;
+        if self.row.limits.retention.is_none() {
+            return self.take_done(ticket);
+        }
+        let Some(run) = self.claimed(ticket)? else { return Ok(Completed::Stale) };
+        if run.replaced {
+            self.promote(ticket.id.as_str(), &run)?;
+            return Ok(Completed::Requeued);
+        }
+        let how = if done.discarded { Finish::Discarded } else { Finish::Done };
+        let how = if run.cancelled { Finish::Cancelled } else { how };
+        self.finish(run.arrival, ticket.id.as_str(), self.now(), how, done.result.as_ref())?;
+        self.run_ended(&run.line)?;
+        Ok(Completed::Done)
+    }
+
+    /// Ends a run that has succeeded, of which nothing is kept.
+    fn take_done(&mut self, ticket: &Ticket) -> Result<Completed> {
         let Some(claim) = ticket.claim else { return Ok(Completed::Stale) };
         let params = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed());
-        if self.step.exec(sql!("queue/complete", "done"), params)? > 0 {
+        let done = self.step.row(sql!("queue/complete", "done"), params, |row| read_line(row, 0))?;
+        if let Some(line) = done {
             self.removed();
+            self.tell_over(ticket.id.as_str());
+            self.run_ended(&line)?;
             return Ok(Completed::Done);
         }
         match self.claimed(ticket)? {
             Some(run) => {
-                self.promote(ticket.id.as_str(), run.arrival)?;
+                self.promote(ticket.id.as_str(), &run)?;
                 Ok(Completed::Requeued)
             }
             None => Ok(Completed::Stale),
@@ -496,7 +777,10 @@ impl Queue<'_, '_> {
             due: stored(due),
             attempts: run.attempts,
             error: Some(failed.error_cut()),
-            dead: failed.give_up || run.attempts >= run.max_attempts,
+            dead: failed.give_up
+                || run.attempts >= run.max_attempts
+                || run.deadline.is_some_and(|deadline| deadline <= stored(due)),
+            how: Some(PastEnd::Failed),
         };
         Ok(match self.end(failed.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer => Retried::Requeued,
@@ -506,23 +790,32 @@ impl Queue<'_, '_> {
         })
     }
 
-    fn give_back(&mut self, ticket: &Ticket) -> Result<GivenBack> {
-        let Some(run) = self.claimed(ticket)? else { return Ok(GivenBack::Stale) };
+    fn give_back(&mut self, back: &GiveBack) -> Result<GivenBack> {
+        let Some(run) = self.claimed(&back.ticket)? else { return Ok(GivenBack::Stale) };
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
-        let failure = Failure { at: now, due: now, attempts, error: None, dead: false };
-        Ok(match self.end(ticket.id.as_str(), &run, &failure)? {
+        let due = stored(self.step.now + back.delay);
+        let how = (!back.delay.is_zero()).then_some(PastEnd::Snoozed);
+        let failure = Failure { at: now, due, attempts, error: None, dead: false, how };
+        Ok(match self.end(back.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,
             Ended::Cancelled => GivenBack::Cancelled,
             Ended::Dead => return Err(Error::bug("a task that was given back died").into()),
         })
     }
 
-    fn extend(&mut self, ticket: &Ticket, lease: Lease) -> Result<TaskExtended> {
+    fn extend(&mut self, beat: &Heartbeat, lease: Lease) -> Result<TaskExtended> {
+        let ticket = &beat.ticket;
         let Some(claim) = ticket.claim else { return Ok(TaskExtended::Lost) };
         let until = stored(self.step.now + lease.get());
-        let params = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed(), until);
+        let (of, id, claim) = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed());
         self.row.lease_floor = self.row.lease_floor.min(until);
-        Ok(match self.step.value(sql!("queue/extend", "extend"), params)? {
+        let cancelled = match &beat.progress {
+            None => self.step.value(sql!("queue/extend", "extend"), (of, id, claim, until))?,
+            Some(TaskProgress { percent, note }) => {
+                self.step.value(sql!("queue/extend", "note"), (of, id, claim, until, percent, note))?
+            }
+        };
+        Ok(match cancelled {
             None => TaskExtended::Lost,
             Some(false) => TaskExtended::Extended,
             Some(true) => TaskExtended::Cancelled,
@@ -531,7 +824,7 @@ impl Queue<'_, '_> {
 
     fn dequeue(&mut self, ticket: &Ticket) -> Result<Dequeued> {
         if ticket.claim.is_some() {
-            return Ok(match self.complete(ticket)? {
+            return Ok(match self.take_done(ticket)? {
                 Completed::Done | Completed::Requeued => Dequeued::Removed,
                 Completed::Stale => Dequeued::Stale,
             });
@@ -541,8 +834,8 @@ impl Queue<'_, '_> {
             Some(present) if present.revision != ticket.revision.as_u64() => Ok(Dequeued::Stale),
             Some(present) if present.leased => Ok(Dequeued::Leased),
             Some(present) => {
-                self.step.exec(sql!("queue/end", "remove"), [present.arrival])?;
-                self.removed();
+                self.remove(present.arrival, ticket.id.as_str())?;
+                self.line_changed(&present.line)?;
                 Ok(Dequeued::Removed)
             }
             None => Ok(Dequeued::Stale),
@@ -552,8 +845,8 @@ impl Queue<'_, '_> {
     fn cancel(&mut self, id: &TaskId) -> Result<Cancelled> {
         let Some(present) = self.present(id)? else { return Ok(Cancelled::NotFound) };
         if !present.leased {
-            self.step.exec(sql!("queue/end", "remove"), [present.arrival])?;
-            self.removed();
+            self.finish(present.arrival, id.as_str(), self.now(), Finish::Cancelled, None)?;
+            self.line_changed(&present.line)?;
             return Ok(Cancelled::Removed);
         }
         if present.replaced {
@@ -567,21 +860,23 @@ impl Queue<'_, '_> {
         let mut revived = Revived::default();
         for id in ids {
             let key = (self.row.id, id.as_str());
-            if self.step.value::<i64>(sql!("queue/revive", "exists"), key)?.is_none() {
-                continue;
-            }
-            let full = self.row.bound.is_some_and(|bound| self.row.len >= bound);
-            let revision = self.row.revision + 1;
-            let params = (self.row.id, id.as_str(), self.now(), revision.cast_signed());
+            let exists = self.step.row(sql!("queue/revive", "exists"), key, |row| read_line(row, 0))?;
+            let Some(line) = exists else { continue };
+            let full = self.row.limits.bound.is_some_and(|bound| self.row.len >= bound);
+            let (revision, place) = (self.row.revision + 1, self.row.places + 1);
+            let (revision, place) = (revision.cast_signed(), place.cast_signed());
+            let params = (self.row.id, id.as_str(), self.now(), revision, place, self.gives_way());
             if full || self.step.exec(sql!("queue/revive", "revive"), params)? == 0 {
                 revived.kept += 1;
                 continue;
             }
+            let arrival = self.step.inserted();
             self.step.exec(sql!("queue/bury", "bury"), key)?;
             self.next_revision();
+            self.next_place();
             self.row.len += 1;
             revived.revived += 1;
-            self.waits(self.now());
+            self.stand(arrival, line, self.now())?;
         }
         Ok(revived)
     }
@@ -607,10 +902,29 @@ struct Present {
     leased: bool,
     replaced: bool,
     cancelled: bool,
+    line: LineOf,
 }
 
-/// The columns that every listing of tasks begins with.
-fn read_due(row: &Row<'_>) -> rusqlite::Result<(i64, Task)> {
+/// A task that waits.
+struct Waiting {
+    arrival: i64,
+    task: Task,
+    /// From when on it may be given out.
+    at: i64,
+}
+
+fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Waiting> {
+    let (arrival, task) = read_task(row, 11)?;
+    Ok(Waiting { arrival, task, at: row.get(10)? })
+}
+
+fn line_of(task: &NewTask) -> LineOf {
+    task.key.clone().zip(Some(task.priority.get()))
+}
+
+/// The columns that every listing of tasks begins with, and its deadline.
+fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64, Task)> {
+    let micros = row.get::<_, Option<i64>>(deadline)?;
     let task = Task {
         ticket: Ticket {
             id: parsed(row, 1)?,
@@ -622,6 +936,8 @@ fn read_due(row: &Row<'_>) -> rusqlite::Result<(i64, Task)> {
         priority: priority(row, 2)?,
         attempt: row.get(5)?,
         max_attempts: row.get(6)?,
+        key: key(row, 9)?,
+        deadline: micros.map(|at| Timestamp::from_micros(at.cast_unsigned())),
     };
     Ok((row.get(0)?, task))
 }
@@ -637,6 +953,7 @@ fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
 }
 
 pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
+    tasks.iter().try_for_each(|task| task.check_at(step.now))?;
     let answers =
         on_queue(step, queue, true, |queue| tasks.iter().map(|task| queue.enqueue(task, true)).collect())?;
     Ok(answers.unwrap_or_default())
@@ -648,23 +965,11 @@ pub(crate) fn enqueue_unbounded(step: &mut Step<'_>, queue: &QueueName, task: &N
 }
 
 pub(crate) fn top(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    let due = on_queue(step, queue, false, |queue| queue.due_tasks(n))?.unwrap_or_default();
-    Ok(due.into_iter().map(|(_, task)| task).collect())
+    Ok(on_queue(step, queue, false, |queue| queue.due_tasks(n))?.unwrap_or_default())
 }
 
 pub(crate) fn pop(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    let popped = on_queue(step, queue, false, |queue| {
-        if queue.row.paused {
-            return Ok(Vec::new());
-        }
-        let due = queue.due_tasks(n)?;
-        for (arrival, _) in &due {
-            queue.step.exec(sql!("queue/end", "remove"), [*arrival])?;
-            queue.removed();
-        }
-        Ok(due.into_iter().map(|(_, task)| task).collect())
-    })?;
-    Ok(popped.unwrap_or_default())
+    Ok(on_queue(step, queue, false, |queue| queue.pop(n))?.unwrap_or_default())
 }
 
 pub(crate) fn claim(step: &mut Step<'_>, queue: &QueueName, claim: &Claim) -> Result<Claimed> {
@@ -684,29 +989,29 @@ fn each<I, T: Clone>(
     Ok(answers.unwrap_or_else(|| vec![stale; items.len()]))
 }
 
-pub(crate) fn complete(step: &mut Step<'_>, queue: &QueueName, tickets: &[Ticket]) -> Result<Vec<Completed>> {
-    each(step, queue, tickets, Completed::Stale, |queue, ticket| queue.complete(ticket))
+pub(crate) fn complete(
+    step: &mut Step<'_>,
+    queue: &QueueName,
+    done: &[Completion],
+) -> Result<Vec<Completed>> {
+    each(step, queue, done, Completed::Stale, |queue, done| queue.complete(done))
 }
 
 pub(crate) fn retry(step: &mut Step<'_>, queue: &QueueName, failed: &[Retry]) -> Result<Vec<Retried>> {
     each(step, queue, failed, Retried::Stale, |queue, failed| queue.retry(failed))
 }
 
-pub(crate) fn give_back(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    tickets: &[Ticket],
-) -> Result<Vec<GivenBack>> {
-    each(step, queue, tickets, GivenBack::Stale, |queue, ticket| queue.give_back(ticket))
+pub(crate) fn give_back(step: &mut Step<'_>, queue: &QueueName, back: &[GiveBack]) -> Result<Vec<GivenBack>> {
+    each(step, queue, back, GivenBack::Stale, |queue, back| queue.give_back(back))
 }
 
 pub(crate) fn extend_tasks(
     step: &mut Step<'_>,
     queue: &QueueName,
-    tickets: &[Ticket],
+    beats: &[Heartbeat],
     lease: Lease,
 ) -> Result<Vec<TaskExtended>> {
-    each(step, queue, tickets, TaskExtended::Lost, |queue, ticket| queue.extend(ticket, lease))
+    each(step, queue, beats, TaskExtended::Lost, |queue, beat| queue.extend(beat, lease))
 }
 
 pub(crate) fn dequeue(step: &mut Step<'_>, queue: &QueueName, ticket: &Ticket) -> Result<Dequeued> {
@@ -731,12 +1036,7 @@ pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Res
 }
 
 pub(crate) fn limit(step: &mut Step<'_>, queue: &QueueName, limits: QueueLimits) -> Result<()> {
-    on_queue(step, queue, true, |queue| {
-        queue.row.bound = limits.bound;
-        queue.row.changed = true;
-        Ok(())
-    })
-    .map(drop)
+    on_queue(step, queue, true, |queue| queue.limit(limits)).map(drop)
 }
 
 pub(crate) fn revive(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<Revived> {
@@ -768,28 +1068,43 @@ pub(crate) fn must_reap(reader: &Reader<'_>, queue: &QueueName) -> Result<bool> 
 }
 
 fn read_info(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<TaskInfo> {
-    let (_, mut task) = read_due(row)?;
-    let claim = row.get::<_, i64>(9)?.cast_unsigned();
+    let (_, mut task) = read_task(row, 20)?;
+    let claim = row.get::<_, i64>(10)?.cast_unsigned();
     task.ticket.claim = (claim > 0).then(|| Fence::from_u64(claim));
-    let state = match claim {
-        0 if task.ticket.due > now => TaskState::Scheduled,
-        0 => TaskState::Ready,
-        _ => TaskState::Leased,
+    let at = row.get::<_, Option<i64>>(16)?.filter(|_| claim == 0);
+    let not_before = at.map(|at| Timestamp::from_micros(at.cast_unsigned()));
+    let state = match not_before {
+        _ if claim > 0 => TaskState::Leased,
+        None => TaskState::Blocked,
+        Some(at) if at > now => TaskState::Scheduled,
+        Some(_) => TaskState::Ready,
     };
     Ok(TaskInfo {
         task,
         state,
-        lease_until: (claim > 0).then(|| time(row, 10)).transpose()?,
-        worker: row.get(11)?,
-        replaced: row.get(12)?,
-        cancelled: row.get(13)?,
-        error: row.get(14)?,
+        not_before,
+        lease_until: (claim > 0).then(|| time(row, 11)).transpose()?,
+        worker: row.get(12)?,
+        replaced: row.get(13)?,
+        cancelled: row.get(14)?,
+        error: row.get(15)?,
+        past: kept::read_past(row, 17)?,
+        progress: read_progress(row, 18)?,
+        finished: None,
     })
+}
+
+fn read_progress(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<TaskProgress>> {
+    let (percent, note) = (row.get(at)?, row.get::<_, Option<String>>(at + 1)?);
+    Ok(note.map(|note| TaskProgress { percent, note }))
 }
 
 pub(crate) fn task(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
     let params = (queue.as_str(), id.as_str());
-    reader.row(sql!("queue/tasks", "one"), params, |row| read_info(row, reader.now))
+    match reader.row(sql!("queue/tasks", "one"), params, |row| read_info(row, reader.now))? {
+        Some(live) => Ok(Some(live)),
+        None => kept::finished(reader, queue, id),
+    }
 }
 
 pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
@@ -798,6 +1113,8 @@ pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -
         Some(TaskState::Scheduled) => 1,
         Some(TaskState::Ready) => 2,
         Some(TaskState::Leased) => 3,
+        Some(TaskState::Blocked) => 4,
+        Some(TaskState::Done) => return kept::all_finished(reader, queue, listing),
     };
     let params = (queue.as_str(), listing.after.as_str(), state, stored(reader.now), listing.limit);
     reader.rows(sql!("queue/tasks", "many"), params, |row| read_info(row, reader.now))
@@ -808,25 +1125,44 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
     let stats = reader.row(sql!("queue/stats", "counts"), (queue.as_str(), now), |row| {
         let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
         let oldest = row.get::<_, Option<i64>>(4)?.unwrap_or(now);
+        let limits = read_limits(row, 7, 8, 16)?;
         Ok(QueueStats {
             ready: count(0)?,
             scheduled: count(1)?,
             leased: count(2)?,
             dead: count(3)?,
+            done: limits.retention.map_or(Ok(0), |_| count(19))?,
+            dropped: count(20)?,
             oldest_due_us: u64::try_from(now - oldest).unwrap_or(0),
-            paused: row.get(5)?,
-            limits: QueueLimits { bound: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned) },
+            blocked: count(5)?,
+            rate_until: None,
+            last_claim: Some(time(row, 15)?).filter(|at| at.as_micros() > 0),
+            paused: row.get(6)?,
+            limits,
         })
     })?;
-    Ok(stats.unwrap_or(QueueStats {
-        ready: 0,
-        scheduled: 0,
-        leased: 0,
-        dead: 0,
-        oldest_due_us: 0,
-        paused: false,
-        limits: QueueLimits::default(),
-    }))
+    let Some(mut stats) = stats else {
+        return Ok(QueueStats {
+            ready: 0,
+            scheduled: 0,
+            leased: 0,
+            blocked: 0,
+            dead: 0,
+            done: 0,
+            dropped: 0,
+            oldest_due_us: 0,
+            rate_until: None,
+            last_claim: None,
+            paused: false,
+            limits: QueueLimits::default(),
+        });
+    };
+    if let Some(rate) = stats.limits.rate {
+        let start =
+            reader.row(sql!("queue/stats", "start"), (queue.as_str(), rate.n - 1), |row| time(row, 0))?;
+        stats.rate_until = start.map(|start| start + rate.per).filter(|until| *until > reader.now);
+    }
+    Ok(stats)
 }
 
 pub(crate) fn queues(reader: &Reader<'_>) -> Result<Vec<QueueName>> {
@@ -855,5 +1191,7 @@ fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         max_attempts: row.get(5)?,
         error: row.get(6)?,
         died_at: time(row, 7)?,
+        key: key(row, 8)?,
+        past: kept::read_past(row, 9)?,
     })
 }

@@ -5,11 +5,11 @@ mod rebuild;
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerId, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, HoldTime, Line,
-    NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, Payload, Priority, QueueName,
-    ReservationId, ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus,
-    Settled, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
-    UnitNumber, UnitRange, UnitRow, Verdict,
+    Books, BuyerId, Created, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, NewTask,
+    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, Payload, QueueName, ReservationId,
+    ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku,
+    SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    UnitRow, Verdict,
 };
 use rusqlite::Row;
 
@@ -667,13 +667,11 @@ impl Sale<'_, '_> {
     fn enqueue_order(&mut self, order: &OrderTask) -> Result<()> {
         let Some(orders) = &self.row.spec.orders else { return Ok(()) };
         let json = serde_json::to_vec(order).map_err(|error| Error::bug(error.to_string()))?;
+        let payload = Payload::new(rushgate_core::ContentType::json(), json)?;
         let task = NewTask {
-            id: order.task_id(),
-            payload: Payload::new(rushgate_core::ContentType::json(), json)?,
-            due: Due::Now,
-            priority: Priority::default(),
             on_duplicate: OnDuplicate::Replace,
             max_attempts: ORDER_ATTEMPTS,
+            ..NewTask::new(order.task_id(), payload)
         };
         queue::enqueue_unbounded(self.step, orders, &task)
     }

@@ -34,6 +34,8 @@ pub(crate) struct Step<'w> {
 pub(crate) enum News {
     Token(Token, Notice),
     Queue(QueueName, usize),
+    /// A task of a queue is over, or all may be if it has no id.
+    Over(QueueName, Option<String>),
 }
 
 impl<'w> Step<'w> {
@@ -65,6 +67,11 @@ impl<'w> Step<'w> {
     pub(crate) fn exec(&mut self, sql: &'static str, params: impl Params) -> Result<usize> {
         self.statements += 1;
         Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// The number of the row that was put in last.
+    pub(crate) fn inserted(&self) -> i64 {
+        self.conn.last_insert_rowid()
     }
 
     /// The first row that a statement gives, if any.
@@ -104,6 +111,16 @@ impl<'w> Step<'w> {
     /// Tells listeners of the queue of so many due tasks, once this has been committed.
     pub(crate) fn tell_queue(&mut self, queue: &QueueName, tasks: usize) {
         self.news.push(News::Queue(queue.clone(), tasks));
+    }
+
+    /// Tells whoever waits for the task that it is over, once this has been committed.
+    pub(crate) fn tell_over(&mut self, queue: &QueueName, id: &str) {
+        self.news.push(News::Over(queue.clone(), Some(id.to_owned())));
+    }
+
+    /// Tells whoever waits for any task of the queue, once this has been committed.
+    pub(crate) fn tell_all_over(&mut self, queue: &QueueName) {
+        self.news.push(News::Over(queue.clone(), None));
     }
 
     /// The answer that `op` got before, or else the answer of `run`, remembered under `op`.
@@ -159,6 +176,7 @@ impl News {
         match self {
             Self::Token(token, notice) => listeners.tell_token(token, notice),
             Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
+            Self::Over(queue, id) => listeners.tell_over(&queue, id.as_deref()),
         }
     }
 }

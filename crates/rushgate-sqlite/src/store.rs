@@ -5,21 +5,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GivenBack, Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule,
-    NewTask, Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
-    Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec,
-    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
-    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
-    TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
+    DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
+    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName,
+    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
+    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
+    Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
 use crate::fault::{self, caught, explain};
 use crate::open::{Limits, Location, SameFile};
-use crate::queue::schedule;
+use crate::queue::{outbox, schedule};
 use crate::read::{Reader, Readers, closed};
 use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
@@ -387,10 +388,11 @@ impl QueueStore for SqliteStore {
         })
     }
 
-    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
+        let checked = check_batch(done.len()).and_then(|()| done.iter().try_for_each(Completion::check));
         let queue = queue.clone();
-        self.write("complete", check_batch(tickets.len()), move |step| {
-            step.once(op, Vec::len, |step| queue::complete(step, &queue, &tickets))
+        self.write("complete", checked, move |step| {
+            step.once(op, Vec::len, |step| queue::complete(step, &queue, &done))
         })
     }
 
@@ -402,23 +404,24 @@ impl QueueStore for SqliteStore {
         })
     }
 
-    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let queue = queue.clone();
-        self.write("give tasks back", check_batch(tickets.len()), move |step| {
-            step.once(op, Vec::len, |step| queue::give_back(step, &queue, &tickets))
-        })
+        self.write(
+            "give tasks back",
+            check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check)),
+            move |step| step.once(op, Vec::len, |step| queue::give_back(step, &queue, &back)),
+        )
     }
 
     fn extend_tasks(
         &self,
         queue: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
+        let checked = check_batch(beats.len()).and_then(|()| beats.iter().try_for_each(Heartbeat::check));
         let queue = queue.clone();
-        self.write("extend tasks", check_batch(tickets.len()), move |step| {
-            queue::extend_tasks(step, &queue, &tickets, lease)
-        })
+        self.write("extend tasks", checked, move |step| queue::extend_tasks(step, &queue, &beats, lease))
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
@@ -463,7 +466,7 @@ impl QueueStore for SqliteStore {
 
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
         let queue = queue.clone();
-        self.write("limit a queue", Ok(()), move |step| queue::limit(step, &queue, limits))
+        self.write("limit a queue", limits.check(), move |step| queue::limit(step, &queue, limits))
     }
 
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
@@ -502,6 +505,21 @@ impl QueueStore for SqliteStore {
             told.await.map_err(|_| closed().doing("wait for a queue"))
         })
     }
+
+    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
+        const DOING: &str = "wait for a task to be over";
+        let (listening, told) = self.listeners.listen_over(queue, id);
+        let (of, id) = (queue.clone(), id.clone());
+        let awaited =
+            self.read_queue(DOING, queue, Ok(()), move |reader| queue::kept::is_awaited(reader, &of, &id));
+        Box::pin(async move {
+            let _listening = listening;
+            if awaited.await? {
+                told.await.map_err(|_| closed().doing(DOING))?;
+            }
+            Ok(())
+        })
+    }
 }
 
 impl ScheduleStore for SqliteStore {
@@ -530,6 +548,13 @@ impl ScheduleStore for SqliteStore {
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         let queue = queue.clone();
         self.write("fire a schedule", fire.check(), move |step| schedule::fire(step, &queue, &fire))
+    }
+}
+
+impl OutboxStore for SqliteStore {
+    fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
+        let queue = queue.clone();
+        self.write("relay an outbox", relay.check(), move |step| outbox::relay(step, &queue, &relay))
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{ClientId, Notice, QueueName, Token};
+use rushgate_core::{ClientId, Notice, QueueName, TaskId, Token};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -30,12 +30,34 @@ struct Inner {
     tokens: HashMap<Token, oneshot::Sender<Notice>>,
     /// Of each queue, in the order in which they came.
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
+    /// Of each queue, who waits for which task to be over.
+    over: HashMap<QueueName, Vec<Awaited>>,
     next: u64,
+}
+
+struct Awaited {
+    number: u64,
+    id: TaskId,
+    tell: oneshot::Sender<()>,
 }
 
 impl Inner {
     fn is_empty(&self) -> bool {
-        self.tokens.is_empty() && self.queues.is_empty()
+        self.tokens.is_empty() && self.queues.is_empty() && self.over.is_empty()
+    }
+}
+
+impl Inner {
+    /// Tells and forgets those.
+    fn take_awaited(&mut self, queue: &QueueName, which: impl Fn(&Awaited) -> bool) {
+        let Some(of_queue) = self.over.get_mut(queue) else { return };
+        for one in of_queue.extract_if(.., |one| which(one)) {
+            // One that is gone listens no more.
+            let _ = one.tell.send(());
+        }
+        if of_queue.is_empty() {
+            self.over.remove(queue);
+        }
     }
 }
 
@@ -48,6 +70,7 @@ pub(crate) struct Listening<'a> {
 enum What {
     Token(Token),
     Queue(QueueName, u64),
+    Over(QueueName, u64),
 }
 
 impl Drop for Listening<'_> {
@@ -55,6 +78,7 @@ impl Drop for Listening<'_> {
         let mut inner = self.listeners.lock();
         match &self.what {
             What::Token(token) => drop(inner.tokens.remove(token)),
+            What::Over(queue, number) => inner.take_awaited(queue, |one| one.number == *number),
             What::Queue(queue, number) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
                     of_queue.remove(number);
@@ -90,6 +114,26 @@ impl Listeners {
         (Listening { listeners: self, what: What::Queue(queue.clone(), number) }, told)
     }
 
+    pub(crate) fn listen_over(
+        &self,
+        queue: &QueueName,
+        id: &TaskId,
+    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        inner.over.entry(queue.clone()).or_default().push(Awaited { number, id: id.clone(), tell });
+        drop(inner);
+        self.somebody.notify_one();
+        (Listening { listeners: self, what: What::Over(queue.clone(), number) }, told)
+    }
+
+    /// Tells whoever waits for that task, or for any of the queue.
+    pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
+        self.lock().take_awaited(queue, |one| id.is_none_or(|id| one.id.as_str() == id));
+    }
+
     /// Whether the token's owner is listening in this process, so that a grant reaches it for certain.
     pub(crate) fn hears(&self, token: Token) -> bool {
         self.lock().tokens.get(&token).is_some_and(|tell| !tell.is_closed())
@@ -120,6 +164,7 @@ impl Listeners {
         let mut inner = self.lock();
         inner.tokens.clear();
         inner.queues.clear();
+        inner.over.clear();
         drop(inner);
         self.somebody.notify_all();
     }
@@ -137,6 +182,15 @@ impl Listeners {
     fn wanted(&self) -> (Vec<Token>, Vec<QueueName>) {
         let inner = self.lock();
         (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
+    }
+
+    /// Which tasks are waited for now.
+    fn awaited(&self) -> Vec<(QueueName, TaskId)> {
+        let inner = self.lock();
+        let ids = |(queue, of_queue): (&QueueName, &Vec<Awaited>)| {
+            of_queue.iter().map(|one| (queue.clone(), one.id.clone())).collect::<Vec<_>>()
+        };
+        inner.over.iter().flat_map(ids).collect()
     }
 }
 
@@ -185,6 +239,7 @@ impl Watcher {
             let (tokens, queues) = self.listeners.wanted();
             self.look_for_notices(&tokens)?;
             self.look_for_tasks(&queues)?;
+            self.look_for_ends(&self.listeners.awaited())?;
         }
         Ok(version)
     }
@@ -202,6 +257,16 @@ impl Watcher {
                 let (token, kind) = row?;
                 let notice = if kind == 1 { Notice::Revoked } else { Notice::Ask };
                 self.listeners.tell_token(token, notice);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_for_ends(&self, awaited: &[(QueueName, TaskId)]) -> rusqlite::Result<()> {
+        for (queue, id) in awaited {
+            let mut live = self.conn.prepare_cached(sql!("queue/finish", "awaited"))?;
+            if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
+                self.listeners.tell_over(queue, Some(id.as_str()));
             }
         }
         Ok(())

@@ -162,7 +162,8 @@ async fn child_works() {
             break;
         }
         let tickets: Vec<_> = claimed.into_iter().map(|task| task.ticket).collect();
-        let ended = store.complete(op(2 * number + 1), &queue("q"), tickets.clone()).await.unwrap();
+        let done = tickets.iter().cloned().map(rushgate_core::Completion::from).collect();
+        let ended = store.complete(op(2 * number + 1), &queue("q"), done).await.unwrap();
         assert!(ended.iter().all(|answer| *answer == Completed::Done));
         tickets.iter().for_each(|ticket| say(&ticket.id));
     }

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired, GivenBack,
-    Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
-    Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
-    Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec,
-    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
-    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
-    TaskInfo, Ticket, Token, Verdict,
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
+    DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
+    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState,
+    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
+    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved,
+    Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -192,9 +192,9 @@ impl<S: Store> QueueStore for Faulty<S> {
         self.send(Repeat::Yes, move |store| store.claim(op, &queue, claim.clone()))
     }
 
-    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
+    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.complete(op, &queue, tickets.clone()))
+        self.send(Repeat::Yes, move |store| store.complete(op, &queue, done.clone()))
     }
 
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
@@ -202,19 +202,19 @@ impl<S: Store> QueueStore for Faulty<S> {
         self.send(Repeat::Yes, move |store| store.retry(op, &queue, failed.clone()))
     }
 
-    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
+    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.give_back(op, &queue, tickets.clone()))
+        self.send(Repeat::Yes, move |store| store.give_back(op, &queue, back.clone()))
     }
 
     fn extend_tasks(
         &self,
         queue: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
         let queue = queue.clone();
-        self.send(Repeat::No, move |store| store.extend_tasks(&queue, tickets.clone(), lease))
+        self.send(Repeat::No, move |store| store.extend_tasks(&queue, beats.clone(), lease))
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
@@ -283,6 +283,10 @@ impl<S: Store> QueueStore for Faulty<S> {
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
         self.listen(self.store.ready(queue))
     }
+
+    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
+        self.listen(self.store.over(queue, id))
+    }
 }
 
 impl<S: Store> ScheduleStore for Faulty<S> {
@@ -310,6 +314,13 @@ impl<S: Store> ScheduleStore for Faulty<S> {
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         let queue = queue.clone();
         self.send(Repeat::No, move |store| store.fire(&queue, fire.clone()))
+    }
+}
+
+impl<S: Store> OutboxStore for Faulty<S> {
+    fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.relay(&queue, relay.clone()))
     }
 }
 

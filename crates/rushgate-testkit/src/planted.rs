@@ -53,6 +53,32 @@ planted! {
     RepeatedCallIsCarriedOutAgain,
     /// A queue takes more tasks than its bound.
     BoundIsIgnored,
+    /// A queue that drops its oldest task drops the newest.
+    NewestIsDropped,
+    /// A queue that drops its oldest task drops one that is being worked on.
+    LeasedTaskIsDropped,
+    /// A task is given out after its deadline.
+    DeadlineIsIgnored,
+    /// A task that failed waits for an attempt after its deadline.
+    RetryOutlivesItsDeadline,
+    /// A line keeps its place when it had its turn, so a key with many tasks starves the others.
+    LinesTakeNoTurns,
+    /// A key has as many tasks running as it likes.
+    KeyConcurrencyIsIgnored,
+    /// The rate of a queue does not count what is done already.
+    RateForgetsWhatIsDone,
+    /// A failed task loses its place in a line that is first in, first out.
+    FifoLosesItsPlace,
+    /// What is done is kept for longer, and more of it, than the queue's retention says.
+    RetentionForgetsNothing,
+    /// A schedule fires although it has changed or fired since it was read.
+    StaleScheduleFires,
+    /// A schedule that changes loses a moment that has come.
+    ChangeLosesAMoment,
+    /// A relay that sends tasks again has them put in again.
+    RelayedTwice,
+    /// A relay passes over a task for which its queue has no room.
+    RelayPassesOverTheFull,
     /// Stock is read and written apart, so two reservations can get one unit.
     TakeIsNotAtomic,
     /// A unit that is given back counts twice.

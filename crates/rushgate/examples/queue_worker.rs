@@ -35,8 +35,8 @@ async fn main() -> rushgate::Result<()> {
 
     let shutdown = CancellationToken::new();
     let quickly = Backoff { base: Duration::from_millis(10), ..Backoff::default() };
-    let worker = Worker::new(mail.clone()).concurrency(4).retry_policy(quickly);
-    let working = tokio::spawn(worker.run(send, shutdown.clone()));
+    let worker = Worker::new(&mail).register("*", send).concurrency(4).retry_policy(quickly);
+    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
     loop {
         let stats = mail.stats().await?;
         if stats.ready + stats.scheduled + stats.leased == 0 {

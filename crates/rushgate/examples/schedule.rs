@@ -27,7 +27,8 @@ async fn main() -> rushgate::Result<()> {
             let _ = written.send((job.id().to_string(), machine));
             async { Ok::<_, std::io::Error>(()) }
         };
-        let worker = Worker::new(queue).run(handler, shutdown.clone());
+        let worker = Worker::new(&queue).register("*", handler);
+        let worker = worker.run_until(shutdown.clone().cancelled_owned());
         fleet.push((gate, tokio::spawn(worker)));
     }
 

@@ -55,9 +55,11 @@ mod connect;
 mod patience;
 
 pub mod lock;
+pub mod outbox;
 pub mod queue;
 pub mod sale;
 pub mod schedule;
+pub mod trace;
 pub mod worker;
 
 pub use client::Rushgate;
@@ -67,26 +69,30 @@ pub use lock::{
     Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
     RunOutcome,
 };
-pub use queue::{Enqueue, Queue, Why};
+pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
 pub use sale::{
     GateStats, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Sale, SaleBuilder,
     SweepReport, Sweeper,
 };
 pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
-pub use worker::{Backoff, IntoOutcome, Job, Outcome, Worker, WorkerReport};
+pub use worker::{
+    Attempt, Backoff, FromJob, IntoOutcome, Job, Outcome, Output, Progress, State, Worker, WorkerMetrics,
+    WorkerReport,
+};
 
 pub use rushgate_ledger::{Ledger, connect as connect_ledger};
 pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    Audit, BadReceipt, Books, BuyerId, Cancelled, Check, ClientId, Completed, ContentType, Created,
-    DeadLetter, Decision, Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence, GivenBack,
-    Hold, HoldState, HoldTime, Holder, IdempotencyKey, Lease, Line, Listing, LockName, LockState, NewTask,
-    OnDuplicate, Op, OrderIntent, OrderTask, Owner, Page, Pause, PauseReason, Payload, Priority, QueueLimits,
-    QueueName, QueueStats, Receipt, ReservationId, Reserved, Restored, Result, Retried, Retry, Revision,
-    Revived, SaleId, SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId, Scheduled, Selection, Sku,
-    SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task,
-    TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token, UnitChoice, UnitNumber, UnitRange,
-    WaiterState,
+    Audit, BadReceipt, Books, BuyerId, Cancelled, Check, ClientId, Completed, Completion, ContentType,
+    Created, DeadLetter, Decision, Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence,
+    Finish, Finished, GiveBack, GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder,
+    IdempotencyKey, KeyLimits, Kind, Lease, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op,
+    OrderIntent, OrderTask, Overflow, Owner, Page, PastEnd, PastRun, Pause, PauseReason, Payload, Priority,
+    QueueLimits, QueueName, QueueStats, Rate, Receipt, ReservationId, Reserved, Restored, Result, Retention,
+    Retried, Retry, Revision, Revived, SaleId, SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId,
+    Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -10,6 +10,12 @@ use tokio_util::sync::CancellationToken;
 /// How long a call whose outcome is unknown is asked again before its error is handed on.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The moment so long from now, however long that is: a wait for ever ends in a hundred years.
+pub(crate) fn moment_after(wait: Duration) -> Instant {
+    const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+    Instant::now() + wait.min(FOR_EVER)
+}
+
 /// Pauses between attempts: doubling from 5 ms to 1 s, each drawn from the upper half so that clients that failed
 /// together do not come back together.
 pub(crate) struct Pauses {

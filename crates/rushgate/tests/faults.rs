@@ -130,8 +130,8 @@ async fn every_task_is_done_once(wires: Wires) {
     };
     let shutdown = CancellationToken::new();
     let quickly = Backoff { base: ms(5), ..Backoff::default() };
-    let worker = Worker::new(wires.bad(2).queue_of("numbers").unwrap()).concurrency(8).retry_policy(quickly);
-    let working = tokio::spawn(worker.run(handler, shutdown.clone()));
+    let worker = Worker::new(&wires.bad(2).queue("numbers").unwrap()).concurrency(8).retry_policy(quickly);
+    let working = tokio::spawn(worker.register("*", handler).run_until(shutdown.clone().cancelled_owned()));
     let seen = wires.good().queue("numbers").unwrap();
     eventually(async || {
         let stats = seen.stats().await.unwrap();
@@ -212,7 +212,8 @@ async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
         std::future::pending::<()>()
     };
     let shutdown = CancellationToken::new();
-    let working = tokio::spawn(Worker::new(queue).lease(ms(400)).run(handler, shutdown.clone()));
+    let worker = Worker::new(&queue).lease(ms(400)).register("*", handler);
+    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
     let cancel = told.recv().await.unwrap();
     bench.client().close().await.unwrap();
     in_time(cancel.cancelled()).await;

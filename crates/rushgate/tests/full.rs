@@ -106,8 +106,8 @@ async fn a_worker_waits_for_room_to_claim_and_does_each_task_once() {
         }
     };
     // A claim writes the worker's name down: that takes room.
-    let worker = Worker::new(queue.clone()).label("w".repeat(200));
-    let worker = tokio::spawn(worker.run(handler, shutdown.clone()));
+    let worker = Worker::new(&queue).label("w".repeat(200)).register("*", handler);
+    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
     small.refuses().await;
     assert!(seen.lock().unwrap().is_empty());
     small.make_room().await;
@@ -146,7 +146,8 @@ async fn an_answer_that_waits_for_room_does_not_hold_up_those_that_make_it() {
         }
     };
     let shutdown = CancellationToken::new();
-    let worker = tokio::spawn(Worker::new(queue.clone()).run(handler, shutdown.clone()));
+    let worker = Worker::new(&queue).register("*", handler);
+    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
     for _ in 0..TASKS {
         in_time(started.recv()).await.unwrap();
     }

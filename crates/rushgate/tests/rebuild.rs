@@ -30,6 +30,7 @@ on_each_store! {
     of_two_who_rebuild_one_goes_on
     of_workers_that_rebuild_by_themselves_one_does
     a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker
+    a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker
     a_stopped_sale_is_not_called_sold_out
     receipts_of_others_are_not_honoured
     a_sale_without_a_ledger_is_not_rebuilt
@@ -322,6 +323,22 @@ async fn a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker(bench: Bench
     let clerk = Clerk::run(worker);
     goes_on(&sale).await;
     clerk.stop().await;
+    audited(&sale, &ledger).await;
+}
+
+async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
+    let (sale, ledger) = with_lost_orders(&bench.client(), 10).await;
+    assert!(sale.pause().await.unwrap());
+    let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
+    let before = bench.store().calls().calls;
+    let clerk = Clerk::run(worker.look_every(Duration::from_millis(1)));
+    // Each look asks the store once, and a rebuild would be over by then.
+    eventually(async || bench.store().calls().calls > before + 50).await;
+    let report = clerk.stop().await;
+    assert_eq!(report.rebuilds, 0, "{report:?}");
+    let state = sale.state().await.unwrap();
+    assert_eq!((state.generation, state.paused.map(|pause| pause.reason)), (1, Some(PauseReason::Operator)));
+    rebuild(&sale, &ledger).await;
     audited(&sale, &ledger).await;
 }
 

@@ -4,10 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rushgate::{
-    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku,
-    Worker,
-};
+use rushgate::{BuyerId, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker};
 
 use crate::record::{Records, now};
 use crate::{Content, Settings, pause, together, url};
@@ -50,6 +47,7 @@ pub async fn put(settings: &Settings) -> Result<()> {
     let queue = gate.queue_of::<Content>("bench")?;
     let (first, n, bulk) = (settings.get("first"), settings.get("n"), settings.get("bulk"));
     let (callers, gap) = (settings.get("callers").max(1), settings.millis("gap_ms"));
+    let delay = settings.millis("delay_ms");
     let numbers = first..first + n;
     if bulk > 0 {
         for start in numbers.step_by(bulk as usize) {
@@ -70,8 +68,10 @@ pub async fn put(settings: &Settings) -> Result<()> {
                         tokio::time::sleep_until(start + gap * (i - first) as u32).await;
                     }
                     let asked = now();
-                    queue.enqueue(format!("task:{i}"), Content::new(i)).send().await?;
-                    records.add([i, asked, now(), 1]);
+                    let task = queue.enqueue(format!("task:{i}"), Content::new(i));
+                    let task = if delay.is_zero() { task } else { task.delay(delay) };
+                    task.send().await?;
+                    records.add([i, asked + delay.as_nanos() as u64, now(), 1]);
                 }
                 Ok(())
             }
@@ -91,9 +91,9 @@ pub async fn work(settings: &Settings) -> Result<()> {
         records.add([job.payload.i, now(), 0, 0]);
         async { Ok::<_, std::io::Error>(()) }
     };
-    let worker = Worker::new(queue).concurrency(settings.get("concurrency") as u32);
+    let worker = Worker::new(&queue).register("*", handler).concurrency(settings.get("concurrency") as u32);
     let worker = worker.prefetch(settings.get("prefetch") as u32);
-    worker.run(handler, CancellationToken::new()).await?;
+    worker.run_until(std::future::pending::<()>()).await?;
     Ok(())
 }
 

@@ -2,14 +2,16 @@
 
 mod help;
 pub(crate) mod lock;
+pub(crate) mod outbox;
 pub(crate) mod queue;
 pub(crate) mod sale;
+pub(crate) mod serve;
 pub(crate) mod tools;
 pub(crate) mod work;
 
 use clap::{Parser, Subcommand};
 
-use crate::globals::Color;
+use crate::globals::{Color, LogFormat};
 use crate::rush;
 
 pub(crate) use help::command;
@@ -44,6 +46,16 @@ pub(crate) struct Shared {
     /// More on stderr.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+    /// Lines of log on stderr as text, or as json.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(crate) log_format: LogFormat,
     /// When to use colour: auto, always or never; NO_COLOR is honoured.
     #[arg(
         long,
@@ -60,13 +72,18 @@ pub(crate) struct Shared {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Rush(rush::RushArgs),
+    Serve(serve::ServeArgs),
     #[command(subcommand)]
     Lock(lock::LockVerb),
     #[command(subcommand)]
     Queue(Box<queue::QueueVerb>),
     Work(work::WorkArgs),
     #[command(subcommand)]
+    Outbox(outbox::OutboxVerb),
+    #[command(subcommand)]
     Sale(Box<sale::SaleVerb>),
+    #[command(subcommand)]
+    Token(serve::TokenVerb),
     Bench(tools::BenchArgs),
     #[command(subcommand)]
     Functions(tools::FunctionsVerb),
@@ -75,4 +92,7 @@ pub(crate) enum Verb {
     /// Ends process groups that outlive their starter; started by `lock run` and `work`.
     #[command(name = "__warden", hide = true)]
     Warden,
+    /// Clicks; started by `rush --url`.
+    #[command(name = "__crowd", hide = true)]
+    Crowd,
 }

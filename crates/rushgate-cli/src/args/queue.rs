@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use rushgate::{Rate, Retention};
 
 use crate::duration;
 
@@ -20,7 +21,12 @@ pub(crate) enum QueueVerb {
     Cancel(CancelArgs),
     Ls(LsArgs),
     Stats(StatsArgs),
+    Show(ShowArgs),
+    Wait(WaitArgs),
     Why(WhyArgs),
+    Watch(WatchArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Limit(LimitArgs),
@@ -38,7 +44,11 @@ impl QueueVerb {
             Self::Top(_)
                 | Self::Ls(_)
                 | Self::Stats(_)
+                | Self::Show(_)
+                | Self::Wait(_)
                 | Self::Why(_)
+                | Self::Watch(_)
+                | Self::Export(_)
                 | Self::Dead(DeadVerb::Ls(_))
                 | Self::Cron(CronVerb::Ls(_))
         )
@@ -49,6 +59,7 @@ impl QueueVerb {
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("due").args(["delay", "at"])),
+    group(ArgGroup::new("until").args(["deadline", "deadline_at"])),
     group(ArgGroup::new("duplicate").args(["replace", "earliest", "debounce"])),
     after_help = "\
 Examples:
@@ -56,7 +67,8 @@ Examples:
   rushgate queue push mail order:42 --payload '\"to bob\"' --replace --delay 5s
   date | rushgate queue push log a --payload-file - --content-type text/plain
 
-Answers `added`, `kept` or `replaced` with the record's revision.
+Answers `added`, `kept` or `replaced` with the record's revision, or `dropped`
+if the queue is at its bound and drops newcomers.
 Exit status: 1 if the queue is full."
 )]
 pub(crate) struct PushArgs {
@@ -72,6 +84,12 @@ pub(crate) struct PushArgs {
     /// Not before that moment, in milliseconds since 1970.
     #[arg(long, value_name = "EPOCH_MS")]
     pub(crate) at: Option<u64>,
+    /// Not any more when so long has passed from now: it is a dead letter then.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) deadline: Option<Duration>,
+    /// As --deadline, at that moment, in milliseconds since 1970.
+    #[arg(long, value_name = "EPOCH_MS")]
+    pub(crate) deadline_at: Option<u64>,
     /// If the id is in already: take its place.
     #[arg(long)]
     pub(crate) replace: bool,
@@ -81,6 +99,9 @@ pub(crate) struct PushArgs {
     /// If the id is in already: take its place, putting it off for so long in all.
     #[arg(long, value_parser = duration::parse, value_name = "MAX_WAIT")]
     pub(crate) debounce: Option<Duration>,
+    /// What it is for, such as a tenant: the tasks of a key stand in line.
+    #[arg(long)]
+    pub(crate) key: Option<String>,
     /// How urgent: 0 goes first, 9 last.
     #[arg(long, default_value_t = 5)]
     pub(crate) priority: u8,
@@ -101,6 +122,9 @@ pub(crate) struct ContentArgs {
     /// What the content is; JSON is checked.
     #[arg(long, value_name = "TYPE", default_value = "application/json")]
     pub(crate) content_type: String,
+    /// What sort of work it is, by which a program's worker finds its handler.
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
 }
 
 /// Look at the first due tasks without taking them.
@@ -159,12 +183,21 @@ pub(crate) struct Tickets {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate queue complete mail --ticket \"$ticket\"
+  rushgate queue complete mail --ticket \"$ticket\" --result '{\"sent\":3}'
 
 Exit status: 1 if a ticket is stale.")]
 pub(crate) struct CompleteArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
+    /// What came of it, at most 64 KiB; kept if the queue has a retention.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) result: Option<String>,
+    /// What the result is; JSON is checked.
+    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "result")]
+    pub(crate) content_type: String,
+    /// There was nothing to do: it was not carried out.
+    #[arg(long, conflicts_with = "result")]
+    pub(crate) discarded: bool,
 }
 
 /// End claimed tasks that failed: they wait again, or become dead letters. One that was cancelled meanwhile is gone.
@@ -193,12 +226,15 @@ pub(crate) struct RetryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate queue give-back mail --ticket \"$ticket\"
+  rushgate queue give-back mail --ticket \"$ticket\" --delay 5m
 
 Exit status: 1 if a ticket is stale.")]
 pub(crate) struct GiveBackArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
+    /// Not before so long from now.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) delay: Option<Duration>,
 }
 
 /// Start the leases of claimed tasks anew.
@@ -214,6 +250,12 @@ pub(crate) struct ExtendArgs {
     /// How long to hold them from now.
     #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
     pub(crate) lease: Duration,
+    /// How much of it is done, for people who look.
+    #[arg(long, value_name = "0-100")]
+    pub(crate) percent: Option<u8>,
+    /// What it is at, for people who look.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
 }
 
 /// Remove a task only if it was not pushed again since its ticket was read.
@@ -232,18 +274,109 @@ pub(crate) struct DequeueArgs {
     pub(crate) ticket: String,
 }
 
-/// Remove a task whatever its revision; one that is being worked on is told to stop.
+/// Remove a task whatever its revision, or many; those that are being worked on are told to stop.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
+#[command(
+    group(ArgGroup::new("which").args(["id", "state", "id_prefix", "kind", "all"]).required(true).multiple(true)),
+    after_help = "\
+Examples:
   rushgate queue cancel mail order:42
+  rushgate queue cancel mail --id-prefix order: --kind welcome --dry-run
+  rushgate queue cancel mail --state scheduled
 
-Exit status: 1 if there is no such task.")]
+Exit status: 1 if there is no such task."
+)]
 pub(crate) struct CancelArgs {
     /// The queue.
     pub(crate) queue: String,
     /// The task's id.
-    pub(crate) id: String,
+    #[arg(conflicts_with_all = ["state", "id_prefix", "kind", "all", "dry_run"])]
+    pub(crate) id: Option<String>,
+    /// Those in this state.
+    #[arg(long, value_enum)]
+    pub(crate) state: Option<State>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// All of them.
+    #[arg(long, conflicts_with_all = ["state", "id_prefix", "kind"])]
+    pub(crate) all: bool,
+    /// Only tell how many.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Which of a queue's tasks: those to which all of this applies.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct FilterArgs {
+    /// Those whose id begins like this.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) id_prefix: Option<String>,
+    /// Those of this kind.
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+}
+
+/// Show queues as they change: lengths, changes per second, the oldest due task, and who works.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue watch
+  rushgate queue watch mail -n 10 --every 5s --json
+
+On a terminal it is a page that is drawn anew; elsewhere, and with --json, a line for each queue and look. Changes are
+net: what came less what went. It ends with ^C, or after -n looks.")]
+pub(crate) struct WatchArgs {
+    /// The queues; all if there is none.
+    #[arg(value_name = "QUEUE")]
+    pub(crate) queues: Vec<String>,
+    /// How long from one look to the next.
+    #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
+    pub(crate) every: Duration,
+    /// How many looks; on and on if it is not said.
+    #[arg(short, long)]
+    pub(crate) n: Option<u64>,
+}
+
+/// Write tasks to stdout, one line of JSON each, for `import` to read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue export mail > mail.jsonl
+  rushgate queue export mail --dead --kind welcome > dead.jsonl
+
+Each line has the id, content, content type, due time, priority and the number of attempts a task may have; attempts
+that were made are not counted over. A task that is being worked on is written like any other: pause the queue first
+if it is to be moved.")]
+pub(crate) struct ExportArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// Only those in this state.
+    #[arg(long, value_enum)]
+    pub(crate) state: Option<State>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// The dead letters instead; they are due at once when they are imported.
+    #[arg(long, conflicts_with = "state")]
+    pub(crate) dead: bool,
+}
+
+/// Put tasks in that `export` wrote. One whose id is in already is kept as it is, so it can be run again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue import mail mail.jsonl
+  rushgate --store sqlite:old.db queue export mail |
+    rushgate --store redis://localhost queue import mail
+
+A line that cannot be read is told by its number; what came before it is in.
+Exit status: 1 if the queue is full, 2 if a line cannot be read.")]
+pub(crate) struct ImportArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The file; `-` is stdin.
+    #[arg(default_value = "-", hide_default_value = true)]
+    pub(crate) file: PathBuf,
 }
 
 /// List the tasks of a queue by id, or the queues.
@@ -272,6 +405,10 @@ pub(crate) enum State {
     Ready,
     /// Claimed.
     Leased,
+    /// Behind others of its key.
+    Blocked,
+    /// Over, and kept by the queue's retention.
+    Done,
 }
 
 /// Show the lengths of a queue, or of all.
@@ -280,6 +417,39 @@ pub(crate) enum State {
 pub(crate) struct StatsArgs {
     /// The queue; all queues if there is none.
     pub(crate) queue: Option<String>,
+}
+
+/// Show a task: where it stands, how far it has come, what went wrong before, and what came of it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue show mail order:42
+
+Exit status: 1 if there is no such task, live, done or dead.")]
+pub(crate) struct ShowArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
+}
+
+/// Wait until a task is over, and write its result to stdout. The queue must have a retention.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue limit sums --keep 1h/1000
+  rushgate queue wait sums first --for 1m | jq .total
+
+With --json it tells how the task ended, too.
+Exit status: 0 if it is done, 1 if it ended in another way or was not over in time.")]
+pub(crate) struct WaitArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
+    /// How long to wait.
+    #[arg(long = "for", value_parser = duration::parse, default_value = "1m", value_name = "DURATION")]
+    pub(crate) wait: Duration,
 }
 
 /// Say why a task is not running.
@@ -312,29 +482,83 @@ pub(crate) struct ResumeArgs {
     pub(crate) queue: String,
 }
 
-/// Bound a queue: a push into a full one is refused.
+/// Set what a queue puts up with, and what it keeps.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate queue limit mail --bound 100000
-  rushgate queue limit mail --bound none")]
+  rushgate queue limit mail --rate 100/1m --key-concurrency 2
+  rushgate queue limit mail --bound none --fifo true
+  rushgate queue limit mail --keep 1d/10000
+  rushgate queue limit samples --bound 1000 --overflow drop-oldest
+
+What is not named stays as it is.")]
 pub(crate) struct LimitArgs {
     /// The queue.
     pub(crate) queue: String,
-    /// At most so many live tasks, or `none`.
-    #[arg(long, value_parser = bound, value_name = "N|none")]
-    pub(crate) bound: Bound,
+    /// At most so many live tasks.
+    #[arg(long, value_parser = number::<u64>, value_name = "N|none")]
+    pub(crate) bound: Option<Limit<u64>>,
+    /// What becomes of a task that is one too many.
+    #[arg(long, value_enum)]
+    pub(crate) overflow: Option<OverflowWord>,
+    /// At most so many under a lease at a time.
+    #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
+    pub(crate) concurrency: Option<Limit<u32>>,
+    /// At most so many given out in any stretch of that time.
+    #[arg(long, value_parser = rate, value_name = "N/TIME|none")]
+    pub(crate) rate: Option<Limit<Rate>>,
+    /// As --concurrency, of the tasks of each key.
+    #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
+    pub(crate) key_concurrency: Option<Limit<u32>>,
+    /// As --rate, of the tasks of each key.
+    #[arg(long, value_parser = rate, value_name = "N/TIME|none")]
+    pub(crate) key_rate: Option<Limit<Rate>>,
+    /// One task of a key at a time; one that failed holds up those behind it.
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) fifo: Option<bool>,
+    /// Keep tasks that are over for so long, and no more than the latest so many.
+    #[arg(long, value_parser = retention, value_name = "TIME/N|none")]
+    pub(crate) keep: Option<Limit<Retention>>,
 }
 
-/// A bound, or none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound(pub(crate) Option<u64>);
+/// What becomes of a task that is put into a queue at its bound.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OverflowWord {
+    /// It is refused.
+    Refuse,
+    /// It is dropped.
+    DropNew,
+    /// It takes the place of the oldest that nobody works on.
+    DropOldest,
+}
 
-fn bound(text: &str) -> Result<Bound, String> {
+/// A limit, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
     match text {
-        "none" => Ok(Bound(None)),
-        _ => text.parse().map(|bound| Bound(Some(bound))).map_err(|_| "write a number, or none".to_owned()),
+        "none" => Ok(Limit(None)),
+        _ => text.parse().map(|n| Limit(Some(n))).map_err(|_| "write a number, or none".to_owned()),
     }
+}
+
+fn rate(text: &str) -> Result<Limit<Rate>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    duration::rate(text).map(|rate| Limit(Some(rate))).map_err(|wrong| format!("{wrong}, or none"))
+}
+
+fn retention(text: &str) -> Result<Limit<Retention>, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let wrong = || "write a time and a number, such as 1d/10000, or none".to_owned();
+    let (age, count) = text.split_once('/').ok_or_else(wrong)?;
+    let count = count.parse().map_err(|_| wrong())?;
+    Ok(Limit(Some(Retention::new(duration::parse(age)?, count))))
 }
 
 /// Look at dead letters, retry them, or delete them.
@@ -366,11 +590,20 @@ pub(crate) struct Which {
     /// The queue.
     pub(crate) queue: String,
     /// Their ids.
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    #[arg(
+        required_unless_present_any = ["all", "id_prefix", "kind"],
+        conflicts_with_all = ["id_prefix", "kind", "dry_run"],
+        value_name = "ID"
+    )]
     pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     /// All of them.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long, conflicts_with_all = ["ids", "id_prefix", "kind"])]
     pub(crate) all: bool,
+    /// Only tell how many.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Put dead letters back, due at once and with all attempts before them.
@@ -379,6 +612,7 @@ pub(crate) struct Which {
 Examples:
   rushgate queue dead retry mail order:42
   rushgate queue dead retry mail --all
+  rushgate queue dead retry mail --kind welcome --dry-run
 
 Exit status: 1 if none of those named was put back.")]
 pub(crate) struct DeadRetryArgs {
@@ -392,6 +626,7 @@ pub(crate) struct DeadRetryArgs {
 Examples:
   rushgate queue dead delete mail order:42
   rushgate queue dead delete mail --all
+  rushgate queue dead delete mail --id-prefix order:
 
 Exit status: 1 if none of those named was deleted.")]
 pub(crate) struct DeadDeleteArgs {

@@ -277,7 +277,7 @@ pub(crate) struct WorkArgs {
     /// Stop when no order is left to carry.
     #[arg(long)]
     pub(crate) until_empty: bool,
-    /// Rebuild the sale whenever it is found stopped, as `sale rebuild` does.
+    /// Rebuild the sale whenever it is found stopped, as `sale rebuild` does, unless `sale pause` stopped it.
     #[arg(long)]
     pub(crate) rebuild: bool,
 }

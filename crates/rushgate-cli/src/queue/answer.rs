@@ -1,9 +1,14 @@
 //! Answering for claimed tasks, and removing tasks.
 
 use anyhow::Result;
-use rushgate::{Cancelled, Completed, Dequeued, GivenBack, Retried, Retry, Rushgate, TaskExtended, Ticket};
+use rushgate::{
+    Cancelled, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Retried, Retry, Rushgate,
+    TaskExtended, TaskProgress, Ticket,
+};
 use serde::Serialize;
 
+use super::bulk;
+use super::push::content;
 use crate::args::queue::{
     CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, RetryArgs, Tickets,
 };
@@ -28,7 +33,14 @@ const CANCELLED: Word = ("cancelled", true);
 
 pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
-    let answers = gate.queue(&args.tickets.queue)?.complete(tickets.clone()).await?;
+    let result = args.result.as_ref().map(|text| content(text.clone().into_bytes(), &args.content_type));
+    let result = result.transpose()?;
+    let done = |ticket: &Ticket| Completion {
+        ticket: ticket.clone(),
+        result: result.clone(),
+        discarded: args.discarded,
+    };
+    let answers = gate.queue(&args.tickets.queue)?.complete(tickets.iter().map(done).collect()).await?;
     let words = answers.into_iter().map(|answer| match answer {
         Completed::Done => ("done", true),
         Completed::Requeued => ("requeued", true),
@@ -58,7 +70,9 @@ pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> R
 
 pub(super) async fn give_back(gate: &Rushgate, args: GiveBackArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
-    let answers = gate.queue(&args.tickets.queue)?.give_back(tickets.clone()).await?;
+    let delay = args.delay.unwrap_or_default();
+    let back = tickets.iter().map(|ticket| GiveBack { ticket: ticket.clone(), delay });
+    let answers = gate.queue(&args.tickets.queue)?.give_back(back.collect()).await?;
     let words = answers.into_iter().map(|answer| match answer {
         GivenBack::Waiting => ("waiting", true),
         GivenBack::Cancelled => CANCELLED,
@@ -69,7 +83,11 @@ pub(super) async fn give_back(gate: &Rushgate, args: GiveBackArgs, output: Outpu
 
 pub(super) async fn extend(gate: &Rushgate, args: ExtendArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
-    let answers = gate.queue(&args.tickets.queue)?.extend(tickets.clone(), args.lease).await?;
+    let said = args.percent.is_some() || args.note.is_some();
+    let progress = said.then(|| TaskProgress { percent: args.percent, note: args.note.unwrap_or_default() });
+    let beat = |ticket: &Ticket| Heartbeat { ticket: ticket.clone(), progress: progress.clone() };
+    let beats = tickets.iter().map(beat).collect();
+    let answers = gate.queue(&args.tickets.queue)?.extend(beats, args.lease).await?;
     let words = answers.into_iter().map(|answer| match answer {
         TaskExtended::Extended => ("extended", true),
         TaskExtended::Cancelled => ("cancelled", false),
@@ -89,12 +107,13 @@ pub(super) async fn dequeue(gate: &Rushgate, args: DequeueArgs, output: Output) 
 }
 
 pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
-    let word = match gate.queue(&args.queue)?.cancel(&args.id).await? {
+    let Some(id) = &args.id else { return bulk::cancel(gate, args, output).await };
+    let word = match gate.queue(&args.queue)?.cancel(id).await? {
         Cancelled::Removed => ("removed", true),
         Cancelled::Marked => ("marked", true),
         Cancelled::NotFound => ("not_found", false),
     };
-    show_one(&args.id, word, output)
+    show_one(id, word, output)
 }
 
 fn read(tickets: &Tickets) -> Result<Vec<Ticket>> {

@@ -138,8 +138,8 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
 
 async fn run_now(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
     let answer = gate.queue(&which.queue)?.run_schedule(&which.id).await?;
-    match answer {
-        Some(answer) => output.line(&answer, push::words(answer))?,
+    match &answer {
+        Some(answer) => output.line(answer, push::words(answer))?,
         None => none(&which, output)?,
     }
     Ok(Exit::done_if(answer.is_some_and(|answer| !matches!(answer, Enqueued::Full { .. }))))

@@ -4,6 +4,7 @@ use anyhow::Result;
 use rushgate::{Rushgate, Selection, TaskId};
 use serde_json::json;
 
+use super::bulk::{self, Dead};
 use super::shown::{DeadView, dead};
 use crate::args::queue::{DeadDeleteArgs, DeadLsArgs, DeadRetryArgs, Which};
 use crate::exit::Exit;
@@ -23,6 +24,9 @@ pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Res
 }
 
 pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) -> Result<Exit> {
+    if args.which.is_filtered() {
+        return bulk::dead(gate, Dead::Retry, &args.which, output).await;
+    }
     let revived = gate.queue(&args.which.queue)?.retry_dead(selection(&args.which)?).await?;
     let kept = match revived.kept {
         0 => String::new(),
@@ -33,9 +37,19 @@ pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) 
 }
 
 pub(super) async fn delete(gate: &Rushgate, args: DeadDeleteArgs, output: Output) -> Result<Exit> {
+    if args.which.is_filtered() {
+        return bulk::dead(gate, Dead::Delete, &args.which, output).await;
+    }
     let deleted = gate.queue(&args.which.queue)?.delete_dead(selection(&args.which)?).await?;
     output.line(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))?;
     Ok(exit(&args.which, deleted))
+}
+
+impl Which {
+    /// Whether it takes a look at each to tell.
+    fn is_filtered(&self) -> bool {
+        self.filter.is_set() || self.dry_run
+    }
 }
 
 fn selection(which: &Which) -> Result<Selection> {

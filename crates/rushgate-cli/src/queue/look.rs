@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Listing, QueueStats, Rushgate, TaskState};
+use rushgate::{Listing, QueueLimits, QueueStats, Rushgate, TaskState, Timestamp};
 use serde::Serialize;
 
-use super::shown::{InfoView, infos, rounded};
-use crate::args::queue::{LsArgs, State, StatsArgs};
+use super::rule::words;
+use super::shown::{DeadView, InfoView, info_page, infos, letter_page, rounded};
+use crate::args::queue::{LsArgs, ShowArgs, State, StatsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table};
 
@@ -19,15 +20,58 @@ struct StatsView<'a> {
     scheduled: u64,
     leased: u64,
     dead: u64,
+    done: u64,
+    dropped: u64,
     oldest_due_us: u64,
+    blocked: u64,
+    rate_until_us: Option<u64>,
+    last_claim_us: Option<u64>,
     paused: bool,
-    bound: Option<u64>,
+    limits: QueueLimits,
 }
 
 impl<'a> From<&'a (String, QueueStats)> for StatsView<'a> {
     fn from((queue, stats): &'a (String, QueueStats)) -> Self {
-        let QueueStats { ready, scheduled, leased, dead, oldest_due_us, paused, limits } = *stats;
-        Self { queue, ready, scheduled, leased, dead, oldest_due_us, paused, bound: limits.bound }
+        let QueueStats {
+            ready,
+            scheduled,
+            leased,
+            blocked,
+            dead,
+            done,
+            dropped,
+            oldest_due_us,
+            paused,
+            limits,
+            ..
+        } = *stats;
+        let rate_until_us = stats.rate_until.map(Timestamp::as_micros);
+        let last_claim_us = stats.last_claim.map(Timestamp::as_micros);
+        Self {
+            queue,
+            ready,
+            scheduled,
+            leased,
+            dead,
+            done,
+            dropped,
+            oldest_due_us,
+            blocked,
+            rate_until_us,
+            last_claim_us,
+            paused,
+            limits,
+        }
+    }
+}
+
+pub(super) fn task_state(state: State) -> TaskState {
+    match state {
+        State::Scheduled => TaskState::Scheduled,
+        State::Ready => TaskState::Ready,
+        State::Leased => TaskState::Leased,
+        State::Blocked => TaskState::Blocked,
+        State::Done => TaskState::Done,
     }
 }
 
@@ -41,11 +85,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         output.data(&queues, text)?;
         return Ok(Exit::Done);
     };
-    let state = args.state.map(|state| match state {
-        State::Scheduled => TaskState::Scheduled,
-        State::Ready => TaskState::Ready,
-        State::Leased => TaskState::Leased,
-    });
+    let state = args.state.map(task_state);
     let filtered = state.is_some() || !args.after.is_empty();
     let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
@@ -56,6 +96,26 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     }
     let views: Vec<_> = tasks.iter().map(InfoView::from).collect();
     output.data(&views, infos(&tasks))?;
+    Ok(Exit::Done)
+}
+
+/// The live task, or else what is left of it.
+pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let (info, letter) = (queue.task(&args.id).await?, queue.dead_letter(&args.id).await?);
+    let live = info.as_ref().is_some_and(|info| info.state != TaskState::Done);
+    let died_at = letter.as_ref().filter(|_| !live).map(|letter| letter.died_at);
+    let finished = info.as_ref().and_then(|info| info.finished.as_ref()).map(|finished| finished.at);
+    match (info, letter) {
+        (_, Some(letter)) if died_at > finished => {
+            output.data(&DeadView::from(&letter), letter_page(&letter))?
+        }
+        (Some(info), _) => output.data(&InfoView::from(&info), info_page(&info))?,
+        (None, _) => {
+            output.remark(format_args!("no task `{}` in `{}`, live, done or dead", args.id, args.queue));
+            return Ok(Exit::Refused);
+        }
+    }
     Ok(Exit::Done)
 }
 
@@ -79,23 +139,24 @@ pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> R
     Ok(Exit::Done)
 }
 
-fn table(all: &[(String, QueueStats)]) -> Table<8> {
+fn table(all: &[(String, QueueStats)]) -> Table<9> {
     let row = |(queue, stats): &(String, QueueStats)| {
         [
             queue.clone(),
             stats.ready.to_string(),
             stats.scheduled.to_string(),
             stats.leased.to_string(),
+            stats.blocked.to_string(),
             stats.dead.to_string(),
             if stats.ready == 0 {
                 "-".to_owned()
             } else {
                 rounded(Duration::from_micros(stats.oldest_due_us)).to_string()
             },
-            stats.limits.bound.map_or("none".to_owned(), |bound| bound.to_string()),
+            words(&stats.limits),
             if stats.paused { "paused" } else { "runs" }.to_owned(),
         ]
     };
-    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "DEAD", "OLDEST DUE", "BOUND", "STATE"];
+    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "OLDEST DUE", "LIMITS", "STATE"];
     Table::new(head, all.iter().map(row))
 }

@@ -1,16 +1,23 @@
 //! `rushgate queue`.
 
 mod answer;
+mod bulk;
 mod cron;
 mod dead;
+mod filter;
+mod lines;
 mod look;
 mod push;
 mod rule;
 mod shown;
 mod take;
+mod wait;
+mod watch;
 mod why;
 
 use anyhow::Result;
+
+pub(crate) use self::shown::{printable, rounded};
 
 use crate::args::queue::{CronVerb, DeadVerb, QueueVerb};
 use crate::exit::Exit;
@@ -35,6 +42,11 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
             QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
             QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
+            QueueVerb::Watch(args) => watch::watch(&gate, args, out).await,
+            QueueVerb::Export(args) => lines::export(&gate, args, out).await,
+            QueueVerb::Import(args) => lines::import(&gate, args, out).await,
+            QueueVerb::Show(args) => look::show(&gate, args, out).await,
+            QueueVerb::Wait(args) => wait::wait(&gate, args, out).await,
             QueueVerb::Why(args) => why::why(&gate, args, out).await,
             QueueVerb::Pause(args) => rule::pause(&gate, args, out).await,
             QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,

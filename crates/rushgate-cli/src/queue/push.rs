@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::{ContentType, Enqueued, OnDuplicate, Payload, Rushgate};
+use rushgate::{ContentType, Enqueued, Kind, OnDuplicate, Payload, Rushgate};
 
 use crate::args::queue::{ContentArgs, PushArgs};
 use crate::exit::{Exit, Fault};
@@ -18,22 +18,35 @@ pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Res
         .priority(args.priority)
         .max_attempts(args.max_attempts)
         .on_duplicate(on_duplicate(&args));
+    if let Some(key) = &args.key {
+        task = task.key(key);
+    }
     if let Some(delay) = args.delay {
         task = task.delay(delay);
     }
     if let Some(at) = args.at {
         task = task.at(epoch_ms("--at", at)?);
     }
+    if let Some(time) = args.deadline {
+        task = task.deadline(time);
+    }
+    if let Some(at) = args.deadline_at {
+        task = task.deadline_at(epoch_ms("--deadline-at", at)?);
+    }
     let answer = task.send().await?;
-    output.line(&answer, words(answer))?;
+    output.line(&answer, words(&answer))?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
 }
 
-pub(super) fn words(answer: Enqueued) -> String {
+pub(super) fn words(answer: &Enqueued) -> String {
     match answer {
         Enqueued::Added { revision } => format!("added revision {}", revision.as_u64()),
         Enqueued::Kept { revision } => format!("kept revision {}", revision.as_u64()),
         Enqueued::Replaced { revision } => format!("replaced revision {}", revision.as_u64()),
+        Enqueued::Displaced { revision, dropped } => {
+            format!("added revision {}, dropped {dropped}", revision.as_u64())
+        }
+        Enqueued::Dropped { bound } => format!("dropped bound {bound}"),
         Enqueued::Full { bound } => format!("full bound {bound}"),
     }
 }
@@ -53,17 +66,29 @@ pub(super) fn payload(args: &ContentArgs) -> Result<Payload> {
         (_, Some(file)) if file != Path::new("-") => {
             read(&mut std::fs::File::open(file).map_err(|error| unreadable(file, &error))?, file)?
         }
-        (None, None) => return Ok(Payload::empty()),
+        (None, None) => return of_kind(Payload::empty(), args),
         _ => read(&mut std::io::stdin().lock(), Path::new("stdin"))?,
     };
-    let content_type = ContentType::new(&args.content_type)?;
-    if content_type == ContentType::json() && bytes.len() <= Payload::MAX_BYTES {
+    of_kind(content(bytes, &args.content_type)?, args)
+}
+
+/// Content of that type; JSON is checked.
+pub(super) fn content(bytes: Vec<u8>, content_type: &str) -> Result<Payload> {
+    let content_type = ContentType::new(content_type)?;
+    if content_type.is_json() && bytes.len() <= Payload::MAX_BYTES {
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| {
             Fault::usage(format_args!("the payload is no JSON: {error}"))
                 .hint("say what it is, such as --content-type text/plain")
         })?;
     }
     Ok(Payload::new(content_type, bytes)?)
+}
+
+fn of_kind(payload: Payload, args: &ContentArgs) -> Result<Payload> {
+    Ok(match &args.kind {
+        Some(kind) => payload.with_kind(&Kind::new(kind)?)?,
+        None => payload,
+    })
 }
 
 /// Reads no more than shows that it is too much.

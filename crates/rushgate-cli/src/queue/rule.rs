@@ -1,10 +1,11 @@
-//! Pausing, resuming and bounding queues.
+//! Pausing, resuming and limiting queues.
 
 use anyhow::Result;
-use rushgate::{QueueLimits, Rushgate};
+use rushgate::{KeyLimits, Overflow, QueueLimits, Rate, Rushgate};
 use serde_json::json;
 
-use crate::args::queue::{LimitArgs, PauseArgs, ResumeArgs};
+use super::shown::rounded;
+use crate::args::queue::{LimitArgs, OverflowWord, PauseArgs, ResumeArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -20,10 +21,58 @@ pub(super) async fn resume(gate: &Rushgate, args: ResumeArgs, output: Output) ->
     Ok(Exit::Done)
 }
 
+/// Sets the limits that are named, and shows all.
 pub(super) async fn limit(gate: &Rushgate, args: LimitArgs, output: Output) -> Result<Exit> {
-    let bound = args.bound.0;
-    gate.queue(&args.queue)?.limit(QueueLimits { bound }).await?;
-    let words = bound.map_or("none".to_owned(), |bound| bound.to_string());
-    output.line(&json!({ "queue": args.queue, "bound": bound }), format_args!("bound {words}"))?;
+    let queue = gate.queue(&args.queue)?;
+    let old = queue.stats().await?.limits;
+    let limits = changed(old, &args);
+    if limits != old {
+        queue.limit(limits).await?;
+    }
+    output.line(&json!({ "queue": args.queue, "limits": limits }), words(&limits))?;
     Ok(Exit::Done)
+}
+
+fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {
+    let per_key = KeyLimits {
+        concurrency: args.key_concurrency.map_or(old.per_key.concurrency, |limit| limit.0),
+        rate: args.key_rate.map_or(old.per_key.rate, |limit| limit.0),
+        fifo: args.fifo.unwrap_or(old.per_key.fifo),
+    };
+    QueueLimits {
+        bound: args.bound.map_or(old.bound, |limit| limit.0),
+        overflow: args.overflow.map_or(old.overflow, |word| match word {
+            OverflowWord::Refuse => Overflow::Refuse,
+            OverflowWord::DropNew => Overflow::DropNew,
+            OverflowWord::DropOldest => Overflow::DropOldest,
+        }),
+        concurrency: args.concurrency.map_or(old.concurrency, |limit| limit.0),
+        rate: args.rate.map_or(old.rate, |limit| limit.0),
+        per_key,
+        retention: args.keep.map_or(old.retention, |keep| keep.0),
+    }
+}
+
+/// The limits that are set, or `none`.
+pub(super) fn words(limits: &QueueLimits) -> String {
+    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = *limits;
+    let in_words = |rate: Rate| format!("{} in {}", rate.n, rounded(rate.per));
+    let all = [
+        bound.map(|n| format!("{n} tasks")),
+        concurrency.map(|n| format!("{n} at a time")),
+        rate.map(in_words),
+        per_key.concurrency.map(|n| format!("{n} of a key at a time")),
+        per_key.rate.map(|rate| format!("{} of a key", in_words(rate))),
+        per_key.fifo.then(|| "first in, first out".to_owned()),
+    ];
+    let set: Vec<_> = all.into_iter().flatten().collect();
+    let kept = retention.map(|keep| format!("keeps {} for {}", keep.count, rounded(keep.age)));
+    let drops = match overflow {
+        Overflow::Refuse => None,
+        Overflow::DropNew => Some("drops newcomers".to_owned()),
+        Overflow::DropOldest => Some("drops the oldest".to_owned()),
+    };
+    let most = (!set.is_empty()).then(|| format!("at most {}", set.join(", ")));
+    let all: Vec<_> = most.into_iter().chain(drops.filter(|_| bound.is_some())).chain(kept).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join("; ") }
 }

@@ -1,9 +1,14 @@
 //! Tasks and dead letters as they are shown.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use rushgate::{DeadLetter, Payload, Spoken, Task, TaskInfo, TaskState};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rushgate::{
+    ContentType, DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Spoken, Task, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Timestamp,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,6 +29,9 @@ pub(super) struct TaskView<'a> {
     attempt: u32,
     max_attempts: u32,
     priority: u8,
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_us: Option<u64>,
 }
 
 /// A task as it stands, as JSON.
@@ -32,11 +40,31 @@ pub(super) struct InfoView<'a> {
     #[serde(flatten)]
     task: TaskView<'a>,
     state: TaskState,
+    not_before_us: Option<u64>,
     lease_until_us: Option<u64>,
     worker: Option<&'a str>,
     replaced: bool,
     cancelled: bool,
     error: Option<&'a str>,
+    progress: Option<&'a TaskProgress>,
+    past: &'a [PastRun],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished: Option<FinishedView<'a>>,
+}
+
+/// How a task ended, as JSON.
+#[derive(Serialize)]
+pub(super) struct FinishedView<'a> {
+    at_us: u64,
+    how: Finish,
+    result: Option<Content<'a>>,
+}
+
+impl<'a> From<&'a Finished> for FinishedView<'a> {
+    fn from(finished: &'a Finished) -> Self {
+        let Finished { at, how, result } = finished;
+        Self { at_us: at.as_micros(), how: *how, result: result.as_ref().map(Content::from) }
+    }
 }
 
 /// A dead letter as JSON.
@@ -46,10 +74,12 @@ pub(super) struct DeadView<'a> {
     #[serde(flatten)]
     content: Content<'a>,
     priority: u8,
+    key: Option<&'a str>,
     attempts: u32,
     max_attempts: u32,
     error: &'a str,
     died_us: u64,
+    past: &'a [PastRun],
 }
 
 /// A payload as JSON: parsed if that is what it is, else as text, else in base64.
@@ -58,41 +88,28 @@ pub(super) struct Content<'a> {
     payload: Value,
     encoding: &'static str,
     content_type: &'a str,
+    kind: Option<&'a str>,
 }
 
 impl<'a> From<&'a Payload> for Content<'a> {
     fn from(payload: &'a Payload) -> Self {
-        let content_type = payload.content_type().as_str();
-        let (payload, encoding) = decode(content_type, payload.bytes());
-        Self { payload, encoding, content_type }
+        let (content_type, kind) = (payload.content_type().as_str(), payload.kind());
+        let (payload, encoding) = decode(payload.content_type(), payload.bytes());
+        Self { payload, encoding, content_type, kind }
     }
 }
 
-fn decode(content_type: &str, bytes: &[u8]) -> (Value, &'static str) {
-    let is_json = content_type == "application/json" || content_type.ends_with("+json");
-    if is_json && let Ok(value) = serde_json::from_slice(bytes) {
+fn decode(content_type: &ContentType, bytes: &[u8]) -> (Value, &'static str) {
+    if content_type.is_json()
+        && let Ok(value) = serde_json::from_slice(bytes)
+    {
         return (value, "json");
     }
     match std::str::from_utf8(bytes) {
         _ if bytes.is_empty() => (Value::Null, "none"),
-        Ok(text) if content_type.starts_with("text/") => (Value::from(text), "text"),
-        _ => (Value::from(base64(bytes)), "base64"),
+        Ok(text) if content_type.essence().starts_with("text/") => (Value::from(text), "text"),
+        _ => (Value::from(BASE64_STANDARD.encode(bytes)), "base64"),
     }
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits =
-            chunk.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = DIGITS[bits >> (18 - 6 * place) & 63];
-            text.push(if place <= chunk.len() { digit.into() } else { '=' });
-        }
-    }
-    text
 }
 
 impl<'a> From<&'a Task> for TaskView<'a> {
@@ -106,6 +123,8 @@ impl<'a> From<&'a Task> for TaskView<'a> {
             attempt: task.attempt,
             max_attempts: task.max_attempts,
             priority: task.priority.get(),
+            key: task.key.as_ref().map(TaskKey::as_str),
+            deadline_us: task.deadline.map(Timestamp::as_micros),
         }
     }
 }
@@ -115,11 +134,15 @@ impl<'a> From<&'a TaskInfo> for InfoView<'a> {
         Self {
             task: (&info.task).into(),
             state: info.state,
+            not_before_us: info.not_before.map(|at| at.as_micros()),
             lease_until_us: info.lease_until.map(|until| until.as_micros()),
             worker: info.worker.as_deref(),
             replaced: info.replaced,
             cancelled: info.cancelled,
             error: info.error.as_deref(),
+            progress: info.progress.as_ref(),
+            past: &info.past,
+            finished: info.finished.as_ref().map(FinishedView::from),
         }
     }
 }
@@ -130,10 +153,12 @@ impl<'a> From<&'a DeadLetter> for DeadView<'a> {
             id: dead.id.as_str(),
             content: (&dead.payload).into(),
             priority: dead.priority.get(),
+            key: dead.key.as_ref().map(TaskKey::as_str),
             attempts: dead.attempts,
             max_attempts: dead.max_attempts,
             error: &dead.error,
             died_us: dead.died_at.as_micros(),
+            past: &dead.past,
         }
     }
 }
@@ -182,6 +207,86 @@ pub(super) fn dead(letters: &[DeadLetter]) -> Table<5> {
     Table::new(["ID", "TRIED", "DIED", "PAYLOAD", "ERROR"], letters.iter().map(row))
 }
 
+/// All that is known of a task, line by line.
+pub(super) fn info_page(info: &TaskInfo) -> String {
+    let task = &info.task;
+    let mut page = Page::default();
+    page.line("id", &task.ticket.id);
+    page.line("state", state(info));
+    page.line("tried", tries(task));
+    page.line("due", moment(task.ticket.due));
+    if let Some(deadline) = task.deadline {
+        page.line("deadline", moment(deadline));
+    }
+    if let Some(until) = info.lease_until {
+        page.line("lease until", moment(until));
+    }
+    if let Some(worker) = &info.worker {
+        page.line("worker", printable(worker, usize::MAX));
+    }
+    if let Some(progress) = &info.progress {
+        page.line("progress", in_words(progress));
+    }
+    page.line("payload", content(&task.payload));
+    if let Some(Finished { at, result, .. }) = &info.finished {
+        page.line("ended", moment(*at));
+        page.line("result", result.as_ref().map_or_else(|| "-".to_owned(), content));
+    }
+    if let Some(error) = &info.error {
+        page.line("error", printable(error, usize::MAX));
+    }
+    page.past(&info.past);
+    page.0
+}
+
+/// The same of a dead letter.
+pub(super) fn letter_page(letter: &DeadLetter) -> String {
+    let mut page = Page::default();
+    page.line("id", &letter.id);
+    page.line("state", "dead");
+    page.line("tried", format_args!("{}/{}", letter.attempts, letter.max_attempts));
+    page.line("died", moment(letter.died_at));
+    page.line("payload", content(&letter.payload));
+    page.line("error", printable(&letter.error, usize::MAX));
+    page.past(&letter.past);
+    page.0
+}
+
+/// Lines of a name and what it is.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, name: &str, what: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "{name:<12} {what}");
+    }
+
+    fn past(&mut self, past: &[PastRun]) {
+        for PastRun { attempt, began, ended, how, worker, error } in past {
+            let how = match how {
+                PastEnd::Failed => "failed",
+                PastEnd::Lost => "lost",
+                PastEnd::Snoozed => "snoozed",
+            };
+            let (took, at) = (rounded(ended.since(*began)), moment(*ended));
+            let (by, why) = (printable(worker, 60), printable(error, usize::MAX));
+            let why = if why.is_empty() { why } else { format!(": {why}") };
+            self.line(
+                &format!("attempt {attempt}"),
+                format_args!("{how} at {at} after {took}, by {by}{why}"),
+            );
+        }
+    }
+}
+
+/// How far a task has come.
+pub(super) fn in_words(progress: &TaskProgress) -> String {
+    let percent = progress.percent.map(|percent| format!("{percent} %"));
+    let note = Some(printable(&progress.note, 60)).filter(|note| !note.is_empty());
+    percent.into_iter().chain(note).collect::<Vec<_>>().join(", ")
+}
+
 fn tries(task: &Task) -> String {
     format!("{}/{}", task.attempt, task.max_attempts)
 }
@@ -190,9 +295,16 @@ fn state(info: &TaskInfo) -> &'static str {
     match info.state {
         TaskState::Scheduled => "scheduled",
         TaskState::Ready => "ready",
+        TaskState::Blocked => "blocked",
         TaskState::Leased if info.cancelled => "leased, to be cancelled",
         TaskState::Leased if info.replaced => "leased, replaced",
         TaskState::Leased => "leased",
+        TaskState::Done => match info.finished.as_ref().map(|finished| finished.how) {
+            Some(Finish::Cancelled) => "done, cancelled",
+            Some(Finish::Discarded) => "done, discarded",
+            Some(Finish::Dropped) => "done, dropped",
+            _ => "done",
+        },
     }
 }
 
@@ -205,7 +317,7 @@ fn content(payload: &Payload) -> String {
 }
 
 /// One line without control characters, which could do things to a terminal.
-pub(super) fn printable(text: &str, most: usize) -> String {
+pub(crate) fn printable(text: &str, most: usize) -> String {
     let mut line = String::new();
     for (at, c) in text.chars().enumerate() {
         if at == most {
@@ -219,7 +331,7 @@ pub(super) fn printable(text: &str, most: usize) -> String {
 }
 
 /// A length of time for people: whole seconds, or below one second whole milliseconds.
-pub(super) fn rounded(of: Duration) -> Spoken {
+pub(crate) fn rounded(of: Duration) -> Spoken {
     let step = if of < Duration::from_secs(1) { 1_000 } else { 1_000_000 };
     Spoken(Duration::from_micros(of.as_micros() as u64 / step * step))
 }
@@ -238,17 +350,9 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (bytes, text) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
-
-    #[test]
     fn content_is_parsed_as_far_as_it_can_be() {
-        assert_eq!(decode("application/json", b"{\"a\":1}"), (serde_json::json!({ "a": 1 }), "json"));
+        let decode = |content_type, bytes| decode(&ContentType::new(content_type).unwrap(), bytes);
+        assert_eq!(decode("application/json;kind=a", b"{\"a\":1}"), (serde_json::json!({ "a": 1 }), "json"));
         assert_eq!(decode("application/json", b"{"), (Value::from("ew=="), "base64"));
         assert_eq!(decode("text/plain", b"hi"), (Value::from("hi"), "text"));
         assert_eq!(decode("text/plain", b"\xff"), (Value::from("/w=="), "base64"));

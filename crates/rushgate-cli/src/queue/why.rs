@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Rushgate, Why};
+use rushgate::{Finish, KeyRun, Rushgate, Why};
 use serde_json::json;
 
 use super::shown::{printable, rounded};
@@ -46,7 +46,30 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             });
             format!("it is not due for {wait} ({due}){failed}")
         }
-        Why::Waiting { ahead, leased, due_for } => {
+        Why::QueueBusy { concurrency } => {
+            format!("the queue may have {} leased at a time, and has", counted((*concurrency).into(), "task"))
+        }
+        Why::RateLimited { key, until, wait } => {
+            let whose = key.as_ref().map_or("the queue".to_owned(), |key| format!("its key {key}"));
+            format!("the rate of {whose} allows no other for {} ({})", rounded(*wait), moment(*until))
+        }
+        Why::KeyBusy { key, running } => {
+            let run = |run: &KeyRun| {
+                let worker = printable(&run.worker, usize::MAX);
+                format!(
+                    "{} by {worker}, whose lease ends at {} unless it is extended",
+                    run.id,
+                    moment(run.lease_until)
+                )
+            };
+            let runs: Vec<_> = running.iter().map(run).collect();
+            format!("its key {key} has as many running as it may have: {}", runs.join("; "))
+        }
+        Why::InLine { key, first } => {
+            let first = first.as_ref().map_or(String::new(), |first| format!("; {first} is first"));
+            format!("it stands in line behind others of its key {key}{first}")
+        }
+        Why::Waiting { ahead, leased, due_for, last_claim } => {
             let ahead = match ahead {
                 Some(0) => "nothing is given out before it".to_owned(),
                 Some(ahead) => format!("{} before it", counted((*ahead).into(), "task")),
@@ -54,19 +77,39 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             };
             let workers = match leased {
                 0 if *due_for >= NOBODY_AFTER => {
+                    let since = last_claim.map_or("ever".to_owned(), |at| format!("since {}", moment(at)));
                     format!(
-                        "; no task of the queue is being worked on: is a worker running, such as `rushgate work {queue}`?"
+                        "; nothing of the queue was claimed {since}: is a worker running, such as `rushgate work {queue}`?"
                     )
                 }
                 leased => format!("; {} being worked on", counted(*leased, "task")),
             };
             format!("it has been due for {}, {ahead}{workers}", rounded(*due_for))
         }
+        Why::Deadline { deadline, left } => {
+            let (at, left) = (moment(*deadline), rounded(*left));
+            format!("its deadline is in {left} ({at}): it is not given out from then on")
+        }
         Why::Dead { attempts, max_attempts, error, died_at } => {
             let (error, at) = (printable(error, usize::MAX), moment(*died_at));
             format!(
                 "it died at {at} after attempt {attempts} of {max_attempts}: {error}; \
                  `rushgate queue dead retry {queue} {id}` puts it back"
+            )
+        }
+        Why::Done { how, finished_at, worker } => {
+            let by = worker
+                .as_ref()
+                .map_or(String::new(), |worker| format!(" by {}", printable(worker, usize::MAX)));
+            let how = match how {
+                Finish::Done => "it was done",
+                Finish::Discarded => "it was discarded, because there was nothing to do,",
+                Finish::Cancelled => "it was cancelled",
+                Finish::Dropped => "it was dropped for a newcomer, because the queue was at its bound,",
+            };
+            format!(
+                "{how}{by} at {}; `rushgate queue show {queue} {id}` has its result",
+                moment(*finished_at)
             )
         }
         Why::Unknown => "there is no such task: it is done, was removed, or was never put in".to_owned(),

@@ -4,6 +4,7 @@ mod crowd;
 mod place;
 mod progress;
 mod receipts;
+mod remote;
 mod report;
 mod script;
 mod stage;
@@ -24,9 +25,13 @@ use crate::output::Output;
 use crate::signals::{Signals, died_of};
 use crowd::{Crowd, Plan};
 use place::Place;
+use progress::Here;
+use remote::RemoteArgs;
 use report::Report;
 use stage::Stage;
 use tally::{Tally, Told};
+
+pub(crate) use remote::run_crowd;
 
 /// What the crowd wants.
 const SKU: &str = "phone";
@@ -50,6 +55,8 @@ Examples:
   rushgate rush --stock 500 --buyers 100000 --per-buyer 2 --seed 7 --json
 Several processes in one sale, on one file; start this as often as you like:
   rushgate rush --join launch --store sqlite:launch.db --stock 100
+Over HTTP, from processes of its own, to a server that `rushgate serve --demo` started:
+  rushgate rush --url http://127.0.0.1:7979 --join demo --buyers 100000
 
 A store that lost writes, as by a failover, does not end it: the sale is rebuilt from its
 ledger, and buyers bring what was lost back with their receipts.
@@ -67,8 +74,8 @@ pub(crate) struct RushArgs {
     /// How many units one buyer may have [default: 1].
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_buyer: Option<u32>,
-    /// How many buyers are served at the same time.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    /// How many buyers are served at the same time; over HTTP, how many connections there are.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     concurrency: u32,
     /// How long a cart is kept for its buyer: 100ms to 1h [default: 1s].
     #[arg(long, value_name = "DURATION", value_parser = hold)]
@@ -76,13 +83,15 @@ pub(crate) struct RushArgs {
     /// Repeats the crowd of an earlier run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Takes part in the sale of this name on --store, and makes it if it is not there. One that is there keeps its
+    /// Takes part in the sale of this name on --store or --url, and makes it if it is not there. One that is there keeps its
     /// stock, limit and hold.
     #[arg(long, value_name = "SALE")]
     join: Option<String>,
     /// Leaves the files, and says where they are.
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 impl RushArgs {
@@ -125,6 +134,9 @@ pub(crate) struct Workers {
 }
 
 pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
+    if let Some(url) = args.remote.url.clone() {
+        return remote::run(args, &url, globals).await;
+    }
     let seed = args.seed.unwrap_or_else(rand::random);
     let name = args.sale(seed)?;
     if args.join.is_some() && globals.store.is_none() {
@@ -171,7 +183,8 @@ impl Rush {
         let stage = Stage::set(&args, &place, &name, globals.output()).await?;
         let workers = start_workers(&stage);
         let tally = Arc::new(Tally::new(args.concurrency as usize));
-        let progress = progress::start(&stage, Arc::clone(&tally), &globals);
+        let here = Here { sale: stage.sale.clone(), tally: Arc::clone(&tally) };
+        let progress = progress::start(here, &globals);
         let crowd = Crowd::new(plan(&args, &stage, seed, &stop, globals.output())?, Arc::clone(&tally))?;
         let wave = crowd.run().await?;
         if args.join.is_none() {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rushgate::{CancellationToken, Sale};
 use tokio::task::JoinHandle;
 
-use super::stage::Stage;
 use super::tally::{Tally, Told, per_second};
 use crate::globals::Globals;
 use crate::output::CLEAR_LINE;
@@ -21,13 +20,42 @@ pub(super) struct Progress {
     drawing: Option<(JoinHandle<()>, CancellationToken)>,
 }
 
+/// What a line tells.
+pub(super) struct Moment {
+    /// Units that are sold, in carts and free.
+    pub(super) units: [u64; 3],
+    /// Answers so far, in the order of [`Told::ALL`].
+    pub(super) told: [u64; Told::ALL.len()],
+}
+
+/// Where a line's figures come from.
+pub(super) trait Look: Send + Sync + 'static {
+    /// The figures now; `None` if they cannot be had for the moment.
+    fn look(&self) -> impl Future<Output = Option<Moment>> + Send;
+}
+
+/// A sale of this process.
+pub(super) struct Here {
+    pub(super) sale: Sale,
+    pub(super) tally: Arc<Tally>,
+}
+
+impl Look for Here {
+    async fn look(&self) -> Option<Moment> {
+        let state = self.sale.state().await.ok()?;
+        let sum = |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum();
+        let units = [sum(|sku| sku.confirmed), sum(|sku| sku.held), sum(|sku| sku.free)];
+        Some(Moment { units, told: Told::ALL.map(|told| self.tally.count(told)) })
+    }
+}
+
 /// Draws until it is finished; not at all if it was asked to be quiet.
-pub(super) fn start(stage: &Stage, tally: Arc<Tally>, globals: &Globals) -> Progress {
+pub(super) fn start(look: impl Look, globals: &Globals) -> Progress {
     if globals.quiet {
         return Progress { drawing: None };
     }
     let stop = CancellationToken::new();
-    let task = tokio::spawn(draw(stage.sale.clone(), tally, stop.clone()));
+    let task = tokio::spawn(draw(look, stop.clone()));
     Progress { drawing: Some((task, stop)) }
 }
 
@@ -40,7 +68,7 @@ impl Progress {
     }
 }
 
-async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
+async fn draw(look: impl Look, stop: CancellationToken) {
     let terminal = stderr().is_terminal();
     let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + DRAW_EVERY, every);
@@ -51,10 +79,11 @@ async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
             () = stop.cancelled() => break,
             _ = ticks.tick() => {}
         }
-        let attempts = tally.attempts();
+        let Some(moment) = look.look().await else { continue };
+        let attempts = moment.told.iter().sum();
         let rate = per_second(attempts - seen, at.elapsed());
         (seen, at) = (attempts, Instant::now());
-        let Ok(line) = line(&sale, &tally, attempts, rate).await else { continue };
+        let line = line(&moment, attempts, rate);
         let mut out = stderr().lock();
         let _ = if terminal {
             write!(out, "{CLEAR_LINE}{}", fitting(&line, columns()))
@@ -68,27 +97,22 @@ async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
     }
 }
 
-async fn line(sale: &Sale, tally: &Tally, attempts: u64, rate: u64) -> rushgate::Result<String> {
-    let state = sale.state().await?;
-    let sum =
-        |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>();
-    let units = [
-        (sum(|sku| sku.confirmed), "sold"),
-        (sum(|sku| sku.held), "in carts"),
-        (sum(|sku| sku.free), "free"),
-    ];
+fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
+    let [sold, held, free] = moment.units;
+    let units = [(sold, "sold"), (held, "in carts"), (free, "free")];
     // What matters first comes first: a narrow terminal has no room for all of it.
+    let count = |told: Told| moment.told[told as usize];
     let told = [
-        (tally.count(Told::Failed), "failed"),
-        (tally.count(Told::Paused), "paused"),
-        (tally.count(Told::SoldOut), "sold out"),
-        (tally.count(Told::AllHeld), "later"),
-        (tally.count(Told::LimitReached), "limit"),
-        (tally.count(Told::Replayed), "again"),
+        (count(Told::Failed), "failed"),
+        (count(Told::Paused), "paused"),
+        (count(Told::SoldOut), "sold out"),
+        (count(Told::AllHeld), "later"),
+        (count(Told::LimitReached), "limit"),
+        (count(Told::Replayed), "again"),
     ];
     let tries = format!("{} tries, {}/s", short(attempts), short(rate));
     let parts = [tries, those_there(&units), those_there(&told)];
-    Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | "))
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
 /// The kinds of which there are any.

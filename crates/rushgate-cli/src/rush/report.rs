@@ -365,7 +365,7 @@ pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Chec
 }
 
 /// The most memory that this process had in use.
-fn memory_peak_bytes() -> u64 {
+pub(super) fn memory_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -386,16 +386,16 @@ pub(super) fn thousands(n: u64) -> String {
 }
 
 /// So many things, in the singular if it is one.
-fn many(n: u64, thing: &str) -> String {
+pub(super) fn many(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
-fn seconds(length: Duration) -> String {
+pub(super) fn seconds(length: Duration) -> String {
     format!("{:.2} s", length.as_secs_f64())
 }
 
 /// Microseconds in the unit that reads best.
-fn micros(us: f64) -> String {
+pub(super) fn micros(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.1} µs"),
         us if us < 1_000.0 => format!("{us:.0} µs"),

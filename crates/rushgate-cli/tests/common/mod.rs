@@ -43,7 +43,14 @@ impl Shop {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rushgate"));
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
-        for name in ["RUSHGATE_STORE", "RUSHGATE_ORDERS", "NO_COLOR"] {
+        for name in [
+            "RUSHGATE_STORE",
+            "RUSHGATE_ORDERS",
+            "RUSHGATE_OUTBOX",
+            "NO_COLOR",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "TRACEPARENT",
+        ] {
             command.env_remove(name);
         }
         command
@@ -84,9 +91,7 @@ impl Shop {
     }
 
     pub fn start(&self, args: &[&str]) -> Running {
-        let mut child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        Running { child, out }
+        Running::of(self.command(args))
     }
 
     /// Waits until a command's JSON is as wished for. For what no line and no file tells of.
@@ -103,6 +108,12 @@ impl Shop {
 }
 
 impl Running {
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out }
+    }
+
     /// The next line of its stdout.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
@@ -122,9 +133,17 @@ impl Running {
     }
 
     pub fn end(mut self) -> Said {
-        let out = self.rest();
-        let said = Said::from(self.child.wait_with_output().unwrap());
-        Said { out, ..said }
+        let (stdout, mut stderr) = (self.rest().into_bytes(), Vec::new());
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Said::from(Output { status: self.child.wait().unwrap(), stdout, stderr })
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails leaves nobody behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

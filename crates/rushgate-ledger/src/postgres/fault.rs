@@ -9,7 +9,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// Why a step was not carried out.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The server, or the way to it, said so.
     Postgres(tokio_postgres::Error),
     /// Another program did the same between a look and the step that relied on it. Once more, and it is seen.
@@ -108,7 +108,7 @@ impl Fault {
     }
 
     /// The error of a step that was rolled back or never began: the data are as they were.
-    pub(super) fn error(self) -> Error {
+    pub(crate) fn error(self) -> Error {
         match self {
             Self::Postgres(error) => postgres_error(error),
             Self::Raced => Error::unavailable("other writers were in the way again and again")

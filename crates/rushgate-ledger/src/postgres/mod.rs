@@ -1,12 +1,12 @@
 mod books;
-mod fault;
-mod open;
+pub(crate) mod fault;
+pub(crate) mod open;
 mod record;
 mod serve;
-mod session;
+pub(crate) mod session;
 mod sql;
-mod tls;
-mod url;
+pub(crate) mod tls;
+pub(crate) mod url;
 mod write;
 
 use std::fmt;

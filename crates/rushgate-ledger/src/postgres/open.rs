@@ -13,7 +13,10 @@ use super::tls;
 use super::url::Options;
 
 /// The schema's versions: the first brings an empty schema to version 1, and so on.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/postgres/0001_orders.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/postgres/0001_orders.sql"),
+    include_str!("../../migrations/postgres/0002_outbox.sql"),
+];
 
 /// What is promised was tried on this one and later.
 const OLDEST: i32 = 150_000;
@@ -22,12 +25,12 @@ const OLDEST: i32 = 150_000;
 const MIGRATION_MAX: Duration = Duration::from_secs(60);
 
 /// What a server said of itself.
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) version: String,
     pub(super) durability: Durability,
 }
 
-pub(super) fn pool(options: &Options) -> Result<Pool> {
+pub(crate) fn pool(options: &Options) -> Result<Pool> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = if options.uses_tls() {
         Manager::from_config(options.config.clone(), tls::connector(&options.trust)?, config)
@@ -55,7 +58,7 @@ pub(super) fn pool(options: &Options) -> Result<Pool> {
 
 /// What holds for one connection. Every lookup of the ledger has its index; a plan that was made while a table was small
 /// would be kept when it is not, so plans that read whole tables are ruled out.
-fn settings(options: &Options) -> String {
+pub(crate) fn settings(options: &Options) -> String {
     let (schema, limit) = (&options.schema, options.statement_timeout.as_millis());
     format!(
         "SET search_path TO \"{schema}\", pg_temp;
@@ -74,7 +77,7 @@ fn settings(options: &Options) -> String {
 }
 
 /// Checks the server, and brings the schema up to date.
-pub(super) async fn open(pool: &Pool, options: &Options) -> Result<Server> {
+pub(crate) async fn open(pool: &Pool, options: &Options) -> Result<Server> {
     let client = pool.get().await.map_err(|error| Fault::Pool(error).error())?;
     let server = check_server(&client).await?;
     let version = version(&client, &options.schema).await?;

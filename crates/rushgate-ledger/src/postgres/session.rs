@@ -9,7 +9,7 @@ use super::fault::Fault;
 use crate::counters::{Counters, add};
 
 pub(super) type Sql<T> = Result<T, Fault>;
-pub(super) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
+pub(crate) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 #[derive(Clone, Copy)]
 pub(super) struct Session<'c> {

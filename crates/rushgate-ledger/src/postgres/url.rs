@@ -20,7 +20,7 @@ const HINT: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE with percent
 
 /// Whether the server's certificate is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(crate) enum Trust {
     /// Any will do: an eavesdropper is kept out, an impostor is not.
     Anything,
     /// The certificates of this machine.
@@ -31,18 +31,18 @@ pub(super) enum Trust {
 
 /// A URL, understood. It holds the password, and neither Debug nor Display shows it.
 #[derive(Clone)]
-pub(super) struct Options {
-    pub(super) config: Config,
-    pub(super) schema: String,
+pub(crate) struct Options {
+    pub(crate) config: Config,
+    pub(crate) schema: String,
     pub(super) pool: usize,
-    pub(super) statement_timeout: Duration,
-    pub(super) trust: Trust,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) trust: Trust,
 }
 
 impl Options {
     /// Nothing of the URL is repeated in an error, because any part of it may be a piece of a password with a character
     /// that was not escaped.
-    pub(super) fn parse(url: &str) -> Result<Self> {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
         let not_understood = || Error::invalid("the ledger's URL", "cannot be understood").hint(HINT);
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let mut options = Self {
@@ -104,12 +104,12 @@ impl Options {
         config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
     }
 
-    pub(super) fn uses_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
 
     /// How long a step may take before its connection is given up, whatever the server does.
-    pub(super) fn step_max(&self) -> Duration {
+    pub(crate) fn step_max(&self) -> Duration {
         self.statement_timeout * 2 + CONNECT_TIMEOUT
     }
 }

@@ -4,7 +4,7 @@ use rushgate_core::Error;
 use rusqlite::ErrorCode;
 
 /// The error of a step that was rolled back or never began: the data are as they were.
-pub(super) fn error(fault: rusqlite::Error) -> Error {
+pub(crate) fn error(fault: rusqlite::Error) -> Error {
     let code = fault.sqlite_error_code();
     let error = match code {
         Some(ErrorCode::DiskFull) => Error::full("the disk, or the space allowed for the ledger, is full")
@@ -37,7 +37,7 @@ pub(super) fn error(fault: rusqlite::Error) -> Error {
 ///
 /// A full disk or a lock is reported before the commit's last frame is written, so nothing happened. After a failed
 /// write or sync that frame may have reached the disk, and a later recovery would find it.
-pub(super) fn commit_error(fault: rusqlite::Error) -> Error {
+pub(crate) fn commit_error(fault: rusqlite::Error) -> Error {
     let undecided = !matches!(
         fault.sqlite_error_code(),
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)

@@ -1,5 +1,5 @@
 mod books;
-mod fault;
+pub(crate) mod fault;
 mod open;
 mod record;
 mod session;

@@ -82,11 +82,16 @@ function is.word(value, ...)
   return false
 end
 
--- Due time, priority, what becomes of a second one, max wait and max attempts.
+-- Due time, priority, what becomes of a second one, max wait, max attempts, a deadline if it has one, and a key if it has
+-- one.
 function is.terms(value)
-  local plus, due, max_wait, max = string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)$')
+  local plus, due, max_wait, max, key = string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)(.*)$')
+  local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
+  if deadline then key = rest end
   return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
+    and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
     and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
+    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
 end
 
 -- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a

@@ -1,8 +1,8 @@
 -- Takes numbered units under the buyer's own key: `rushgate_sale_reserve`, for programs that cannot derive the
 -- reservation's id.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     key: name; the buyer's name for this attempt, the same when it is sent again
 -- ARGV[3]     buyer: name
@@ -27,11 +27,10 @@ local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
 for at = 5, #ARGV, 2 do
   table.insert(cart, tonumber(ARGV[at]) .. '*' .. tonumber(ARGV[at + 1]))
 end
-ARGV = { ARGV[1], id, ARGV[3], table.concat(cart, ' ') }
+ARGV = { ARGV[1], id, order_id(id), ARGV[3], table.concat(cart, ' ') }
 local answers = verbs.sale_reserve()
 if answers.ok then return answers end
 local answer = answers[1]
-if answer[1] == 1 or answer[1] == 2 then
-  answer[3] = id
-end
+if type(answer) == 'string' then return { 1, answer, id } end
+if answer[1] == 2 then answer[3] = id end
 return answer

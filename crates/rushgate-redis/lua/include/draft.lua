@@ -16,20 +16,21 @@ end
 
 -- One in so many arguments, from a first on.
 local function arguments(first, width)
-  local some = {}
-  for at = first, #ARGV, width do
-    some[#some + 1] = ARGV[at]
+  local all, some, n = ARGV, {}, 0
+  for at = first, #all, width do
+    n = n + 1
+    some[n] = all[at]
   end
   return some
 end
 
 local function hash(key)
-  return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0, taken = {} }
+  return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0 }
 end
 
 local function sorted_set(key)
   return {
-    key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, taken = {}, texts = {},
+    key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, texts = {},
   }
 end
 
@@ -41,17 +42,17 @@ local function write_back(of)
     if many then redis.call(of.take, of.key, of.long) end
     of.added, of.n = {}, 0
   end
-  if of.taken[1] then
+  if of.taken then
     in_chunks(of.take, of.key, of.taken)
-    of.taken = {}
+    of.taken = nil
   end
 end
 
 -- A member of a sorted set and its score, or a field of a hash and its value.
 local function add(of, first, second)
-  if of.taken[1] then write_back(of) end
-  local n = of.n
-  of.added[n + 1], of.added[n + 2], of.n = first, second, n + 2
+  if of.taken then write_back(of) end
+  local added, n = of.added, of.n
+  added[n + 1], added[n + 2], of.n = first, second, n + 2
 end
 
 -- A member of a sorted set, by a moment. Many have the same, and the server takes long to make a text of a number.
@@ -66,7 +67,8 @@ end
 
 local function take_out(of, member)
   if of.n > 0 then write_back(of) end
-  of.taken[#of.taken + 1] = member
+  local taken, n = of.taken, of.taken_n
+  if taken then taken[n + 1], of.taken_n = member, n + 1 else of.taken, of.taken_n = { member }, 1 end
 end
 
 local function set_field(of, field, value)
@@ -88,8 +90,8 @@ end
 local function fetch(of, fields)
   if #fields == 0 then return end
   write_back(of)
-  local values = of.values
-  for at, value in ipairs(redis.call('HMGET', of.key, unpack(fields))) do
-    values[fields[at]] = value
+  local values, found = of.values, redis.call('HMGET', of.key, unpack(fields))
+  for at = 1, #fields do
+    values[fields[at]] = found[at]
   end
 end

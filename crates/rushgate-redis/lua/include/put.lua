@@ -1,4 +1,5 @@
--- Putting a task in. Outcomes: 1 added, 2 kept, 3 replaced, each with a revision; 4 full, with the bound.
+-- Putting a task in. Outcomes: 1 added, 2 kept, 3 replaced, each with a revision; 4 full, 5 dropped, each with the bound;
+-- 6 displaced, with a revision and the id that was dropped.
 -- include: queue
 local KEEP, REPLACE, EARLIEST, DEBOUNCE = 0, 1, 2, 3
 
@@ -8,20 +9,22 @@ local function put_over(q, t, of, body)
     return 2, t.revision
   end
   q.revision, q.turn = q.revision + 1, nil
-  local was_due = t.due <= now
+  -- One with a key may have been due and blocked all the same.
+  local was_due = not t.key and t.due <= now
   lift(q, t)
   t.revision = q.revision
   if of.mode == EARLIEST then
-    t.due = of.due
+    t.due, t.asked = of.due, of.due
     store_record(q, t, body_of(t.record))
     if t.ran then store_run(q, t) end
   else
-    t.due, t.priority, t.max = of.due, of.priority, of.max
+    t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
     if of.mode == DEBOUNCE then t.due = math.min(t.due, t.first + of.max_wait) end
+    t.asked, t.flags = t.due, 0
     if t.ran then set_field(q.runs, t.id, false) end
     store_record(q, t, body)
   end
-  wait(q, t.priority, t.due, place(t), not was_due)
+  stand(q, t, not was_due)
   return 3, q.revision
 end
 
@@ -35,11 +38,14 @@ local function put_behind(q, t, of, body)
   if next and of.mode == EARLIEST then
     body, next.due = body_of(next.record), of.due
   else
-    next = { first = next and next.first or now, due = of.due, priority = of.priority, max = of.max }
+    next = {
+      first = next and next.first or now, due = of.due, priority = of.priority, max = of.max, key = of.key,
+      deadline = of.deadline,
+    }
     if of.mode == DEBOUNCE then next.due = math.min(next.due, next.first + of.max_wait) end
   end
   redis.call('HSET', q.newcomers, t.id,
-    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, next.priority, next.max, body))
+    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, priority_byte(next), next.max, body))
   if not has(t, REPLACED) then
     t.flags = t.flags + REPLACED
     store_run(q, t)
@@ -47,11 +53,43 @@ local function put_behind(q, t, of, body)
   return 3, q.revision
 end
 
+-- What an order of a sale begins with: JSON, and its first field.
+local ORDER_HEAD = '\255{"order":"'
+
+local function count_dropped(q)
+  q.dropped = (q.dropped or 0) + 1
+end
+
+-- Drops the task that waits and was put in the longest ago: its id, if any waits and it is no order of a sale. While the
+-- order of age is being made, nobody knows which that is.
+local function drop_oldest(q)
+  if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
+  local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
+  if not oldest then return nil end
+  local t = load(q, string.sub(oldest, LEASE_BYTES + 1))
+  if string.sub(body_of(t.record), 1, #ORDER_HEAD) == ORDER_HEAD then return nil end
+  finish_task(q, t, now, ends_as.dropped, '', true)
+  count_dropped(q)
+  return t.id
+end
+
+-- A new task comes when there is no room for it.
+local function put_too_many(q, id, of, body)
+  if q.overflow == DROP_NEW then
+    count_dropped(q)
+    return 5, q.bound
+  end
+  local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)
+  if not dropped then return 4, q.bound end
+  begin(q, id, of, body)
+  return 6, q.revision, dropped
+end
+
 -- Puts a task in on such terms.
 local function put(q, id, of, body, bounded)
   local t = load(q, id)
   if not t then
-    if bounded and is_full(q) then return 4, q.bound end
+    if bounded and is_full(q) then return put_too_many(q, id, of, body) end
     q.size = q.size and q.size + 1
     begin(q, id, of, body)
     return 1, q.revision

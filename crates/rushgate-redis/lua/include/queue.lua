@@ -1,42 +1,91 @@
--- A queue. Its eighteen keys, in this order:
+-- A queue. Its twenty-one keys, in this order:
 --   meta       HASH  v latest revision, a latest arrival, c latest claim, w wake-ups, u priorities in use (bits),
---                    p 1 if paused, b bound, n 1 once the queue was used
+--                    p 1 if paused, b bound, n 1 once the queue was used, l the other limits: concurrency, how many and µs
+--                    of the rate, the same three for each key, 1 if first-in-first-out, how long and how many tasks that
+--                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
+--                    oldest is dropped; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
+--                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; $ and an outbox -> up to which number it was relayed
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
 --                    to be added to the revision
---   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker error;
---                    of tasks that were claimed at least once. The turn is to be added to the claim. Its due time goes
---                    before the record's
+--   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
+--                    [note's length(1) percent(1) note] [past's length(2) past] error; of tasks that were claimed at least
+--                    once. The turn is to be added to the claim. Its due time goes before the record's. A percentage of
+--                    255 is none
 --   newcomers  HASH  id -> as records, put in while the task was leased
 --   leases     ZSET  claim(7) turn(1) id -> lease until
---   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error body
---   dead_ids   ZSET  id -> 0
+--   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2)
+--                    past] body; NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record, of one
+--                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or nothing
+--   dead_ids   ZSET  id -> 0; NUL finished(7) id -> 0; SOH first(7) id -> 0, of tasks that wait, if the queue drops its
+--                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
 --   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
--- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it.
+--   lines      ZSET  key NUL priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks with a key that wait
+--   keys       HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7), or 0 while it is blocked, due(7) arrival(6)
+--                    turn(1) id, of its first; key -> how many are leased; key NUL s -> when the latest were given
+--                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end
+--   moot       ZSET  key -> when it no longer matters when its latest were given out
+-- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it, 16 it
+-- stands in its line by the record's due time, 32 it has a key (of a leased one), 64 it has a past, 128 it has a note.
+-- The past is that of its latest runs without success, each attempt(2) began(7) ended(7) how(1) worker's length(1) worker
+-- error's length(1) error; how: 0 failed, 1 lost, 2 snoozed. A dead letter that has one has 32 added to its priority.
+-- A record with a key has 16 added to its priority, and its body begins with the length(1) of the key and the key; one with
+-- a deadline has 64 added, and the deadline(7) stands before that. Tasks of one key
+-- and priority stand in line. Only the first of a line is among those that wait, in the line's place, and only while its
+-- key has room.
 -- Turns count what one call gives out: so its tasks share what is packed, and each costs little more than its bytes.
 -- The body is opaque here: content type and payload.
 -- include: draft
-local RECORD, HEADER, HEADER_BYTES = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2', 30
-local PLACE_BYTES, DUE_FROM, DUE_TO = 7, 21, 27
-local RUN, RUN_BYTES, LEASE_BYTES = '>I7I1I2I1I7I7', 25, 8
+local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
+local HEADER_BYTES = 30
+local PLACE_BYTES, FIRST_FROM, FIRST_TO, DUE_FROM, DUE_TO = 7, 14, 20, 21, 27
+local RUN = '>I7I1I2I1I7I7'
+local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
-local LEASED, CANCELLED, FAILED, REPLACED = 1, 2, 4, 8
+local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
+local KEYED, DATED, PRIORITY_AT, PAST_BEFORE = 16, 64, 28, 32
+local DATE_BYTES = 7
+-- How a task ended, and how a run did.
+local ends_as = { done = 0, cancelled = 2, dropped = 3 }
+local runs_as = { failed = 0, lost = 1, snoozed = 2 }
+-- What becomes of one too many, and where those that wait stand by age.
+local DROP_NEW, DROP_OLDEST, BY_AGE, BY_DEADLINE, BEHIND_DEADLINES = 1, 2, '\1', '\2', '\3'
+-- Why a task died whose deadline passed.
+local LATE = 'its deadline passed before it was carried out'
+-- Tasks that one call forgets at most, of those that are over.
+local FORGOTTEN_MAX = 2000
 -- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.
 local REAPED_MAX = 500
 -- Processes that one call wakes at most.
 local WOKEN_MAX = 8
 local AGAIN = { ok = 'AGAIN' }
 
+-- A rate is how many in how long.
+local function read_limits(q, text)
+  local n, per, key_n, key_per, fifo, age, count, overflow
+  q.concurrency, n, per, q.key_concurrency, key_n, key_per, fifo, age, count, overflow =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d) ?(%S*) ?(%S*) ?(%S*)$')
+  q.keep_us, q.keep_n, q.overflow = tonumber(age), tonumber(count), tonumber(overflow)
+  q.concurrency, q.rate_n, q.rate_us = tonumber(q.concurrency), tonumber(n), tonumber(per)
+  q.key_concurrency, q.key_rate_n, q.key_rate_us = tonumber(q.key_concurrency), tonumber(key_n), tonumber(key_per)
+  q.fifo = fifo == '1'
+  if q.fifo then q.key_concurrency = 1 end
+end
+
 local function queue_keys(first)
   local q = {
     meta = KEYS[first], records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
     newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
     dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8, woken = 0,
+    lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
+    moment = now, fresh = {}, started = {}, terms = {},
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b')
+  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e')
   q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
   q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
-  q.paused, q.bound = row[6] == '1', tonumber(row[7])
+  q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
+  q.dated = row[10]
+  if row[9] then read_limits(q, row[9]) end
   return q
 end
 
@@ -69,6 +118,11 @@ local function write_back_queue(q)
   write_back(q.records)
   write_back(q.runs)
   write_back(q.leases)
+  for field, starts in pairs(q.started) do
+    set_field(q.keys, field, starts)
+  end
+  q.started = {}
+  write_back(q.keys)
   for _, of in pairs(q.waiting) do
     write_back(of)
   end
@@ -77,7 +131,10 @@ end
 -- Whether there are as many tasks as there may be.
 local function is_full(q)
   if not q.bound then return false end
-  q.size = q.size or redis.call('HLEN', q.records.key)
+  if not q.size then
+    write_back(q.records)
+    q.size = redis.call('HLEN', q.records.key)
+  end
   return q.size >= q.bound
 end
 
@@ -89,19 +146,41 @@ local function body_of(record)
   return string.sub(record, HEADER_BYTES + 1)
 end
 
+-- The priority and the key of a record or of a dead letter: its priority byte, and its body.
+local function line_of(byte, text, at)
+  if byte < KEYED then return byte end
+  return byte - KEYED, string.sub(text, at + 1, at + string.byte(text, at))
+end
+
 local function task_of(id, record, run)
-  local arrival, turn, revision, first, due, priority, max = struct.unpack(HEADER, record)
+  local arrival, turn, revision, first, due, byte, max = struct.unpack(HEADER, record)
+  local at, deadline = HEADER_BYTES + 1, nil
+  if byte >= DATED then
+    deadline, at = struct.unpack('>I7', record, at)
+    byte = byte - DATED
+  end
+  local priority, key = line_of(byte, record, at)
   local t = {
     id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
-    priority = priority, max = max, attempts = 0, flags = 0, claim = 0, till = 0, worker = '', error = '',
+    asked = due, priority = priority, key = key, deadline = deadline, max = max, attempts = 0, flags = 0, claim = 0, till = 0,
+    worker = '', error = '',
   }
   if run then
     t.ran = true
     t.claim, t.claim_turn, t.attempts, t.flags, t.till, t.due = struct.unpack(RUN, run)
     t.claim = t.claim + t.claim_turn
-    local length = string.byte(run, RUN_BYTES + 1)
-    t.worker = string.sub(run, RUN_BYTES + 2, RUN_BYTES + 1 + length)
-    t.error = string.sub(run, RUN_BYTES + 2 + length)
+    local length, at = string.byte(run, RUN_BYTES + 1), RUN_BYTES + 2
+    t.worker, at = string.sub(run, at, at + length - 1), at + length
+    if t.flags >= HAS_PAST then
+      if t.flags >= HAS_NOTE then
+        length = string.byte(run, at)
+        t.note, at = string.sub(run, at + 1, at + 1 + length), at + 2 + length
+      end
+      if has(t, HAS_PAST) then
+        t.past, at = struct.unpack('>I2c0', run, at)
+      end
+    end
+    t.error = string.sub(run, at)
   end
   return t
 end
@@ -118,8 +197,30 @@ local function fetch_tasks(q, ids)
 end
 
 local function pack_run(t)
-  return struct.pack(RUN, t.claim - t.claim_turn, t.claim_turn, t.attempts, t.flags, t.till, t.due)
-    .. string.char(#t.worker) .. t.worker .. t.error
+  local head = struct.pack(RUN, t.claim - t.claim_turn, t.claim_turn, t.attempts, t.flags, t.till, t.due)
+  local note = t.note and string.char(#t.note - 1) .. t.note or ''
+  local past = t.past and struct.pack('>I2', #t.past) .. t.past or ''
+  return head .. string.char(#t.worker) .. t.worker .. note .. past .. t.error
+end
+
+-- The run of a task ends without success. The latest ten are kept, and 200 bytes of an error, cut at a character.
+local function remember_run(t, ended, how, error)
+  local most, head_bytes, error_bytes = 10, 17, 200
+  local past, ends, from, length = t.past or '', {}, 1, math.min(#error, error_bytes)
+  local next = string.byte(error, length + 1)
+  while next and next >= 128 and next < 192 do
+    length, next = length - 1, string.byte(error, length)
+  end
+  while from <= #past do
+    from = from + head_bytes
+    from = from + 1 + string.byte(past, from)
+    from = from + 1 + string.byte(past, from)
+    ends[#ends + 1] = from
+  end
+  if #ends == most then past = string.sub(past, ends[1]) end
+  t.past = past .. struct.pack('>I2I7I7I1', t.attempts, t.claim, ended, how)
+    .. string.char(#t.worker) .. t.worker .. string.char(length) .. string.sub(error, 1, length)
+  t.flags = bit.bor(t.flags, HAS_PAST)
 end
 
 local function store_run(q, t)
@@ -127,9 +228,13 @@ local function store_run(q, t)
   set_field(q.runs, t.id, pack_run(t))
 end
 
+local function priority_byte(of)
+  return of.priority + (of.key and KEYED or 0) + (of.deadline and DATED or 0)
+end
+
 local function store_record(q, t, body)
   set_field(q.records, t.id,
-    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, t.due, t.priority, t.max, body))
+    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, t.due, priority_byte(t), t.max, body))
 end
 
 local function place(t)
@@ -151,38 +256,272 @@ local function wait(q, priority, due, place, wake)
   end
 end
 
--- Takes the task from wherever it waits or is leased.
-local function lift(q, t)
-  if has(t, LEASED) then
-    take_out(q.leases, lease_of(t))
-  else
-    take_out(waiting(q, t.priority), place(t))
+-- From when on the rate of a key, or of the queue if there is none, allows one more: the latest so many times are kept.
+local function free_from(q, key)
+  local n, per = q.rate_n, q.rate_us
+  if key then n, per = q.key_rate_n, q.key_rate_us end
+  local field = (key or '') .. '\0s'
+  local starts = n and (q.started[field] or read(q.keys, field))
+  if not starts or #starts < 7 * n then return 0 end
+  return struct.unpack('>I7', starts, #starts - 7 * n + 1) + per
+end
+
+-- How many of a key are leased.
+local function leased_of(q, key)
+  return tonumber(read(q.keys, key) or 0)
+end
+
+local function count_leased(q, key, change)
+  local n = leased_of(q, key) + change
+  set_field(q.keys, key, n > 0 and n)
+end
+
+-- What makes a task's member of the lines, behind the line's name.
+local function stand_of(t)
+  return struct.pack('>I7', has(t, IN_PLACE) and t.asked or t.due) .. string.sub(t.record, 1, PLACE_BYTES) .. t.id
+end
+
+local LINE = '>I7c7I7'
+local STAND_FROM, ID_FROM = 22, 15
+
+-- A line's field, and what its members of the lines begin with.
+local function line_name(key, priority)
+  return key .. '\0' .. string.char(priority)
+end
+
+local function read_line(q, name)
+  local packed = read(q.keys, name)
+  if not packed then return { turn = 0, moment = 0, first = '' } end
+  local line = { packed = packed, first = string.sub(packed, STAND_FROM) }
+  line.turn, line.place, line.moment = struct.unpack(LINE, packed)
+  return line
+end
+
+local function store_line(q, name, line)
+  local packed = struct.pack(LINE, line.turn, line.place, line.moment) .. line.first
+  if packed ~= line.packed then set_field(q.keys, name, packed) end
+  line.packed = packed
+end
+
+-- Its first is not among those that wait any more.
+local function unseat(q, priority, line)
+  if line.moment == 0 then return end
+  take_out(waiting(q, priority), line.place .. string.sub(line.first, ID_FROM))
+  line.moment, q.lines_waiting, q.changed = 0, q.lines_waiting - 1, true
+end
+
+-- From when on the first of a line may be given out; nothing while its key has no room. A moment that has come is kept.
+local function moment_of(q, key, line, first)
+  if q.key_concurrency and leased_of(q, key) >= q.key_concurrency then return nil end
+  local run, free = read(q.runs, string.sub(first, ID_FROM)), free_from(q, key)
+  local due = run and struct.unpack('>I7', run, RUN_BYTES - 6) or struct.unpack('>I7', first)
+  if free > q.moment then return math.max(due, line.turn, free) end
+  if line.first == first and line.moment > 0 and line.moment - 1 <= q.moment then return line.moment - 1 end
+  return math.max(due, line.turn)
+end
+
+-- The first of a line is among those that wait, if its key has room.
+local function seat(q, key, priority, wake)
+  local name, behind = line_name(key, priority), line_name(key, priority + 1)
+  local line = read_line(q, name)
+  local first = redis.call('ZRANGEBYLEX', q.lines, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  if not first then
+    unseat(q, priority, line)
+    if line.packed then set_field(q.keys, name, false) end
+    return
+  end
+  first = string.sub(first, #name + 1)
+  local moment = moment_of(q, key, line, first)
+  if line.first ~= first or line.moment ~= (moment or -1) + 1 then unseat(q, priority, line) end
+  line.first = first
+  if not line.place then
+    q.arrival, q.turn = q.arrival + 1, nil
+    line.place = struct.pack('>I6', q.arrival) .. '\0'
+  end
+  if moment and line.moment == 0 then
+    wait(q, priority, moment, line.place .. string.sub(first, ID_FROM), wake)
+    q.fresh[name] = wake and moment <= now
+    line.moment, q.lines_waiting = moment + 1, q.lines_waiting + 1
+  end
+  store_line(q, name, line)
+end
+
+-- What was done to a task is done: its line, and the others of its key, which share its room, are as they should be.
+local function seat_touched(q, wake)
+  local touched = q.touched
+  if not touched then return end
+  q.touched = nil
+  for key, priorities in pairs(touched) do
+    if q.key_concurrency or q.key_rate_n then
+      local names = {}
+      for priority = 0, 9 do
+        names[priority + 1] = line_name(key, priority)
+      end
+      fetch(q.keys, names)
+      for priority = 0, 9 do
+        if read(q.keys, names[priority + 1]) then priorities[priority] = true end
+      end
+    end
+    for priority = 0, 9 do
+      if priorities[priority] then seat(q, key, priority, wake) end
+    end
   end
 end
 
-local function remove(q, t)
+local function touch_line(q, t)
+  q.touched = q.touched or {}
+  q.touched[t.key] = q.touched[t.key] or {}
+  q.touched[t.key][t.priority] = true
+end
+
+-- Where a task stands by age.
+local function age_of(id, record)
+  return BY_AGE .. string.sub(record, FIRST_FROM, FIRST_TO) .. id
+end
+
+-- A task waits, and may be dropped for a newcomer.
+local function stand_by_age(q, id, record)
+  if q.overflow == DROP_OLDEST then redis.call('ZADD', q.dead_ids, 0, age_of(id, record)) end
+end
+
+-- Where a task stands by deadline.
+local function date_of(id, deadline)
+  return BY_DEADLINE .. struct.pack('>I7', deadline) .. id
+end
+
+-- A task waits until its deadline, if it has one.
+local function stand_by_deadline(q, id, deadline)
+  if not deadline then return end
+  redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
+  if not q.dated then redis.call('HSET', q.meta, 'e', 1) end
+  q.dated = true
+end
+
+-- A task waits: among all, or in its line. That ends what is done to it.
+local function stand(q, t, wake)
+  stand_by_age(q, t.id, t.record)
+  stand_by_deadline(q, t.id, t.deadline)
+  if t.key then
+    redis.call('ZADD', q.lines, 0, line_name(t.key, t.priority) .. stand_of(t))
+    touch_line(q, t)
+    q.changed = true
+  else
+    wait(q, t.priority, t.due, place(t), wake)
+  end
+  seat_touched(q, wake)
+end
+
+-- Takes the task from wherever it waits or is leased. `stand` or `remove` ends what is done to it.
+local function lift(q, t)
+  if has(t, LEASED) then
+    take_out(q.leases, lease_of(t))
+    if q.concurrency then q.woken = q.woken + 1 end
+    if t.key then
+      count_leased(q, t.key, -1)
+      touch_line(q, t)
+    end
+  elseif t.key then
+    local name, of = line_name(t.key, t.priority), stand_of(t)
+    redis.call('ZREM', q.lines, name .. of)
+    local line = read_line(q, name)
+    if line.first == of then
+      unseat(q, t.priority, line)
+      store_line(q, name, line)
+    end
+    touch_line(q, t)
+  else
+    take_out(waiting(q, t.priority), place(t))
+  end
+  if has(t, LEASED) then return end
+  if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(t.id, t.record)) end
+  if t.deadline then redis.call('ZREM', q.dead_ids, date_of(t.id, t.deadline)) end
+end
+
+-- Tells whoever waits for a task that it is over: `T`, id, name.
+local function tell_over(q, id)
+  local field = '\0w' .. id
+  local inboxes = read(q.keys, field)
+  if not inboxes then return end
+  local news = 'T' .. id .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:m$')
+  for at = 1, #inboxes, 16 do
+    redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
+  end
+  set_field(q.keys, field, false)
+end
+
+local function remove(q, t, wake)
   lift(q, t)
   set_field(q.records, t.id, false)
   if t.ran then set_field(q.runs, t.id, false) end
+  seat_touched(q, wake)
+  if q.keep_n then tell_over(q, t.id) end
+end
+
+-- A task is over. It is kept as long as the queue's retention says.
+local function finish_task(q, t, at, how, result, wake)
+  remove(q, t, wake)
+  if not q.keep_n then return end
+  local field, run = '\0' .. t.id, t.ran and pack_run(t) or ''
+  local old = redis.call('HGET', q.dead, field)
+  if old then redis.call('ZREM', q.dead_ids, '\0' .. string.sub(old, 1, 7) .. t.id) end
+  local kept = struct.pack('>I7I1I4', at, how, #result) .. result .. struct.pack('>I4', #run) .. run .. t.record
+  redis.call('HSET', q.dead, field, kept)
+  redis.call('ZADD', q.dead_ids, 0, '\0' .. struct.pack('>I7', at) .. t.id)
+  q.finished = true
+end
+
+-- Those that are over stand before the dead, by when they ended.
+local function count_finished(q, till)
+  return redis.call('ZLEXCOUNT', q.dead_ids, '-', till and '(\0' .. struct.pack('>I7', till + 1) or '(\1')
+end
+
+-- Forgets what is not to be kept any more. True if there is more of it than one call forgets.
+local function forget_finished(q, most)
+  local n = count_finished(q)
+  if q.keep_n then n = math.max(n - q.keep_n, count_finished(q, now - q.keep_us)) end
+  if n == 0 then return false end
+  local first = redis.call('ZRANGE', q.dead_ids, 0, math.min(n, most) - 1)
+  for at, member in ipairs(first) do
+    first[at] = '\0' .. string.sub(member, LEASE_BYTES + 1)
+  end
+  in_chunks('HDEL', q.dead, first)
+  redis.call('ZREMRANGEBYRANK', q.dead_ids, 0, #first - 1)
+  return n > most
+end
+
+-- One that is over, if it is still kept.
+local function finished_task(q, id)
+  local kept = q.keep_n and redis.call('HGET', q.dead, '\0' .. id)
+  return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
 end
 
 -- What the tasks have in common that one call puts in on the same terms.
-local function terms(due, priority, mode, max_wait, max)
-  return {
-    due = due, priority = priority, mode = mode, max_wait = max_wait, max = max,
-    head = struct.pack('>I7I7I1I2', now, due, priority, max),
+local function terms(due, priority, mode, max_wait, max, key, deadline)
+  local of = {
+    due = due, priority = priority, mode = mode, max_wait = max_wait, max = max, key = key, deadline = deadline,
   }
+  of.head = struct.pack('>I7I7I1I2', now, due, priority_byte(of), max)
+  return of
 end
 
 -- A new life under an id: every attempt before it, a revision of its own, at the end of the arrivals.
 local function begin(q, id, of, body)
-  q.arrival, q.revision, q.turn = q.arrival + 1, q.revision + 1, (q.turn or TURNS - 1) + 1
-  if q.turn == TURNS then
-    q.first_arrival, q.first_revision, q.turn = struct.pack('>I6', q.arrival), struct.pack('>I6', q.revision), 0
+  local turn = (q.turn or TURNS - 1) + 1
+  q.arrival, q.revision = q.arrival + 1, q.revision + 1
+  if turn == TURNS then
+    q.first_arrival, q.first_revision, turn = struct.pack('>I6', q.arrival), struct.pack('>I6', q.revision), 0
   end
-  local turn = string.char(q.turn)
-  set_field(q.records, id, q.first_arrival .. turn .. q.first_revision .. of.head .. body)
-  wait(q, of.priority, of.due, q.first_arrival .. turn .. id, true)
+  q.turn = turn
+  local place = q.first_arrival .. string.char(turn)
+  local record = place .. q.first_revision .. of.head .. body
+  set_field(q.records, id, record)
+  if of.key then
+    stand(q, task_of(id, record), true)
+  else
+    stand_by_age(q, id, record)
+    stand_by_deadline(q, id, of.deadline)
+    wait(q, of.priority, of.due, place .. id, true)
+  end
 end
 
 -- If a newcomer waits behind the run that ends, it takes the record's place.
@@ -194,29 +533,40 @@ local function promote(q, t, wake)
   redis.call('HDEL', q.newcomers, t.id)
   set_field(q.runs, t.id, false)
   set_field(q.records, t.id, record)
-  local newcomer = task_of(t.id, record)
-  wait(q, newcomer.priority, newcomer.due, place(newcomer), wake)
+  stand(q, task_of(t.id, record), wake)
   return true
 end
 
-local function die(q, t, at, error)
-  remove(q, t)
-  local letter = struct.pack('>I7I2I2I1I2', at, t.attempts, t.max, t.priority, #error) .. error
-  redis.call('HSET', q.dead, t.id, letter .. body_of(t.record))
+local function die(q, t, at, error, wake)
+  remove(q, t, wake)
+  local body, past = body_of(t.record), t.past or ''
+  if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
+  local letter = struct.pack('>I7I2I2I1I2', at, t.attempts, t.max, priority_byte(t) + PAST_BEFORE, #error) .. error
+  redis.call('HSET', q.dead, t.id, letter .. struct.pack('>I2', #past) .. past .. body)
   redis.call('ZADD', q.dead_ids, 0, t.id)
 end
 
 -- The run ends and the task waits again, from that moment on.
 local function back(q, t, due, wake)
   lift(q, t)
-  t.flags = bit.band(t.flags, FAILED)
+  t.flags, t.note = bit.band(t.flags, FAILED + HAS_PAST), nil
+  if q.fifo and t.key then t.flags = t.flags + IN_PLACE end
   t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due
   store_run(q, t)
-  wait(q, t.priority, due, place(t), wake)
+  stand(q, t, wake)
 end
 
--- When something is due that is not due now: the first delay or lease to end.
-local function next_due(q)
+-- The first deadline of a task that waits, if any has one.
+local function first_deadline(q)
+  if not q.dated then return nil end
+  local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
+  if first then return (struct.unpack('>I7', first, 2)) end
+  q.dated = nil
+  redis.call('HDEL', q.meta, 'e')
+end
+
+-- When something may be given out that may not be now: the first delay or lease to end, or a rate that allows more.
+local function next_to_give(q)
   write_back_queue(q)
   local first
   local function see(set)
@@ -226,8 +576,19 @@ local function next_due(q)
   for priority = 0, 9 do
     if is_used(q, priority) then see(waiting(q, priority)) end
   end
+  if first and q.concurrency and redis.call('ZCARD', q.leases.key) >= q.concurrency then
+    first = nil
+  elseif first and q.rate_n then
+    first = math.max(first, free_from(q))
+  end
   see(q.leases)
   return first
+end
+
+-- The same, or the first deadline to pass, which may let others go.
+local function next_due(q)
+  local first, deadline = next_to_give(q), first_deadline(q)
+  return deadline and math.min(first or deadline, deadline) or first
 end
 
 -- Wakes processes that wait, for so many tasks: `Q`, tasks, wake-ups, name. One that is gone is passed over.
@@ -244,19 +605,41 @@ end
 
 -- Writes the queue's counters back, and wakes whoever waits for what has come in.
 local function finish(q)
+  if q.finished then forget_finished(q, FORGOTTEN_MAX) end
+  if q.dropped then redis.call('HINCRBY', q.meta, 'x', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
     ring(q, q.woken)
-  elseif q.soonest and not q.paused and redis.call('ZCARD', q.listeners) > 0 and next_due(q) == q.soonest then
+  elseif q.soonest and not q.paused and redis.call('ZCARD', q.listeners) > 0
+    and next_to_give(q) == math.max(q.soonest, free_from(q)) then
     ring(q, 1)
   end
   if q.changed then
     redis.call('HSET', q.meta,
-      'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes), 'u', q.used)
+      'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes), 'u', q.used,
+      'h', q.lines_waiting)
   end
 end
 
--- Ends the leases that have run out, in the order of their ends. True if there are more than one call may end.
+-- What waited for too long dies. True if there is more of it than one call may end.
+local function bury_late(q)
+  local first = first_deadline(q)
+  if not first or first > now then return false end
+  local till = '(' .. BY_DEADLINE .. struct.pack('>I7', now + 1)
+  local late = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, till, 'LIMIT', 0, REAPED_MAX)
+  for _, member in ipairs(late) do
+    local t = load(q, string.sub(member, LEASE_BYTES + 1))
+    q.moment = t.deadline
+    die(q, t, t.deadline, LATE, true)
+  end
+  q.moment, q.changed = now, true
+  if #late < REAPED_MAX then return false end
+  finish(q)
+  return true
+end
+
+-- Ends the leases that have run out, in the order of their ends; then what waited for too long dies. True if there are
+-- more than one call may end.
 local function reap(q)
   local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, REAPED_MAX)
   for at, lease in ipairs(over) do
@@ -265,36 +648,24 @@ local function reap(q)
   fetch_tasks(q, over)
   for _, id in ipairs(over) do
     local t = load(q, id)
+    q.moment = t.till
     if promote(q, t) then
       -- The newcomer waits.
     elseif has(t, CANCELLED) then
-      remove(q, t)
+      finish_task(q, t, t.till, ends_as.cancelled, '')
     elseif t.attempts >= t.max then
+      remember_run(t, t.till, runs_as.lost, 'lease ran out')
       die(q, t, t.till, 'lease ran out')
+    elseif t.deadline and t.deadline <= t.till then
+      remember_run(t, t.till, runs_as.lost, LATE)
+      die(q, t, t.till, LATE)
     else
+      remember_run(t, t.till, runs_as.lost, '')
       back(q, t, t.till)
     end
   end
-  q.changed = q.changed or #over > 0
-  if #over < REAPED_MAX then return false end
+  q.moment, q.changed = now, q.changed or #over > 0
+  if #over < REAPED_MAX then return bury_late(q) end
   finish(q)
   return true
-end
-
--- The first due tasks, in the order in which they are given out: their ids, their records, their runs, and how many
--- they are of each priority.
-local function due_tasks(q, n)
-  write_back_queue(q)
-  local ids, count = {}, {}
-  for priority = 0, 9 do
-    if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
-      for _, at in ipairs(places) do
-        ids[#ids + 1] = string.sub(at, PLACE_BYTES + 1)
-      end
-      count[priority] = #places
-    end
-  end
-  if #ids == 0 then return {}, {}, {}, {} end
-  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids)), count
 end

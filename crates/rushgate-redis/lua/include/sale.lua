@@ -1,4 +1,4 @@
--- A sale. Its eight keys, in this order:
+-- A sale. Its seven keys, in this order:
 --   row        HASH  k secret, s status (0 created, 1 open, 2 ended), g generation, q latest event, H hold time µs,
 --                    o opens, x closes ('' for never), L 1 if a ledger has the last word, j the id as JSON;
 --                    p since when it is stopped until it is rebuilt, '' if it is not, r why (the position in
@@ -10,14 +10,13 @@
 --   returned   ZSET  sku * 2^24 + unit, as member and score: free again
 --   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: taken out of the sale. Ranges do not overlap, and
 --                    none lies on both sides of `next`
---   owners     HASH  sku(2) unit(4) -> reservation, of units that are held or sold
 --   buyers     HASH  buyer NUL sku -> units held or sold
 --   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
 --                    buyer lines units, each sku(2) first(4) last(4)
 --   deadlines  ZSET  event(6) reservation -> deadline, of holds that are not decided
 --   events     LIST  the n-th: at(7) kind(1) 1 and the reservation or 0, units as above
 -- The lines of a hold that came back after a loss are ''. What a rebuild has loaded so far is a sale of its own under
--- eight other keys; the switch renames them.
+-- seven other keys; the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- include: put
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -26,8 +25,7 @@ local LOST_WRITES, REBUILDING = 0, 2
 -- How long a buyer who is kept out by a pause should wait, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
-local PACKED_HOLD, HOLD, HOLD_BYTES = '>I1I7I6I4I2I1c0c0c0', '>I1I7I6I4I2I1', 21
-local UNIT = '>I2I4'
+local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
 -- The client must read the sale's specification anew: there is no such sale here, or another one.
@@ -35,9 +33,9 @@ local MISSING = { ok = 'MISSING' }
 
 local function sale_keys(first, secret)
   local s = {
-    row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], owners = hash(KEYS[first + 3]),
-    buyers = hash(KEYS[first + 4]), holds = hash(KEYS[first + 5]), deadlines = sorted_set(KEYS[first + 6]),
-    events = KEYS[first + 7], skus = {}, news = {}, stamps = {}, order_ids = {}, heads = {},
+    row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], buyers = hash(KEYS[first + 3]),
+    holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6], skus = {},
+    news = {}, stamps = {}, beginnings = {}, middles = {}, heads = {},
   }
   local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
   if row[1] ~= secret then return nil end
@@ -53,6 +51,7 @@ local function read_sku(s, no, packed)
   local k = { no = no }
   k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
   k.json, k.suffix = string.sub(packed, SKU_BYTES + 1), '\0' .. no
+  k.opening = '[' .. k.json .. ',[['
   s.skus[no] = k
   return k
 end
@@ -69,7 +68,7 @@ end
 local function count_units(s, buyer, k, n)
   local field = buyer .. k.suffix
   n = (tonumber(read(s.buyers, field)) or 0) + n
-  set_field(s.buyers, field, n > 0 and int(n))
+  set_field(s.buyers, field, n == 1 and '1' or n > 0 and int(n))
 end
 
 local function pack_sku(k)
@@ -103,7 +102,6 @@ end
 
 -- Writes back what was changed, the sale's counters, and what went into the orders' queue, if it has one.
 local function close_sale(s, q)
-  write_back(s.owners)
   write_back(s.buyers)
   write_back(s.holds)
   write_back(s.deadlines)
@@ -122,12 +120,12 @@ end
 
 local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
-  local stamp = s.stamps[kind]
+  local news, stamp = s.news, s.stamps[kind]
   if not stamp then
     stamp = struct.pack('>I7I1', now, kind)
     s.stamps[kind] = stamp
   end
-  s.news[#s.news + 1] = stamp .. (reservation and '\1' .. reservation or '\0') .. units
+  news[#news + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
 end
 
 -- Stops the sale until it is rebuilt.
@@ -269,8 +267,7 @@ local function load_hold(s, id)
 end
 
 local function pack_hold(h)
-  return struct.pack(PACKED_HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer,
-    h.buyer, h.lines, h.units)
+  return struct.pack(HOLD, h.state, h.deadline, h.seq, h.generation, #h.lines, #h.buyer) .. h.buyer .. h.lines .. h.units
 end
 
 local function store_hold(s, h)
@@ -278,7 +275,7 @@ local function store_hold(s, h)
 end
 
 local function deadline_of(h)
-  return struct.pack('>I6c0', h.seq, h.id)
+  return struct.pack('>I6', h.seq) .. h.id
 end
 
 -- The ranges of a hold, unpacked: {sku, first, last, sku, first, last, ...}
@@ -299,28 +296,23 @@ local function json_of_units(s, h)
   local ranges, json, of = ranges_of(h), {}, nil
   for at = 1, #ranges, 3 do
     local no = ranges[at]
-    local between = no == of and ',[' or (of and ']],[' or '[[') .. sku(s, no).json .. ',[['
+    local between = no == of and ',[' or (of and ']],' or '[') .. sku(s, no).opening
     local first = int(ranges[at + 1])
     local last = ranges[at + 1] == ranges[at + 2] and first or int(ranges[at + 2])
     json[#json + 1], of = between .. first .. ',' .. last .. ']', no
   end
-  return #json == 1 and json[1] or table.concat(json)
+  return table.concat(json)
 end
 
 -- The body is JSON, with what says so before it.
 local function put_order(q, id, body)
   q.orders = q.orders or terms(now, 5, REPLACE, 0, 1000)
-  put(q, id, q.orders, body, false)
+  if read(q.records, id) then put(q, id, q.orders, body, false) else begin(q, id, q.orders, body) end
 end
 
 -- The task of a reservation's orders: its 16 bytes as hexadecimal digits.
-local function order_id(s, id)
-  local known = s.order_ids[id]
-  if not known then
-    known = string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
-    s.order_ids[id] = known
-  end
-  return known
+local function order_id(id)
+  return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
 end
 
 -- What the orders of a generation begin with.
@@ -333,31 +325,49 @@ local function order_head(s, generation)
   return head
 end
 
--- Puts the order into the orders' queue, in the step of the change itself.
+-- Puts an order into the orders' queue, in the step of the change itself. The buyer is as in JSON; so are the units, without
+-- the brackets that end all.
+local function put_intent(s, q, generation, seq, id, buyer, units, intent)
+  put_order(q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
+    .. units .. ']]],"intent":"' .. intent .. '"}')
+end
+
 local function order(s, q, h, intent)
   if not s.ledger then return end
-  local id, buyer = order_id(s, h.id), h.buyer
-  if string.find(buyer, '[\\"]') then buyer = string.gsub(buyer, '[\\"]', '\\%0') end
-  put_order(q, id, order_head(s, h.generation) .. int(h.seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer
-    .. '","units":' .. json_of_units(s, h) .. ']]],"intent":"' .. intent .. '"}')
+  local buyer = string.gsub(h.buyer, '[\\"]', '\\%0')
+  put_intent(s, q, h.generation, h.seq, h.order or order_id(h.id), buyer, json_of_units(s, h), intent)
+end
+
+-- Writes a new hold: its event, its row and its deadline. What those of one call have in common is packed once.
+local function write_hold(s, id, buyer, lines, deadline, units)
+  append(s, HELD, id, units)
+  local beginning, lengths = s.beginnings[deadline], #lines * 256 + #buyer
+  local middle, event = s.middles[lengths], struct.pack('>I6', s.seq)
+  if not beginning then
+    beginning = struct.pack('>I1I7', HELD, deadline)
+    s.beginnings[deadline] = beginning
+  end
+  if not middle then
+    middle = struct.pack('>I4I2I1', s.generation, #lines, #buyer)
+    s.middles[lengths] = middle
+  end
+  local packed = beginning .. event .. middle .. buyer .. lines .. units
+  set_field(s.holds, id, packed)
+  add_at(s.deadlines, deadline, event .. id)
+  return packed
 end
 
 -- Enters a reservation that has these units, as packed.
 local function enter_hold(s, h)
   local ranges = ranges_of(h)
-  h.state, h.seq, h.generation = HELD, s.seq + 1, s.generation
   for at = 1, #ranges, 3 do
-    local no, first, last = ranges[at], ranges[at + 1], ranges[at + 2]
-    for unit = first, last do
-      add(s.owners, struct.pack(UNIT, no, unit), h.id)
-    end
-    local k, n = sku(s, no), last - first + 1
+    local k, n = sku(s, ranges[at]), ranges[at + 2] - ranges[at + 1] + 1
     k.changed, k.held = true, k.held + n
     count_units(s, h.buyer, k, n)
   end
-  append(s, 0, h.id, h.units)
-  store_hold(s, h)
-  add_at(s.deadlines, h.deadline, deadline_of(h))
+  local packed = write_hold(s, h.id, h.buyer, h.lines, h.deadline, h.units)
+  h.state, h.seq, h.generation = HELD, s.seq, s.generation
+  return packed
 end
 
 -- Ends a reservation: its units are sold, free again, or withdrawn.
@@ -373,9 +383,6 @@ local function end_hold(s, h, kind)
     if kind == CONFIRMED then
       k.confirmed = k.confirmed + n
     else
-      for unit = first, last do
-        take_out(s.owners, struct.pack(UNIT, no, unit))
-      end
       count_units(s, h.buyer, k, -n)
     end
     if kind == QUARANTINED then

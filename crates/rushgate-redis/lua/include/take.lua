@@ -46,7 +46,8 @@ local function short_of(s, wanted, same)
   local short
   for i = 1, #wanted do
     local line = wanted[i]
-    if not short and free_of(s.skus[line.no]) < line.n then short = line.no end
+    local k = s.skus[line.no]
+    if not short and k.total - k.next - k.ahead + k.returned < line.n then short = line.no end
   end
   if not short and same and not common(s, wanted) then short = wanted[1].no end
   if not short then return nil end

@@ -1,7 +1,7 @@
 -- Deletes dead letters.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for those that follow
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
@@ -15,7 +15,7 @@
 -- include: queue
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 -- While pages are left, the answer so far has a second part.
 local answer = remembered(once) or { 0, 1 }
@@ -23,7 +23,7 @@ if not answer[2] then return answer end
 if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
-  ids = redis.call('ZRANGE', q.dead_ids, 0, PAGE - 1)
+  ids = redis.call('ZRANGEBYLEX', q.dead_ids, '[ ', '+', 'LIMIT', 0, PAGE)
   answer[2] = #ids == PAGE and 1 or nil
 else
   ids = {}

@@ -1,7 +1,7 @@
 -- Removes a task whatever its revision, or marks it if somebody works on it.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      id: name
 --
@@ -11,7 +11,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
@@ -26,7 +26,7 @@ if t and has(t, LEASED) then
   store_run(q, t)
   outcome = 2
 elseif t then
-  remove(q, t)
+  finish_task(q, t, now, ends_as.cancelled, '', true)
   outcome = 1
 end
 finish(q)

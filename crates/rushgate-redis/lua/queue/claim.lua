@@ -1,7 +1,7 @@
 -- Takes the first due tasks under a lease.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      how many: 1 to 1,000
 -- ARGV[3]      lease: 10,000 to 86,400,000,000 µs
@@ -11,9 +11,9 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
+-- include: give
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
@@ -23,33 +23,32 @@ if q.paused then
   return remember(once, { '', q.wakes })
 end
 local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
-local ids, records, runs, counts = due_tasks(q, n)
+local ids, records, runs = give_out(q, n, true)
 answer = { 0, q.wakes }
 if #ids > 0 then
   q.claim = math.max(q.claim, now - 1)
   local first, turn, worker = nil, TURNS, ARGV[4]
   -- What is the same in the runs of all that are claimed for the first time, before their due time and behind it.
-  local till_text, before, behind = int(till), struct.pack('>I2I1I7', 1, LEASED, till), string.char(#worker) .. worker
+  local till_text, behind = int(till), string.char(#worker) .. worker
+  local before = struct.pack('>I2I1I7', 1, LEASED, till)
+  local before_of_key = struct.pack('>I2I1I7', 1, LEASED + OF_KEY, till)
   for at, id in ipairs(ids) do
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
-    local claim, run = first .. string.char(turn), runs[at]
+    local claim, record, run = first .. string.char(turn), records[at], runs[at]
+    local has_key = string.byte(record, PRIORITY_AT) % DATED >= KEYED
     if run then
-      local t = task_of(id, records[at], run)
+      local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
+      if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
       run = claim .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
-      run = claim .. before .. string.sub(records[at], DUE_FROM, DUE_TO) .. behind
+      run = claim .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, claim .. id)
-    answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, records[at], run
+    answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end
-  -- They were the first of their sets.
-  for priority, count in pairs(counts) do
-    if count > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, count - 1) end
-  end
-  q.changed = true
 end
 if #ids < n then
   local next = next_due(q)

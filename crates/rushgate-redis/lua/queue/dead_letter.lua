@@ -1,6 +1,6 @@
 -- Gives one dead letter.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
 -- {id, dead letter}  as packed

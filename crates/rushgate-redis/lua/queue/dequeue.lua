@@ -1,7 +1,7 @@
 -- Removes a task that is as it was read.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      id: name
 -- ARGV[3]      revision: 0 to 9,007,199,254,740,991; that was read
@@ -13,7 +13,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
@@ -22,7 +22,7 @@ local t, claim, outcome = load(q, ARGV[2]), tonumber(ARGV[4]), 0
 if t then
   local leased, same = has(t, LEASED), t.revision == tonumber(ARGV[3])
   if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
-    if not promote(q, t, true) then remove(q, t) end
+    if not promote(q, t, true) then remove(q, t, true) end
     outcome = 1
   elseif leased and claim == 0 and same then
     outcome = 2

@@ -1,25 +1,33 @@
--- Starts the leases of claimed tasks anew.
+-- Starts the leases of claimed tasks anew, and notes how far they have come.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
 --               claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
+--               noted: 0 or 1; 1 to note what follows, 0 to leave what was noted before
+--               percent: 0 to 100 or ''; how much of it is done, '' if that is not known
+--               note: label; what it is at
 --
 -- {outcome, ...}  0 lost, 1 extended, 2 extended and to be cancelled
 --
 -- flags: allow-oom
 -- include: now
 -- include: queue
+local WIDTH, NO_PERCENT = 5, 255
 local q = queue_keys(1)
 allow_when_full(q)
 if reap(q) then return AGAIN end
-fetch_tasks(q, arguments(2, 2))
+fetch_tasks(q, arguments(2, WIDTH))
 local answer, till = {}, now + tonumber(ARGV[1])
-for at = 2, #ARGV, 2 do
+for at = 2, #ARGV, WIDTH do
   local t, outcome = load(q, ARGV[at]), 0
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     t.till = till
+    if ARGV[at + 2] == '1' then
+      t.note = string.char(tonumber(ARGV[at + 3]) or NO_PERCENT) .. ARGV[at + 4]
+      t.flags = bit.bor(t.flags, HAS_NOTE)
+    end
     store_run(q, t)
     add_at(q.leases, till, lease_of(t))
     outcome = has(t, CANCELLED) and 2 or 1

@@ -1,11 +1,12 @@
 -- Gives claimed tasks back, as if they had not been claimed.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
 --                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
+--                delay: 0 to 34,560,000,000,000 µs
 --
 -- {outcome, ...}  0 stale, 1 waiting, 2 cancelled
 --
@@ -13,24 +14,26 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
-fetch_tasks(q, arguments(2, 2))
-for at = 2, #ARGV, 2 do
+fetch_tasks(q, arguments(2, 3))
+for at = 2, #ARGV, 3 do
   local t, outcome = load(q, ARGV[at]), 0
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     if promote(q, t, true) then
       outcome = 1
     elseif has(t, CANCELLED) then
-      remove(q, t)
+      finish_task(q, t, now, ends_as.cancelled, '', true)
       outcome = 2
     else
+      local delay = tonumber(ARGV[at + 2])
+      if delay > 0 then remember_run(t, now, runs_as.snoozed, '') end
       t.attempts = t.attempts - 1
-      back(q, t, now, true)
+      back(q, t, now + delay, true)
       outcome = 1
     end
   end

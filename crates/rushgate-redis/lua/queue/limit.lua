@@ -1,14 +1,119 @@
--- Sets the queue's bound.
+-- Sets the queue's limits.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; '' for none
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; of all tasks that are in, '' for none
+-- ARGV[2]     concurrency: 1 to 1,000,000 or ''; leased at a time, '' for any
+-- ARGV[3]     rate: 1 to 10,000 or ''; given out in any stretch of time as long as the next argument, '' for any
+-- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; µs
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; as above, of the tasks of each key
+-- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
+-- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; µs
+-- ARGV[8]     first in, first out: 0 or 1; 1 for one task of a key at a time, which keeps its place when it fails
+-- ARGV[9]     age kept: 1,000 to 34,560,000,000,000 or ''; µs for which tasks that are over are kept, '' to keep none
+-- ARGV[10]    count kept: 1 to 1,000,000 or ''; of them, the latest
+-- ARGV[11]    overflow: 0 to 2; of a task that is one too many: 0 to refuse it, 1 to drop it, 2 to drop the oldest for it
 --
 -- 1
+-- AGAIN  there is more to forget, or to put in order: send the call again
 -- include: now
 -- include: queue
+if (ARGV[9] == '') ~= (ARGV[10] == '') then
+  return { err = 'INVALID the age and the count of what is kept go together' }
+end
+-- So many of those that wait are looked at by one call.
+local PAGE = 500
+
+-- What was in order of age need not be. True if there is more of it.
+local function forget_ages(q)
+  local some = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, FORGOTTEN_MAX)
+  in_chunks('ZREM', q.dead_ids, some)
+  return #some == FORGOTTEN_MAX
+end
+
+-- Puts those that wait in order of age, as far as that has not been done. True if there are more.
+local function go_on_by_age(q)
+  local from = redis.call('HGET', q.meta, 'y')
+  if not from then return false end
+  write_back_queue(q)
+  local page = redis.call('HSCAN', q.records.key, from, 'COUNT', PAGE)
+  local found = page[2]
+  for at = 1, #found, 2 do
+    local id, record = found[at], found[at + 1]
+    local t = task_of(id, record, redis.call('HGET', q.runs.key, id))
+    if not has(t, LEASED) then stand_by_age(q, id, record) end
+  end
+  if page[1] == '0' then redis.call('HDEL', q.meta, 'y') else redis.call('HSET', q.meta, 'y', page[1]) end
+  return page[1] ~= '0'
+end
+
 local q = queue_keys(1)
 touch(q)
 if reap(q) then return AGAIN end
-redis.call('HSET', q.meta, 'b', ARGV[1])
+
+-- What the old retention does not keep goes first, so that the new one brings nothing back; then what the new one does not.
+local told = q.keep_n
+local more = told and forget_finished(q, FORGOTTEN_MAX)
+if not more then
+  q.keep_us, q.keep_n = tonumber(ARGV[9]), tonumber(ARGV[10])
+  more = forget_finished(q, FORGOTTEN_MAX)
+end
+if more then
+  finish(q)
+  return AGAIN
+end
+
+-- From the step on that says so, whatever comes stands by age; what is in follows.
+local by_age = tonumber(ARGV[11]) == DROP_OLDEST
+if by_age and q.overflow ~= DROP_OLDEST then
+  if forget_ages(q) then
+    finish(q)
+    return AGAIN
+  end
+  redis.call('HSET', q.meta, 'y', 0)
+end
+
+local words = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11] }
+for at, word in ipairs(words) do
+  words[at] = word == '' and '-' or word
+end
+local text = table.concat(words, ' ')
+local old_rate = { q.rate_n, q.rate_us }
+local old_key = { n = q.key_rate_n, us = q.key_rate_us, most = q.key_concurrency }
+read_limits(q, text)
+redis.call('HSET', q.meta, 'b', ARGV[1], 'l', text)
+-- A queue without limits need not read that it has none at each call.
+if text == '- - - - - - 0 - - 0' then redis.call('HDEL', q.meta, 'l') end
+
+-- A rate that changes begins to count anew.
+if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
+local same_rate = old_key.n == q.key_rate_n and old_key.us == q.key_rate_us
+if not same_rate then
+  for _, key in ipairs(redis.call('ZRANGE', q.moot, 0, -1)) do
+    set_field(q.keys, key .. '\0s', false)
+  end
+  redis.call('DEL', q.moot)
+end
+write_back(q.keys)
+if not same_rate or old_key.most ~= q.key_concurrency then
+  for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
+    local key, priority = string.match(name, '^(.+)%z(.)$')
+    if key and priority ~= 's' then touch_line(q, { key = key, priority = string.byte(priority) }) end
+  end
+  seat_touched(q, true)
+end
+if told and not q.keep_n then
+  -- Nobody is told any more.
+  for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
+    local id = string.match(name, '^%zw(.+)$')
+    if id then tell_over(q, id) end
+  end
+end
+if by_age then
+  more = go_on_by_age(q)
+else
+  redis.call('HDEL', q.meta, 'y')
+  more = forget_ages(q)
+end
+q.woken = math.max(q.woken, WOKEN_MAX)
 finish(q)
-return 1
+return more and AGAIN or 1

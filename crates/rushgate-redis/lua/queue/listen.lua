@@ -1,6 +1,6 @@
 -- A process waits for something to be given out: it is pushed at once, one process a task.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; wake-ups that the process knows of, '' if it does not know
 --

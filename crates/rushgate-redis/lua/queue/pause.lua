@@ -1,6 +1,6 @@
 -- Stops or resumes giving out tasks.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     stop: 0 or 1; 1 to stop, 0 to resume
 --
 -- 1
@@ -17,5 +17,7 @@ for priority = 0, 9 do
     q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
   end
 end
+-- Somebody looks in any case: while it was paused nobody was told when something will be due.
+q.woken = math.max(q.woken, 1)
 finish(q)
 return 1

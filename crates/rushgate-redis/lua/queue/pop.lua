@@ -1,7 +1,7 @@
 -- Takes the first due tasks for good.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      how many: 1 to 1,000
 --
@@ -9,18 +9,20 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
+-- include: give
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
 answer = {}
 if not q.paused then
-  local ids, records, runs = due_tasks(q, tonumber(ARGV[2]))
+  local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)
   for at, id in ipairs(ids) do
-    remove(q, task_of(id, records[at], runs[at]))
+    set_field(q.records, id, false)
+    if runs[at] then set_field(q.runs, id, false) end
+    if q.keep_n then tell_over(q, id) end
     table.insert(answer, id)
     table.insert(answer, records[at])
     table.insert(answer, runs[at] or '')

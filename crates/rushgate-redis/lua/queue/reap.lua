@@ -1,6 +1,6 @@
 -- Ends the leases that have run out.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 --
 -- now, µs
 --

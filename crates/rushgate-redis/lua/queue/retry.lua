@@ -1,7 +1,7 @@
 -- Ends claimed tasks that failed.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -16,7 +16,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 local answer = remembered(once)
 if answer then return answer end
@@ -29,13 +29,16 @@ for at = 2, #ARGV, 5 do
     if promote(q, t, true) then
       outcome = 3
     elseif has(t, CANCELLED) then
-      remove(q, t)
+      finish_task(q, t, now, ends_as.cancelled, '', true)
       outcome = 4
-    elseif ARGV[at + 3] == '1' or t.attempts >= t.max then
-      die(q, t, now, ARGV[at + 4])
+    elseif ARGV[at + 3] == '1' or t.attempts >= t.max
+      or t.deadline and t.deadline <= now + tonumber(ARGV[at + 2]) then
+      remember_run(t, now, runs_as.failed, ARGV[at + 4])
+      die(q, t, now, ARGV[at + 4], true)
       outcome = 2
     else
       due = now + tonumber(ARGV[at + 2])
+      remember_run(t, now, runs_as.failed, ARGV[at + 4])
       t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, FAILED)
       back(q, t, due, true)
       outcome = 1

@@ -1,7 +1,7 @@
 -- Puts dead letters back, due at once.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-20]  the client's latest answers (include/once.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
 -- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for those that follow
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
@@ -15,7 +15,7 @@
 -- include: put
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(19, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
 -- While pages are left, the answer so far has a third part: the last id of the latest page.
 local answer = remembered(once) or { 0, 0, '' }
@@ -23,7 +23,7 @@ if not answer[3] then return answer end
 if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
-  local after = answer[3] == '' and '-' or '(' .. answer[3]
+  local after = answer[3] == '' and '[ ' or '(' .. answer[3]
   ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
   answer[3] = #ids == PAGE and ids[PAGE] or nil
 else
@@ -39,10 +39,17 @@ for _, id in ipairs(ids) do
     if is_full(q) or read(q.records, id) then
       answer[2] = answer[2] + 1
     else
-      local _, _, max, priority, length, head = struct.unpack('>I7I2I2I1I2', letter)
+      local _, _, max, byte, length, head = struct.unpack('>I7I2I2I1I2', letter)
+      head = head + length
+      if byte >= PAST_BEFORE then
+        length, head = struct.unpack('>I2', letter, head)
+        byte, head = byte - PAST_BEFORE, head + length
+      end
+      local body = string.sub(letter, head)
+      local priority, key = line_of(byte, body, 1)
       redis.call('HDEL', q.dead, id)
       redis.call('ZREM', q.dead_ids, id)
-      put(q, id, terms(now, priority, KEEP, 0, max), string.sub(letter, head + length), false)
+      put(q, id, terms(now, priority, KEEP, 0, max, key), body, false)
       answer[1] = answer[1] + 1
     end
   end

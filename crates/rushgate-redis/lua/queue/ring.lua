@@ -1,12 +1,12 @@
 -- A process was pushed at and does not want it: the next one is, if something is due.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 --
 -- 1
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
+-- include: give
 local q = queue_keys(1)
 if not q.paused and #due_tasks(q, 1) > 0 then
   ring(q, 1)

@@ -1,8 +1,8 @@
 -- Enters a schedule under its id, or changes the one that is there. One that says the same as before stays as it is, with
 -- its next moment.
 --
--- KEYS[1-18]   the queue (include/queue.lua)
--- KEYS[19-21]  the schedules (include/schedule.lua)
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-24]  the schedules (include/schedule.lua)
 -- ARGV[1]      id: name; at most 170 bytes of it
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
@@ -21,7 +21,7 @@
 local SCHEDULES_MAX, ID_MAX = 10000, 170
 local id, recurrence = ARGV[1], ARGV[2]
 if #id > ID_MAX then return { err = 'INVALID the id has more than 170 bytes; those of its tasks would be too long' } end
-local q, of = queue_keys(1), schedule_keys(19)
+local q, of = queue_keys(1), schedule_keys(22)
 local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then return { 5 } end
 local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]

@@ -1,8 +1,10 @@
 -- Lengths by state.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 --
--- {ready, scheduled, leased, dead, age of the oldest due task in µs, 1 if paused, bound or ''}
+-- {ready, scheduled, leased, blocked, dead, done, dropped so far, age of the oldest due task in µs, when the
+--  rate allows more or '', latest claim,
+--  1 if paused, bound or '', other limits or ''}  the limits in the order in which they are set, with - for none
 --
 -- flags: allow-oom
 -- include: now
@@ -10,7 +12,7 @@
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
-local ready, all, oldest = 0, 0, now
+local ready, all, oldest, free = 0, 0, now, free_from(q)
 for priority = 0, 9 do
   if is_used(q, priority) then
     local set = waiting(q, priority).key
@@ -19,7 +21,12 @@ for priority = 0, 9 do
     oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or now)
   end
 end
+local finished = q.keep_n and count_finished(q) or 0
+local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
 return {
-  ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.dead_ids), now - oldest,
-  q.paused and 1 or 0, q.bound and int(q.bound) or '',
+  ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.lines) - q.lines_waiting,
+  redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'x') or 0),
+  now - oldest, free > now and int(free) or '',
+  int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
+  redis.call('HGET', q.meta, 'l') or '',
 }

@@ -1,10 +1,13 @@
 -- Looks at tasks by id.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
--- ARGV[1..]   for each task, 1 to 1,000 of them:
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     over: 0 or 1; 1 for those only that are over and kept
+-- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
 --
--- {now, id, record, run or '', ...}  those that are in
+-- {now, id, record, run or '', moment, ...}  those that are in, or else are over and kept: then the record is '', and the run
+--                                        what is kept; the moment from when on it may be given out as the first of its
+--                                        line, in µs; '' if it is blocked; 0 if it has no key, is leased or over
 --
 -- flags: allow-oom
 -- include: now
@@ -13,12 +16,22 @@ local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
 local answer = { now }
-local records, runs = redis.call('HMGET', q.records.key, unpack(ARGV)), redis.call('HMGET', q.runs.key, unpack(ARGV))
-for at = 1, #ARGV do
-  if records[at] then
-    table.insert(answer, ARGV[at])
-    table.insert(answer, records[at])
-    table.insert(answer, runs[at] or '')
+if ARGV[1] == '0' then fetch_tasks(q, arguments(2, 1)) end
+for at = 2, #ARGV do
+  local id = ARGV[at]
+  local record, run, moment = ARGV[1] == '0' and read(q.records, id), '', 0
+  if record then
+    run = read(q.runs, id) or ''
+    local t = task_of(id, record, run ~= '' and run)
+    if t.key and not has(t, LEASED) then
+      local line = read_line(q, line_name(t.key, t.priority))
+      moment = line.first == stand_of(t) and line.moment > 0 and int(line.moment - 1) or ''
+    end
+  else
+    record, run = '', finished_task(q, id)
+  end
+  if run then
+    answer[#answer + 1], answer[#answer + 2], answer[#answer + 3], answer[#answer + 4] = id, record, run, moment
   end
 end
 return answer

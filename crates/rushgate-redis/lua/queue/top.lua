@@ -1,13 +1,13 @@
 -- Looks at the first due tasks.
 --
--- KEYS[1-18]  the queue (include/queue.lua)
+-- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
+-- include: give
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)

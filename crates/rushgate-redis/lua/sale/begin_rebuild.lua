@@ -1,7 +1,7 @@
 -- Begins to rebuild a sale from its ledger: stops it, and makes room beside it.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the loaded sale (include/sale.lua)
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-14]  the loaded sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes; new for each rebuild
 -- ARGV[3]     how many: 1 to 1,000; SKUs that the sale has
@@ -18,11 +18,11 @@ refuse_when_full(s)
 pause(s, REBUILDING)
 redis.call('HSET', s.row, 'B', ARGV[2], 'r', REBUILDING)
 close_sale(s)
-redis.call('UNLINK', unpack(KEYS, 9, 16))
+redis.call('UNLINK', unpack(KEYS, 8, 14))
 local kept = redis.call('HMGET', s.row, 'H', 'o', 'x', 'L', 'j')
-redis.call('HSET', KEYS[9], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', kept[1], 'o', kept[2], 'x', kept[3],
+redis.call('HSET', KEYS[8], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', kept[1], 'o', kept[2], 'x', kept[3],
   'L', kept[4], 'j', kept[5])
-local loaded = sale_keys(9, ARGV[1])
+local loaded = sale_keys(8, ARGV[1])
 for no = 0, tonumber(ARGV[3]) - 1 do
   local k = sku(s, no)
   -- How many units there are is told at the switch; until then `ahead` counts those that were loaded.

@@ -1,6 +1,6 @@
 -- Makes a sale whose specification has been entered. Making it again changes nothing.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    hold time: 10,000 to 2,592,000,000,000 µs
 -- ARGV[3]    opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs

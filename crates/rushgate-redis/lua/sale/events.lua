@@ -1,6 +1,6 @@
 -- Events in order.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many to leave out
 -- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many come before the last one that is wanted

@@ -1,7 +1,7 @@
 -- Ends holds whose deadline has passed, by deadline.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -16,7 +16,7 @@ if s.paused then return 0 end
 local overdue = overdue_holds(s, ARGV[2])
 if #overdue == 0 then return 0 end
 allow_when_full_sale(s)
-local q = s.ledger and queue_keys(9)
+local q = s.ledger and queue_keys(8)
 if q and reap(q) then return AGAIN end
 expire(s, q, overdue)
 close_sale(s, q)

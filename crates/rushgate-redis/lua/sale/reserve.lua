@@ -1,16 +1,17 @@
 -- Takes numbered units for buyers, each request all or nothing, and puts the orders into their queue. Requests that are
 -- made together cost the server much less than each by itself.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
+--               order: 32 hexadecimal digits; the same, as the name of its order
 --               buyer: name
 --               cart: cart
 --
--- {answer, ...}  to each request, in their order:
---   {1, hold}                     reserved
+-- {answer, ...}  to each request, in their order; a hold, packed, if it is reserved now, or else a list:
+--   hold                          reserved
 --   {2, hold}                     made before under this key
 --   {3}                           the key was used with another cart
 --   {4, sku, free}                sold out
@@ -35,6 +36,7 @@ local function read_cart(cart)
       wanted[#wanted + 1] = { no = tonumber(no), n = tonumber(n) }
       if not sku(s, tonumber(no)) then wanted.refusal = wanted.refusal or { 9, #wanted - 1 } end
     end
+    if #wanted == 1 and not wanted.same and not wanted.refusal then wanted.sku = sku(s, wanted[1].no) end
     carts[cart] = wanted
   end
   return wanted
@@ -50,16 +52,24 @@ end
 local is_shut = shut()
 
 -- What is asked about each is asked about all at once.
-local ids, fields = arguments(2, 3), {}
-for at = 2, #ARGV, 3 do
-  local wanted = read_cart(ARGV[at + 2])
-  for i = 1, #wanted do
-    local k = s.skus[wanted[i].no]
-    if k then fields[#fields + 1] = ARGV[at + 1] .. k.suffix end
+local WIDTH = 4
+local fields = {}
+for at = 2, #ARGV, WIDTH do
+  local buyer, wanted = ARGV[at + 2], read_cart(ARGV[at + 3])
+  if wanted.sku then
+    fields[#fields + 1] = buyer .. wanted.sku.suffix
+  else
+    for i = 1, #wanted do
+      local k = s.skus[wanted[i].no]
+      if k then fields[#fields + 1] = buyer .. k.suffix end
+    end
   end
 end
-fetch(s.holds, ids)
+fetch(s.holds, arguments(2, WIDTH))
 fetch(s.buyers, fields)
+-- Most buyers' names are the same in JSON. To look into all at once takes less time.
+local buyers = table.concat(fields)
+local has_plain_buyers = not (string.find(buyers, '"', 1, true) or string.find(buyers, '\\', 1, true))
 
 -- Holds that ran out may be all that is in the way of somebody. Once there are none, there are none for the others.
 local function overdue_now()
@@ -73,17 +83,13 @@ local q, began
 local function begin_writing()
   if began then return false end
   refuse_when_full(s)
-  q, began = s.ledger and queue_keys(9), true
+  q, began = s.ledger and queue_keys(8), true
   if not q then return false end
   if reap(q) then return true end
-  local orders = {}
-  for at, id in ipairs(ids) do
-    orders[at] = order_id(s, id)
-  end
-  fetch(q.records, orders)
+  fetch(q.records, arguments(3, WIDTH))
 end
 
-local function answer(id, buyer, cart)
+local function answer(id, order_name, buyer, cart)
   local h = load_hold(s, id)
   if h then
     if h.lines ~= cart and h.lines ~= '' then return { 3 } end
@@ -106,18 +112,41 @@ local function answer(id, buyer, cart)
   end
   -- Room for all that it gets, because a table that grows is made anew.
   h = {
-    id = id, buyer = buyer, lines = cart, deadline = now + s.hold,
+    id = id, order = order_name, buyer = buyer, lines = cart, deadline = now + s.hold,
     state = HELD, seq = 0, generation = 0, units = '', ranges = wanted,
   }
   take(s, wanted, same, h)
-  enter_hold(s, h)
+  local packed = enter_hold(s, h)
   order(s, q, h, 'hold')
-  return { 1, read(s.holds, id) }
+  return packed
 end
 
-local answers = {}
-for at = 2, #ARGV, 3 do
-  local of = answer(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+-- The usual request, answered as `answer` does, with far less to do: units of one SKU, of which only fresh ones are
+-- free, for somebody who has none of it and whose name needs no escapes. Nothing if it is another.
+local known_holds, known_buyers, deadline = s.holds.values, s.buyers.values, now + s.hold
+local function answer_usual(id, order_name, buyer, cart)
+  local wanted = carts[cart]
+  local k, n = wanted.sku, wanted[1].n
+  if is_shut or not has_plain_buyers or not k or known_holds[id] then return nil end
+  if n > k.per_buyer or k.returned > 0 or k.ahead > 0 then return nil end
+  local field, first, last = buyer .. k.suffix, k.next + 1, k.next + n
+  if known_buyers[field] or last > k.total then return nil end
+  if begin_writing() then return AGAIN end
+  k.changed, k.held, k.next = true, k.held + n, last
+  set_field(s.buyers, field, n == 1 and '1' or int(n))
+  local packed = write_hold(s, id, buyer, cart, deadline, struct.pack(RANGE, k.no, first, last))
+  if q then
+    local text = int(first)
+    local units = '[' .. k.opening .. text .. ',' .. (n == 1 and text or int(last)) .. ']'
+    put_intent(s, q, s.generation, s.seq, order_name, buyer, units, 'hold')
+  end
+  return packed
+end
+
+local answers, asked = {}, ARGV
+for at = 2, #asked, WIDTH do
+  local id, order_name, buyer, cart = asked[at], asked[at + 1], asked[at + 2], asked[at + 3]
+  local of = answer_usual(id, order_name, buyer, cart) or answer(id, order_name, buyer, cart)
   if of == AGAIN then return AGAIN end
   answers[#answers + 1] = of
 end

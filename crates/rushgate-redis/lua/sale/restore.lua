@@ -1,8 +1,8 @@
 -- Gives a buyer the units of a receipt back, if the store has lost the reservation: the same if they are free, others
 -- if not. Whoever calls this has checked the receipt's signature.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-26]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
@@ -59,7 +59,7 @@ end
 refusal = not all_free and short_of(s, wanted, same)
 if refusal then return refusal end
 refuse_when_full(s)
-local q = s.ledger and queue_keys(9)
+local q = s.ledger and queue_keys(8)
 if q and reap(q) then return AGAIN end
 if all_free then
   for at = 1, #ranges, 3 do

@@ -1,6 +1,6 @@
 -- A sale as it stands.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; SKUs that the sale has
 --

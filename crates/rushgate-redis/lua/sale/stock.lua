@@ -1,8 +1,8 @@
 -- Adds units, numbered on from the last, or withdraws the highest free ones for good.
 --
--- KEYS[1-8]    the sale (include/sale.lua)
--- KEYS[9-10]   the client's latest answers (include/once.lua)
--- KEYS[11-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[1-7]    the sale (include/sale.lua)
+-- KEYS[8-9]   the client's latest answers (include/once.lua)
+-- KEYS[10-30]  the orders' queue (include/queue.lua), if the sale has one
 -- ARGV[1]      secret: 16 bytes
 -- ARGV[2]      op: 8 bytes; new for each call of this client, the same when the call is sent again
 -- ARGV[3]      sku: 0 to 999; its number in the sale
@@ -22,16 +22,16 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local once = replay_keys(9, ARGV[2])
+local once = replay_keys(8, ARGV[2])
 local answer = remembered(once)
 if answer then return answer end
 if s.paused then return { 5 } end
-local k, add, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
-if k.total + add > tonumber(ARGV[6]) then return { 3, k.total + add } end
+local k, more, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
+if k.total + more > tonumber(ARGV[6]) then return { 3, k.total + more } end
 if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end
 refuse_when_full(s)
 if free_of(k) < n then return remember(once, { 2, free_of(k) }) end
-local q = s.ledger and queue_keys(11)
+local q = s.ledger and queue_keys(10)
 if q and reap(q) then return AGAIN end
 
 -- The highest fresh numbers, the highest first.
@@ -81,9 +81,9 @@ end
 
 k.changed = true
 local told = {}
-if add > 0 then
+if more > 0 then
   local first = k.total + 1
-  k.total = k.total + add
+  k.total = k.total + more
   append(s, STOCK_ADDED, nil, pack_ranges(k.no, { first, k.total }))
 else
   local taken

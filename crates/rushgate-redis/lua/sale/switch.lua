@@ -1,7 +1,7 @@
 -- Puts what was loaded in the place of a sale, if it adds up to the stock.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the loaded sale (include/sale.lua)
+-- KEYS[1-7]   the sale (include/sale.lua)
+-- KEYS[8-14]  the loaded sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new one
@@ -22,7 +22,7 @@ if not s then return MISSING end
 local generation = tonumber(ARGV[3])
 if s.by ~= ARGV[2] then return 0 end
 if not s.paused then return s.generation == generation and 1 or 0 end
-local loaded = sale_keys(9, ARGV[1])
+local loaded = sale_keys(8, ARGV[1])
 if not loaded then return 0 end
 if generation <= s.generation then return 2 end
 for at = 5, #ARGV, 4 do
@@ -40,10 +40,10 @@ close_sale(loaded)
 local grace = tonumber(ARGV[4])
 redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.paused), 'W', int(now),
   'G', grace > 0 and int(now + grace) or '')
-for at = 1, 8 do
+for at = 1, 7 do
   redis.call('UNLINK', KEYS[at])
-  if redis.call('EXISTS', KEYS[at + 8]) == 1 then
-    redis.call('RENAME', KEYS[at + 8], KEYS[at])
+  if redis.call('EXISTS', KEYS[at + 7]) == 1 then
+    redis.call('RENAME', KEYS[at + 7], KEYS[at])
   end
 end
 return 1

@@ -283,7 +283,8 @@ async fn carry_out_some(desk: &Desk, queue: &QueueName, n: u32) {
     }
     let tickets: Vec<_> = claimed.tasks.into_iter().map(|task| task.ticket).collect();
     let op = desk.op();
-    let answers = desk.ask(|| desk.store.complete(op, queue, tickets.clone())).await;
+    let done: Vec<_> = tickets.iter().cloned().map(rushgate_core::Completion::from).collect();
+    let answers = desk.ask(|| desk.store.complete(op, queue, done.clone())).await;
     let mut done = desk.ledger.done.lock().unwrap();
     for (ticket, answer) in tickets.iter().zip(answers) {
         if answer != Completed::Stale {

@@ -3,20 +3,30 @@
 DELETE FROM task WHERE arrival = ?1;
 
 -- name: bury
-INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us)
-SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3 FROM task WHERE arrival = ?1;
+INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
+                             past)
+SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3, key, ?4 FROM task WHERE arrival = ?1;
+
+-- A task that was never given out in time.
+-- name: bury_late
+INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
+                             past)
+SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, deadline_us, key, past FROM task
+WHERE arrival = ?1;
 
 -- name: newcomer
-SELECT due_us FROM newcomer WHERE queue = ?1 AND id = ?2;
+SELECT due_us, priority, key, deadline_us FROM newcomer WHERE queue = ?1 AND id = ?2;
 
 -- name: promote
-INSERT INTO task (queue, id, priority, due_us, revision, first_us, attempts, max_attempts, content_type, payload)
-SELECT queue, id, priority, due_us, revision, first_us, 0, max_attempts, content_type, payload
+INSERT INTO task (queue, id, priority, due_us, revision, first_us, attempts, max_attempts, content_type, payload,
+                  at_us, seat, gives_way, deadline_us)
+SELECT queue, id, priority, due_us, revision, first_us, 0, max_attempts, content_type, payload, due_us, ?3, ?4,
+       deadline_us
 FROM newcomer WHERE queue = ?1 AND id = ?2;
 
 -- name: forget_newcomer
 DELETE FROM newcomer WHERE queue = ?1 AND id = ?2;
 
 -- name: claimed
-SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled FROM task
+SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, priority, key, claim, worker, past, deadline_us FROM task
 WHERE queue = ?1 AND id = ?2 AND claim = ?3;

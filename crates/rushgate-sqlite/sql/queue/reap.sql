@@ -1,15 +1,27 @@
 -- What a lease that ran out leads to.
 -- name: expired
-SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, id FROM task
+SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, priority, key, claim, worker, past,
+       deadline_us, id FROM task
 WHERE queue = ?1 AND claim > 0 AND lease_until_us <= ?2 ORDER BY lease_until_us, claim;
 
 -- name: earliest
 SELECT min(lease_until_us) FROM task WHERE queue = ?1 AND claim > 0;
 
+-- What waited for too long.
+-- name: late
+SELECT arrival, id, priority, key, deadline_us FROM task INDEXED BY task_deadline
+WHERE queue = ?1 AND claim = 0 AND deadline_us <= ?2 ORDER BY deadline_us, id;
+
+-- name: first_deadline
+SELECT min(deadline_us) FROM task WHERE queue = ?1 AND claim = 0 AND deadline_us IS NOT NULL;
+
 -- name: wait_again
-UPDATE task SET claim = 0, lease_until_us = 0, worker = NULL, due_us = ?2, attempts = ?3, error = ifnull(?4, error)
+UPDATE task SET claim = 0, lease_until_us = 0, worker = NULL, due_us = ?2, attempts = ?3, error = ifnull(?4, error),
+                at_us = ?2, past = ?5, progress_percent = NULL, progress_note = NULL
 WHERE arrival = ?1;
 
 -- name: any
 SELECT EXISTS (SELECT 1 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim > 0
-               AND lease_until_us <= ?2);
+               AND lease_until_us <= ?2)
+    OR EXISTS (SELECT 1 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim = 0
+               AND deadline_us <= ?2);

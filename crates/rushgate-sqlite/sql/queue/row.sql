@@ -1,14 +1,27 @@
 -- A queue's counters, read once and written once a group.
 -- name: load
 SELECT id, paused, bound, len, revision, claim,
-       (SELECT min(lease_until_us) FROM task WHERE task.queue = queue.id AND claim > 0)
+       (SELECT min(lease_until_us) FROM task WHERE task.queue = queue.id AND claim > 0), places,
+       concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, key_fifo,
+       keep_us, keep_n, overflow, kept, dropped,
+       (SELECT min(deadline_us) FROM task
+        WHERE task.queue = queue.id AND claim = 0 AND deadline_us IS NOT NULL)
 FROM queue WHERE name = ?1;
 
 -- name: create
 INSERT INTO queue (name) VALUES (?1) RETURNING id;
 
 -- name: store
-UPDATE queue SET paused = ?2, bound = ?3, len = ?4, revision = ?5, claim = ?6 WHERE id = ?1;
+UPDATE queue SET paused = ?2, len = ?3, revision = ?4, claim = ?5, places = ?6, dropped = ?7 WHERE id = ?1;
+
+-- name: limit
+UPDATE queue SET bound = ?2, concurrency = ?3, rate_n = ?4, rate_us = ?5, key_concurrency = ?6, key_rate_n = ?7,
+                 key_rate_us = ?8, key_fifo = ?9, keep_us = ?10, keep_n = ?11, overflow = ?12
+WHERE id = ?1;
+
+-- What waits may give way to a newcomer, or not any more.
+-- name: give_way
+UPDATE task SET gives_way = ?2 WHERE queue = ?1 AND gives_way <> ?2;
 
 -- name: all
 SELECT name FROM queue ORDER BY name;

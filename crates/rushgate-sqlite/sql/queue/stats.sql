@@ -1,9 +1,18 @@
 -- name: counts
 SELECT
-    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND due_us <= ?2),
-    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND due_us > ?2),
+    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND at_us <= ?2),
+    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND at_us > ?2),
     (SELECT count(*) FROM task WHERE queue = q.id AND claim > 0),
     (SELECT count(*) FROM dead WHERE queue = q.id),
-    (SELECT min(due_us) FROM task WHERE queue = q.id AND claim = 0 AND due_us <= ?2),
-    paused, bound
+    (SELECT min(at_us) FROM task INDEXED BY task_due WHERE queue = q.id AND claim = 0 AND at_us <= ?2),
+    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND key IS NOT NULL AND at_us IS NULL),
+    paused, bound, concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, key_fifo, claim,
+    keep_us, keep_n, overflow,
+    kept - (SELECT count(*) FROM finished WHERE queue = q.id AND finished_us <= ?2 - q.keep_us),
+    dropped
 FROM queue AS q WHERE name = ?1;
+
+-- The first of the latest so many times that a task was given out.
+-- name: start
+SELECT at_us FROM start WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND per_key = 0 AND key = ''
+ORDER BY at_us DESC LIMIT 1 OFFSET ?2;

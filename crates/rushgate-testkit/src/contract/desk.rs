@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,12 +85,13 @@ pub(super) fn texts(tasks: &[Task]) -> Vec<String> {
     tasks.iter().map(text).collect()
 }
 
-pub(super) fn revision(of: Enqueued) -> Revision {
-    match of {
+pub(super) fn revision(of: impl Borrow<Enqueued>) -> Revision {
+    match of.borrow() {
         Enqueued::Added { revision } | Enqueued::Kept { revision } | Enqueued::Replaced { revision } => {
-            revision
+            *revision
         }
-        Enqueued::Full { .. } => panic!("a full queue gives no revision"),
+        Enqueued::Displaced { revision, .. } => *revision,
+        Enqueued::Dropped { .. } | Enqueued::Full { .. } => panic!("a full queue gives no revision"),
     }
 }
 
@@ -212,7 +214,7 @@ impl Desk {
 
     /// Puts one task into the queue `q`.
     pub(super) async fn put(&self, task: NewTask) -> Enqueued {
-        self.put_all(vec![task]).await[0]
+        self.put_all(vec![task]).await.remove(0)
     }
 
     pub(super) async fn put_all(&self, tasks: Vec<NewTask>) -> Vec<Enqueued> {

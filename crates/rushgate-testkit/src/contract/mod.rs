@@ -16,8 +16,13 @@
 //!
 //! The same cases are data in [`cases`], for whoever measures the suite itself.
 
+mod deadline;
 mod desk;
+mod kept;
+mod line;
 mod lock;
+mod outbox;
+mod overflow;
 mod queue;
 mod rebuild;
 mod sale;
@@ -228,6 +233,7 @@ macro_rules! contract_suite {
                 debounce_runs_after_the_present_run
                 revisions_grow_through_the_whole_queue
                 a_full_queue_says_so_and_takes_nothing
+                a_task_that_dies_with_its_lease_makes_room_in_a_full_queue
                 a_bound_that_is_lowered_leaves_what_is_in
                 top_looks_and_takes_nothing
                 pop_takes_for_good
@@ -247,6 +253,7 @@ macro_rules! contract_suite {
                 the_last_failure_makes_a_dead_letter
                 giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept
                 giving_back_does_not_count_the_attempt
+                a_task_given_back_for_a_while_comes_again_after_it
                 an_extension_keeps_the_task
                 a_dequeue_removes_only_what_was_read
                 a_dequeue_leaves_a_task_at_work_alone
@@ -279,6 +286,72 @@ macro_rules! contract_suite {
                 a_large_payload_survives
                 eight_claimers_take_five_hundred_tasks_once_each
             }
+            line {
+                keys_take_turns_however_long_their_lines_are
+                a_line_is_in_order_of_due_time_and_arrival
+                each_priority_of_a_key_has_a_line
+                a_task_that_comes_before_the_first_takes_the_lines_place
+                a_task_that_leaves_its_line_makes_room
+                a_key_comes_out_as_it_went_in
+                no_more_are_leased_than_the_queue_allows
+                no_more_are_leased_of_a_key_than_it_may_have
+                a_lease_that_ran_out_frees_its_keys_place
+                a_limit_holds_for_what_is_in_already
+                a_queues_rate_is_exact
+                a_keys_rate_is_its_own
+                in_first_in_first_out_a_failed_task_holds_its_line_up
+                without_it_a_failed_task_lets_the_others_pass
+                who_waits_is_told_when_a_limit_allows_more
+                bad_limits_are_refused
+            }
+            kept {
+                without_a_retention_nothing_is_kept
+                a_task_that_is_done_is_kept_with_its_result
+                a_task_that_was_discarded_or_cancelled_says_so
+                a_run_that_was_replaced_keeps_no_result
+                no_more_are_kept_than_the_retention_says
+                none_is_kept_for_longer_than_the_retention_says
+                a_retention_that_shrinks_holds_at_once_and_brings_nothing_back_when_it_grows
+                a_live_task_hides_an_earlier_one_of_its_id
+                what_is_done_is_listed_by_id_in_pages
+                what_was_dequeued_or_popped_leaves_nothing
+                a_completion_with_a_result_sent_twice_is_carried_out_once
+                failed_lost_and_snoozed_runs_are_remembered
+                the_latest_runs_are_remembered_and_a_dead_letter_has_them
+                a_new_life_has_no_past
+                who_waits_for_a_task_hears_of_its_end
+                who_waits_for_what_nobody_is_told_of_does_not_wait
+                progress_is_noted_with_the_lease_and_ends_with_the_run
+                results_and_progress_outside_the_limits_are_refused
+            }
+            overflow {
+                a_queue_that_drops_newcomers_says_so_and_stays_as_it_is
+                a_queue_that_drops_its_oldest_names_what_it_dropped
+                the_oldest_is_what_was_first_put_in_and_of_equals_the_smallest_id
+                what_somebody_works_on_is_never_dropped
+                a_dropped_task_leaves_its_line_to_the_next
+                a_policy_that_comes_later_knows_the_oldest
+                what_was_dropped_is_kept_by_a_retention
+                a_relay_passes_over_a_queue_that_drops
+                what_ignores_the_bound_drops_nothing
+                an_order_of_a_sale_is_not_dropped
+                a_displacement_sent_twice_drops_once
+            }
+            deadline {
+                a_task_is_given_out_before_its_deadline_and_tells_it
+                a_task_whose_deadline_passed_is_a_dead_letter
+                a_task_dies_at_its_deadline_and_not_when_somebody_looks
+                a_revived_task_has_no_deadline
+                a_run_that_goes_on_past_its_deadline_may_complete
+                a_failure_whose_next_attempt_would_be_late_is_the_last
+                a_lease_that_runs_out_past_the_deadline_is_the_last
+                a_second_enqueue_brings_its_own_deadline
+                a_newcomer_behind_a_run_has_its_own_deadline
+                a_first_in_line_that_dies_lets_the_next_go
+                a_task_given_back_past_its_deadline_dies
+                a_deadline_that_leaves_no_time_is_refused_and_nothing_is_put_in
+                a_deadline_survives_a_repeated_call
+            }
             schedule {
                 a_schedule_is_entered_as_it_was_said
                 a_schedule_that_says_the_same_keeps_its_next_moment
@@ -298,6 +371,18 @@ macro_rules! contract_suite {
                 schedules_are_listed_by_id_in_pages
                 schedules_outside_the_limits_are_refused
                 sixteen_who_look_after_a_schedule_fire_it_once
+            }
+            outbox {
+                what_is_relayed_is_put_in_in_order
+                what_was_relayed_is_not_put_in_again_though_it_has_ended
+                a_relay_that_was_cut_off_goes_on_behind_what_arrived
+                a_full_queue_stops_a_relay_until_there_is_room
+                a_relay_without_tasks_says_how_far_it_got
+                outboxes_and_queues_have_marks_of_their_own
+                a_relayed_task_keeps_what_it_asks_for
+                a_listener_hears_of_a_relayed_task
+                relays_outside_the_limits_are_refused
+                sixteen_relays_of_one_outbox_put_each_task_in_once
             }
             rebuild {
                 a_paused_sale_stands_still
@@ -346,6 +431,7 @@ macro_rules! contract_suite {
                 expire_ends_overdue_holds_by_deadline
                 a_reservation_and_its_order_come_together
                 the_largest_cart_has_its_order
+                an_order_is_json_whoever_buys_and_whoever_has_it_made
                 a_refused_reservation_makes_no_order
                 with_a_ledger_decisions_wait_for_it
                 the_ledger_settles_each_decision_once

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, GivenBack, Listing, NewTask,
-    OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
-    TaskExtended, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, GiveBack, GivenBack,
+    Listing, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection,
+    Store, Task, TaskExtended, TaskState, Ticket, Timestamp,
 };
 
 use super::desk::*;
@@ -30,7 +30,7 @@ fn failed(task: &Task, delay: Duration) -> Retry {
 }
 
 async fn complete(desk: &Desk, task: &Task) -> Completed {
-    desk.store.complete(desk.op(), &q(), vec![task.ticket.clone()]).await.unwrap()[0]
+    desk.store.complete(desk.op(), &q(), vec![task.ticket.clone().into()]).await.unwrap()[0]
 }
 
 async fn retry(desk: &Desk, how: Retry) -> Retried {
@@ -38,11 +38,11 @@ async fn retry(desk: &Desk, how: Retry) -> Retried {
 }
 
 async fn give_back(desk: &Desk, task: &Task) -> GivenBack {
-    desk.store.give_back(desk.op(), &q(), vec![task.ticket.clone()]).await.unwrap()[0]
+    desk.store.give_back(desk.op(), &q(), vec![task.ticket.clone().into()]).await.unwrap()[0]
 }
 
 async fn extend(desk: &Desk, task: &Task, by: Duration) -> TaskExtended {
-    desk.store.extend_tasks(&q(), vec![task.ticket.clone()], lease(by)).await.unwrap()[0]
+    desk.store.extend_tasks(&q(), vec![task.ticket.clone().into()], lease(by)).await.unwrap()[0]
 }
 
 async fn dequeue(desk: &Desk, ticket: &Ticket) -> Dequeued {
@@ -107,7 +107,7 @@ pub(super) async fn a_batch_is_answered_one_by_one_in_order(desk: Desk) {
     let answers = desk.put_all(vec![task("a"), task("b"), task("a")]).await;
     assert!(matches!(answers[0], Enqueued::Added { .. }));
     assert!(matches!(answers[1], Enqueued::Added { .. }));
-    assert_eq!(answers[2], Enqueued::Kept { revision: revision(answers[0]) });
+    assert_eq!(answers[2], Enqueued::Kept { revision: revision(&answers[0]) });
 }
 
 pub(super) async fn a_large_batch_is_worked_off_to_its_last_task(desk: Desk) {
@@ -116,7 +116,7 @@ pub(super) async fn a_large_batch_is_worked_off_to_its_last_task(desk: Desk) {
     desk.put_all(ids.iter().map(|id| task(id)).collect()).await;
     let tasks = desk.claim(100).await.tasks;
     assert_eq!(texts(&tasks), ids);
-    let tickets = tasks.into_iter().map(|task| task.ticket).collect();
+    let tickets = tasks.into_iter().map(|task| task.ticket.into()).collect();
     let answers = desk.store.complete(desk.op(), &q(), tickets).await.unwrap();
     assert_eq!(answers, [Completed::Done; 100]);
     let stats = desk.store.stats(&q()).await.unwrap();
@@ -285,7 +285,7 @@ pub(super) async fn revisions_grow_through_the_whole_queue(desk: Desk) {
             desk.put(task(&format!("b{n}"))).await,
         ];
         for answer in answers {
-            assert!(Some(revision(answer)) > last, "{answer:?} after {last:?}");
+            assert!(Some(revision(&answer)) > last, "{answer:?} after {last:?}");
             last = Some(revision(answer));
         }
         desk.store.pop(desk.op(), &q(), 100).await.unwrap();
@@ -293,7 +293,7 @@ pub(super) async fn revisions_grow_through_the_whole_queue(desk: Desk) {
 }
 
 pub(super) async fn a_full_queue_says_so_and_takes_nothing(desk: Desk) {
-    desk.store.limit(&q(), QueueLimits { bound: Some(2) }).await.unwrap();
+    desk.store.limit(&q(), QueueLimits { bound: Some(2), ..QueueLimits::default() }).await.unwrap();
     let answers = desk.put_all(vec![task("a"), task("b"), task("c")]).await;
     assert_eq!(answers[2], Enqueued::Full { bound: 2 });
     assert!(desk.is_gone("c").await);
@@ -306,12 +306,23 @@ pub(super) async fn a_full_queue_says_so_and_takes_nothing(desk: Desk) {
     assert_eq!(desk.store.stats(&q()).await.unwrap().limits.bound, Some(2));
 }
 
+pub(super) async fn a_task_that_dies_with_its_lease_makes_room_in_a_full_queue(desk: Desk) {
+    desk.store.limit(&q(), QueueLimits { bound: Some(1), ..QueueLimits::default() }).await.unwrap();
+    for id in ["a", "b"] {
+        assert!(matches!(desk.put(attempts(task(id), 1)).await, Enqueued::Added { .. }), "{id}");
+        desk.claim_one().await;
+        desk.advance(s(10)).await;
+    }
+    let revived = desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("a")])).await.unwrap();
+    assert_eq!((revived.revived, revived.kept), (1, 0));
+}
+
 pub(super) async fn a_bound_that_is_lowered_leaves_what_is_in(desk: Desk) {
     desk.put_all(vec![task("a"), task("b")]).await;
-    desk.store.limit(&q(), QueueLimits { bound: Some(1) }).await.unwrap();
+    desk.store.limit(&q(), QueueLimits { bound: Some(1), ..QueueLimits::default() }).await.unwrap();
     assert_eq!(top(&desk).await, ["a", "b"]);
     assert_eq!(desk.put(task("c")).await, Enqueued::Full { bound: 1 });
-    desk.store.limit(&q(), QueueLimits { bound: None }).await.unwrap();
+    desk.store.limit(&q(), QueueLimits { bound: None, ..QueueLimits::default() }).await.unwrap();
     assert!(matches!(desk.put(task("c")).await, Enqueued::Added { .. }));
 }
 
@@ -467,7 +478,7 @@ pub(super) async fn a_batch_of_completions_is_answered_one_by_one(desk: Desk) {
     let tasks = desk.claim(3).await.tasks;
     desk.put(with(task("b"), "new", OnDuplicate::Replace)).await;
     complete(&desk, &tasks[2]).await;
-    let tickets = tasks.iter().map(|task| task.ticket.clone()).collect();
+    let tickets = tasks.iter().map(|task| task.ticket.clone().into()).collect();
     let answers = desk.store.complete(desk.op(), &q(), tickets).await.unwrap();
     assert_eq!(answers, [Completed::Done, Completed::Requeued, Completed::Stale]);
 }
@@ -521,6 +532,18 @@ pub(super) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
         assert_eq!(give_back(&desk, &claimed).await, GivenBack::Waiting);
     }
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
+}
+
+pub(super) async fn a_task_given_back_for_a_while_comes_again_after_it(desk: Desk) {
+    desk.put(attempts(task("a"), 1)).await;
+    let claimed = desk.claim_one().await;
+    let back = GiveBack { ticket: claimed.ticket, delay: s(5) };
+    let answer = desk.store.give_back(desk.op(), &q(), vec![back]).await.unwrap();
+    assert_eq!(answer, [GivenBack::Waiting]);
+    assert_eq!(lengths(&desk).await, (0, 1, 0, 0));
+    near(desk.claim(1).await.next_due.unwrap(), s(5));
+    desk.advance(s(5)).await;
+    assert_eq!(desk.claim_one().await.attempt, 1);
 }
 
 pub(super) async fn an_extension_keeps_the_task(desk: Desk) {
@@ -675,7 +698,10 @@ pub(super) async fn queues_are_listed_by_name(desk: Desk) {
         desk.store.enqueue(desk.op(), &queue_name(name), vec![task("a")]).await.unwrap();
     }
     desk.store.pause(&queue_name("paused"), true).await.unwrap();
-    desk.store.limit(&queue_name("limited"), QueueLimits { bound: Some(1) }).await.unwrap();
+    desk.store
+        .limit(&queue_name("limited"), QueueLimits { bound: Some(1), ..QueueLimits::default() })
+        .await
+        .unwrap();
     let names = desk.store.queues().await.unwrap();
     assert_eq!(names, ["ant", "limited", "paused", "zebra"].map(queue_name));
 }
@@ -736,7 +762,7 @@ pub(super) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_f
         kill(&desk, id).await;
     }
     desk.put(task("a")).await;
-    desk.store.limit(&q(), QueueLimits { bound: Some(2) }).await.unwrap();
+    desk.store.limit(&q(), QueueLimits { bound: Some(2), ..QueueLimits::default() }).await.unwrap();
     let answer = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
     assert_eq!((answer.revived, answer.kept), (1, 2));
     assert_eq!(dead(&desk).await, ["a", "c"]);
@@ -777,13 +803,13 @@ pub(super) async fn a_pop_and_a_claim_sent_twice_give_the_same_tasks(desk: Desk)
 pub(super) async fn endings_sent_twice_are_answered_the_same_way(desk: Desk) {
     desk.put_all(["a", "b", "c", "d"].map(task).to_vec()).await;
     let tickets: Vec<Ticket> = desk.claim(4).await.tasks.into_iter().map(|task| task.ticket).collect();
-    let one = |n: usize| vec![tickets[n].clone()];
+    let one = |n: usize| vec![tickets[n].clone().into()];
     let [complete, retry, give_back, dequeue] = [(); 4].map(|()| desk.op());
     for _ in 0..2 {
         assert_eq!(desk.store.complete(complete, &q(), one(0)).await.unwrap(), [Completed::Done]);
         let how = Retry { ticket: tickets[1].clone(), delay: s(1), error: "e".into(), give_up: true };
         assert_eq!(desk.store.retry(retry, &q(), vec![how]).await.unwrap(), [Retried::Dead]);
-        let answer = desk.store.give_back(give_back, &q(), one(2)).await.unwrap();
+        let answer = desk.store.give_back(give_back, &q(), vec![tickets[2].clone().into()]).await.unwrap();
         assert_eq!(answer, [GivenBack::Waiting]);
         assert_eq!(desk.store.dequeue(dequeue, &q(), tickets[3].clone()).await.unwrap(), Dequeued::Removed);
     }
@@ -875,6 +901,8 @@ pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk)
     let claimed = desk.claim_one().await;
     refused(desk.store.complete(desk.op(), &q(), Vec::new()).await);
     refused(desk.store.give_back(desk.op(), &q(), Vec::new()).await);
+    let back = GiveBack { ticket: claimed.ticket.clone(), delay: NewTask::DELAY_MAX + s(1) };
+    refused(desk.store.give_back(desk.op(), &q(), vec![back]).await);
     refused(desk.store.retry(desk.op(), &q(), Vec::new()).await);
     refused(desk.store.extend_tasks(&q(), Vec::new(), lease(s(1))).await);
     refused(desk.store.retry(desk.op(), &q(), vec![failed(&claimed, NewTask::DELAY_MAX + s(1))]).await);
@@ -903,7 +931,7 @@ async fn claim_until_empty(desk: Desk, store: std::sync::Arc<dyn Store>) -> Vec<
             return done;
         }
         done.extend(texts(&tasks));
-        let tickets = tasks.into_iter().map(|task| task.ticket).collect();
+        let tickets = tasks.into_iter().map(|task| task.ticket.into()).collect();
         let answers = store.complete(desk.op(), &q(), tickets).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == Completed::Done));
     }

@@ -250,6 +250,8 @@ pub(super) async fn whoever_begins_last_rebuilds(desk: Desk) {
     assert_eq!(switch(&desk, second, 5, &[(4, 0)]).await, Rebuilt::Done, "nothing of the first is left");
     assert_eq!(desk.places("a").await, (4, 0, 0, 0));
     assert_eq!(load(&desk, second, Load::Free(sku("a"), vec![2])).await, Rebuilt::Superseded, "it is done");
+    desk.store.begin_rebuild(second, &id()).await.unwrap();
+    assert_eq!(desk.store.sale(&id()).await.unwrap().paused, None, "a late one of its calls stops nothing");
     refused(desk.store.load(second, &id(), 3, Load::Free(sku("a"), Vec::new())).await);
     desk.audited().await;
 }

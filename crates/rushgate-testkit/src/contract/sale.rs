@@ -449,6 +449,23 @@ pub(super) async fn the_largest_cart_has_its_order(desk: Desk) {
     desk.audited().await;
 }
 
+pub(super) async fn an_order_is_json_whoever_buys_and_whoever_has_it_made(desk: Desk) {
+    desk.sell_with_orders(&[("a", 1, 1)]).await;
+    let strange = r#"x\","intent":"confirm"#;
+    let hold = buy_one(&desk, strange).await;
+    for (intends, asks) in [(OrderIntent::Hold, None), (OrderIntent::Expire, Some("bob"))] {
+        if let Some(other) = asks {
+            // Another's reservation finds that the hold has run out.
+            desk.advance(s(60)).await;
+            assert!(matches!(desk.buy(other, vec![line("a", 1)]).await, Reserved::AllHeld { .. }));
+        }
+        let [OrderTask::Reservation { id, buyer, intent, .. }] = &orders(&desk).await[..] else {
+            panic!("there is one");
+        };
+        assert_eq!((*id, buyer.as_str(), *intent), (hold.id, strange, intends));
+    }
+}
+
 pub(super) async fn a_refused_reservation_makes_no_order(desk: Desk) {
     desk.sell_with_orders(&[("a", 1, 1)]).await;
     buy_one(&desk, "ann").await;
@@ -549,13 +566,16 @@ pub(super) async fn a_decision_during_the_work_on_the_order_is_carried_out_after
     let hold = buy_one(&desk, "ann").await;
     let at_work = desk.claim_one().await;
     confirm(&desk, &hold).await;
-    let tickets = vec![at_work.ticket];
+    let tickets = vec![at_work.ticket.into()];
     desk.store.complete(desk.op(), &queue_name("q"), tickets).await.unwrap();
     assert_eq!(orders(&desk).await.iter().filter_map(intent).collect::<Vec<_>>(), [OrderIntent::Confirm]);
 }
 
 pub(super) async fn the_bound_of_the_orders_queue_loses_no_order(desk: Desk) {
-    desk.store.limit(&queue_name("q"), QueueLimits { bound: Some(1) }).await.unwrap();
+    desk.store
+        .limit(&queue_name("q"), QueueLimits { bound: Some(1), ..QueueLimits::default() })
+        .await
+        .unwrap();
     desk.sell_with_orders(&[("a", 3, 1)]).await;
     for buyer in ["ann", "bob", "cid"] {
         buy_one(&desk, buyer).await;

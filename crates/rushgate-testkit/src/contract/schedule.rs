@@ -168,7 +168,7 @@ pub(super) async fn a_due_schedule_puts_its_task_in_once(desk: Desk) {
     let task = desk.claim_one().await;
     assert_eq!((&task.ticket.id, task.ticket.due), (&order.runs[0].0, at));
     assert_eq!((text(&task).as_str(), task.priority.get(), task.max_attempts), ("work", 2, 3));
-    desk.store.complete(desk.op(), &q(), vec![task.ticket]).await.unwrap();
+    desk.store.complete(desk.op(), &q(), vec![task.ticket.into()]).await.unwrap();
     assert_eq!(fire(&desk, order).await, Fired::Stale, "the task that is done does not come again");
     assert!(due(&desk, 10).await.due.is_empty());
 }
@@ -268,7 +268,7 @@ pub(super) async fn a_task_that_is_in_already_is_kept(desk: Desk) {
 }
 
 pub(super) async fn the_bound_of_the_queue_stops_no_schedule(desk: Desk) {
-    desk.store.limit(&q(), QueueLimits { bound: Some(1) }).await.unwrap();
+    desk.store.limit(&q(), QueueLimits { bound: Some(1), ..QueueLimits::default() }).await.unwrap();
     desk.put(task("other")).await;
     enter(&desk, schedule("a", Some(now(&desk).await))).await;
     let order = fire_of(&only(&desk).await, None);

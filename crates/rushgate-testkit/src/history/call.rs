@@ -1,7 +1,8 @@
 use rushgate_core::{
-    Acquire, Claim, ClientId, Error, Extend, Lease, Listing, LockName, NewTask, Op, Page, QueueLimits,
-    QueueName, ReservationId, Reserve, Result, Retry, SaleId, SaleSpec, Selection, Sku, StockChange, Store,
-    Task, TaskId, Ticket, Token, UnitRange, Verdict,
+    Acquire, Claim, ClientId, Completion, Error, Extend, Fire, GiveBack, Heartbeat, Hold, Lease, Listing,
+    Load, LockName, NewSchedule, NewTask, Op, Page, PauseReason, QueueLimits, QueueName, Receipt, Relay,
+    ReservationId, Reserve, Reserved, Result, Retry, SaleId, SaleSpec, Schedule, ScheduleId, Selection, Sku,
+    StockChange, Store, Switch, Task, TaskId, Ticket, Token, UnitRange, Verdict,
 };
 
 /// A verb of the store with its arguments: the same value is sent to the model, to the backend, and again after a
@@ -21,10 +22,10 @@ pub(super) enum Call {
     Top(QueueName, u32),
     Pop(Op, QueueName, u32),
     Claim(Op, QueueName, Claim),
-    Complete(Op, QueueName, Vec<Ticket>),
+    Complete(Op, QueueName, Vec<Completion>),
     Retry(Op, QueueName, Vec<Retry>),
-    GiveBack(Op, QueueName, Vec<Ticket>),
-    ExtendTasks(QueueName, Vec<Ticket>, Lease),
+    GiveBack(Op, QueueName, Vec<GiveBack>),
+    ExtendTasks(QueueName, Vec<Heartbeat>, Lease),
     Dequeue(Op, QueueName, Ticket),
     Cancel(Op, QueueName, TaskId),
     Task(QueueName, TaskId),
@@ -36,6 +37,12 @@ pub(super) enum Call {
     Dead(QueueName),
     Revive(Op, QueueName, Selection),
     Bury(Op, QueueName, Selection),
+    Schedule(QueueName, NewSchedule),
+    Unschedule(QueueName, ScheduleId),
+    Schedules(QueueName),
+    DueSchedules(QueueName, u32),
+    Fire(QueueName, Fire),
+    Relay(QueueName, Relay),
     Create(SaleSpec),
     Open(SaleId),
     End(SaleId),
@@ -43,8 +50,13 @@ pub(super) enum Call {
     Confirm(SaleId, ReservationId),
     CancelHold(SaleId, ReservationId),
     Expire(SaleId, u32),
-    Settle(SaleId, Vec<(ReservationId, Verdict)>),
+    Settle(SaleId, u32, Vec<(ReservationId, Verdict)>),
     Stock(Op, SaleId, Sku, StockChange),
+    PauseSale(SaleId, u32, PauseReason),
+    BeginRebuild(Op, SaleId),
+    Load(Op, SaleId, u32, Load),
+    Switch(Op, SaleId, Switch),
+    Restore(Receipt),
     Sale(SaleId),
     Sales(Page),
     Reservation(SaleId, ReservationId),
@@ -52,16 +64,18 @@ pub(super) enum Call {
     Books(SaleId),
 }
 
-/// An answer as text, to be compared, and the tickets in it, to be used in later calls.
+/// An answer as text, to be compared, and the tickets, the schedules and the hold in it, to be used in later calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) tickets: Vec<Ticket>,
+    pub(super) schedules: Vec<Schedule>,
+    pub(super) hold: Option<Hold>,
 }
 
 fn plain<T: std::fmt::Debug>(answer: Result<T>) -> Answer {
     let tell = |error: Error| format!("error: {}", error.code());
-    Answer { text: answer.map_or_else(tell, |it| format!("{it:?}")), tickets: Vec::new() }
+    Answer { text: answer.map_or_else(tell, |it| format!("{it:?}")), ..Answer::default() }
 }
 
 fn tasks(answer: Result<Vec<Task>>) -> Answer {
@@ -110,6 +124,12 @@ impl Call {
             Self::Dead(queue) => plain(store.dead(&queue, "", 10_000).await),
             Self::Revive(op, queue, which) => plain(store.revive(op, &queue, which).await),
             Self::Bury(op, queue, which) => plain(store.bury(op, &queue, which).await),
+            Self::Schedule(..)
+            | Self::Unschedule(..)
+            | Self::Schedules(..)
+            | Self::DueSchedules(..)
+            | Self::Fire(..)
+            | Self::Relay(..) => self.send_to_sources(store).await,
             Self::Acquire(request) => plain(store.acquire(request).await),
             Self::Release(name, token) => plain(store.release(&name, token).await),
             Self::Extend(leases) => plain(store.extend(leases).await),
@@ -134,15 +154,34 @@ impl Call {
                 let tickets = found.iter().map(|task| task.ticket.clone()).collect();
                 Answer { tickets, ..plain(answer) }
             }
-            Self::Complete(op, queue, tickets) => plain(store.complete(op, &queue, tickets).await),
+            Self::Complete(op, queue, done) => plain(store.complete(op, &queue, done).await),
             Self::Retry(op, queue, failed) => plain(store.retry(op, &queue, failed).await),
-            Self::GiveBack(op, queue, tickets) => plain(store.give_back(op, &queue, tickets).await),
-            Self::ExtendTasks(queue, tickets, lease) => {
-                plain(store.extend_tasks(&queue, tickets, lease).await)
-            }
+            Self::GiveBack(op, queue, back) => plain(store.give_back(op, &queue, back).await),
+            Self::ExtendTasks(queue, beats, lease) => plain(store.extend_tasks(&queue, beats, lease).await),
             Self::Dequeue(op, queue, ticket) => plain(store.dequeue(op, &queue, ticket).await),
             Self::Cancel(op, queue, id) => plain(store.cancel(op, &queue, &id).await),
             other => unreachable!("{other:?} is not a queue's"),
+        }
+    }
+
+    /// To what puts tasks in besides those who enqueue them.
+    async fn send_to_sources(&self, store: &dyn Store) -> Answer {
+        match self.clone() {
+            Self::Schedule(queue, new) => plain(store.schedule(&queue, new).await),
+            Self::Unschedule(queue, id) => plain(store.unschedule(&queue, &id).await),
+            Self::Schedules(queue) => {
+                let answer = store.schedules(&queue, Page::default()).await;
+                let schedules = answer.as_deref().unwrap_or_default().to_vec();
+                Answer { schedules, ..plain(answer) }
+            }
+            Self::DueSchedules(queue, n) => {
+                let answer = store.due_schedules(&queue, n).await;
+                let schedules = answer.as_ref().map_or_else(|_| Vec::new(), |answer| answer.due.clone());
+                Answer { schedules, ..plain(answer) }
+            }
+            Self::Fire(queue, fire) => plain(store.fire(&queue, fire).await),
+            Self::Relay(queue, relay) => plain(store.relay(&queue, relay).await),
+            other => unreachable!("{other:?} is not a source's"),
         }
     }
 
@@ -151,12 +190,28 @@ impl Call {
             Self::Create(spec) => plain(store.create(spec).await),
             Self::Open(sale) => plain(store.open(&sale).await),
             Self::End(sale) => plain(store.end(&sale).await),
-            Self::Reserve(request) => plain(store.reserve(request).await),
+            Self::Reserve(request) => {
+                let answer = store.reserve(request).await;
+                let hold = match &answer {
+                    Ok(Reserved::Reserved(hold)) => Some(hold.clone()),
+                    _ => None,
+                };
+                Answer { hold, ..plain(answer) }
+            }
             Self::Confirm(sale, id) => plain(store.confirm(&sale, id).await),
             Self::CancelHold(sale, id) => plain(store.cancel_hold(&sale, id).await),
             Self::Expire(sale, n) => plain(store.expire(&sale, n).await),
-            Self::Settle(sale, verdicts) => plain(store.settle(&sale, 1, verdicts).await),
+            Self::Settle(sale, generation, verdicts) => {
+                plain(store.settle(&sale, generation, verdicts).await)
+            }
             Self::Stock(op, sale, sku, change) => plain(store.stock(op, &sale, &sku, change).await),
+            Self::PauseSale(sale, generation, reason) => {
+                plain(store.pause_sale(&sale, generation, reason).await)
+            }
+            Self::BeginRebuild(by, sale) => plain(store.begin_rebuild(by, &sale).await),
+            Self::Load(by, sale, generation, part) => plain(store.load(by, &sale, generation, part).await),
+            Self::Switch(by, sale, switch) => plain(store.switch(by, &sale, switch).await),
+            Self::Restore(receipt) => plain(store.restore(receipt).await),
             Self::Sale(sale) => plain(store.sale(&sale).await),
             Self::Sales(page) => plain(store.sales(page).await),
             Self::Reservation(sale, id) => plain(store.reservation(&sale, id).await),

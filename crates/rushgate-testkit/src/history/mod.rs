@@ -1,10 +1,11 @@
-//! Random histories of locks, queues and sales, with lost replies, deaths and expiries, compared step by step with the
-//! model. Stopping, rebuilding and restoring a sale are not among them: cases of their own have those.
+//! Random histories of locks, queues with their schedules and relays, and sales, with lost replies, deaths and expiries,
+//! compared step by step with the model.
 //!
 //! A history comes from its seed alone, so a failure is replayed by `RUSHGATE_SEED`.
 
 mod call;
 mod plan;
+mod rebuild;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{Store, audit};
+use rushgate_core::{SaleStore, Store, audit};
 
 use crate::contract::Harness;
 use crate::{ManualClock, ModelStore};
@@ -135,12 +136,21 @@ impl History {
                 Ok(())
             }
             Step::Again(call) => self.again(&call).await,
+            Step::Rebuild => self.plan_rebuild().await,
             Step::Death => {
                 self.tell("a client dies".to_owned());
                 self.plan.bury_client();
                 Ok(())
             }
         }
+    }
+
+    /// Has the sale rebuilt, step by step, from what the model knows of it.
+    async fn plan_rebuild(&mut self) -> Result<(), Mismatch> {
+        let books = self.model.books(&plan::the_sale()).await;
+        let books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
+        self.plan.rebuild(&books);
+        Ok(())
     }
 
     fn tell(&mut self, what: String) {
@@ -158,9 +168,9 @@ impl History {
     async fn call(&mut self, call: &Call) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
         if call.is_answered_once() {
-            self.answered.push((format!("{call:?}"), answer.text));
+            self.answered.push((format!("{call:?}"), answer.text.clone()));
         }
-        self.plan.learn(call, answer.tickets);
+        self.plan.learn(call, answer);
         Ok(())
     }
 
@@ -202,8 +212,7 @@ impl History {
             }
         }
         self.last = told;
-        let sale = rushgate_core::SaleId::new("s").expect("the name is valid");
-        let books = self.store.books(&sale).await;
+        let books = self.store.books(&plan::the_sale()).await;
         let mut books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
         books.has_ledger = false;
         let audit = audit(&books, None);

@@ -1,16 +1,20 @@
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, BuyerId, Claim, ClientId, ContentType, Due, Extend, HoldTime, IdempotencyKey, Lease, Line,
-    Listing, LockName, NewTask, OnDuplicate, Op, Owner, Page, Payload, Priority, QueueLimits, QueueName,
-    ReservationId, Reserve, Retry, SaleId, SaleSecret, SaleSpec, Selection, Sku, SkuSpec, StockChange,
-    TaskId, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict,
+    Acquire, Books, BuyerId, Claim, ClientId, Completion, ContentType, Due, Extend, Fire, GiveBack,
+    Heartbeat, Hold, HoldTime, IdempotencyKey, KeyLimits, Lease, Line, Listing, LockName, NewSchedule,
+    NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason, Payload, Priority, QueueLimits,
+    QueueName, Rate, Receipt, Relay, ReservationId, ReservationRow, Reserve, Retention, Retry, SaleId,
+    SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId,
+    TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict,
 };
 
-use super::call::Call;
+use super::call::{Answer, Call};
+use super::rebuild;
 
 /// What happens next in a history.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub(super) enum Step {
     Again(Call),
     /// A client dies: nobody knows its tokens any more.
     Death,
+    /// Somebody begins to rebuild the sale.
+    Rebuild,
 }
 
 /// Makes up a history from a seed and from what was answered so far.
@@ -31,13 +37,26 @@ pub(super) struct Plan {
     clients: Vec<ClientId>,
     asked: Vec<Acquire>,
     tickets: Vec<(QueueName, Ticket)>,
+    /// As they were read, now or a while ago.
+    schedules: Vec<(QueueName, Schedule)>,
+    /// The greatest number that a relay has given to a task.
+    relayed: u64,
     sent: Vec<Call>,
+    holds: Vec<Hold>,
+    /// Of the sale.
+    generation: u32,
+    has_ledger: bool,
+    /// What is still to be done of a rebuild.
+    rebuilding: VecDeque<Call>,
     numbers: u64,
 }
 
 const LOCKS: [&str; 2] = ["left", "right"];
 const QUEUES: [&str; 2] = ["work", "orders"];
 const TASKS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const SCHEDULES: [&str; 3] = ["m", "n", "o"];
+const OUTBOXES: [&str; 2] = ["shop", "depot"];
+const KEYS: [&str; 2] = ["x", "y"];
 const SKUS: [&str; 2] = ["seat", "meal"];
 const BUYERS: [&str; 4] = ["ann", "bob", "cid", "dan"];
 const SECRET: [u8; 16] = [9; 16];
@@ -55,20 +74,47 @@ macro_rules! named {
     )*};
 }
 
-named! { lock: LockName; queue: QueueName; task: TaskId; sku: Sku; sale: SaleId; }
+named! {
+    lock: LockName;
+    queue: QueueName;
+    task: TaskId;
+    key: TaskKey;
+    schedule: ScheduleId;
+    outbox: OutboxId;
+    sku: Sku;
+    sale: SaleId;
+}
+
+/// The one of a history.
+pub(super) fn the_sale() -> SaleId {
+    sale("s")
+}
 
 impl Plan {
     pub(super) fn new(seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed);
         let clients = (1..=4).map(ClientId::from_u64).collect();
-        Self { rng, clients, asked: Vec::new(), tickets: Vec::new(), sent: Vec::new(), numbers: 0 }
+        Self {
+            rng,
+            clients,
+            asked: Vec::new(),
+            tickets: Vec::new(),
+            schedules: Vec::new(),
+            relayed: 0,
+            sent: Vec::new(),
+            holds: Vec::new(),
+            generation: 1,
+            has_ledger: false,
+            rebuilding: VecDeque::new(),
+            numbers: 0,
+        }
     }
 
     /// The sale of the history: with a ledger or without, with hours or without, by the seed.
     pub(super) fn opening(&mut self) -> Vec<Call> {
         let sku = |name: &str| SkuSpec { sku: sku(name), units: 5, per_buyer: 3 };
         let spec = SaleSpec {
-            id: sale("s"),
+            id: the_sale(),
             skus: SKUS.iter().map(|name| sku(name)).collect(),
             hold: HoldTime::new(Duration::from_secs(5)).expect("five seconds are in range"),
             opens_at: self.chance(25).then(|| START + Duration::from_secs(10)),
@@ -76,7 +122,8 @@ impl Plan {
             orders: self.chance(50).then(|| queue("orders")),
             secret: SaleSecret::from_bytes(SECRET),
         };
-        vec![Call::Create(spec), Call::Open(sale("s"))]
+        self.has_ledger = spec.orders.is_some();
+        vec![Call::Create(spec), Call::Open(the_sale())]
     }
 
     /// Questions that together show the whole state.
@@ -85,39 +132,98 @@ impl Plan {
         calls.extend(LOCKS.iter().map(|name| Call::Show(lock(name))));
         for name in QUEUES {
             let all = Listing { state: None, after: String::new(), limit: 10_000 };
-            calls.extend([Call::Tasks(queue(name), all), Call::Stats(queue(name)), Call::Dead(queue(name))]);
-            calls.push(Call::Top(queue(name), 1_000));
+            let done = Listing { state: Some(TaskState::Done), ..all.clone() };
+            calls.extend([Call::Tasks(queue(name), all), Call::Tasks(queue(name), done)]);
+            calls.extend([Call::Stats(queue(name)), Call::Dead(queue(name))]);
+            calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
         }
-        calls.extend([Call::Sale(sale("s")), Call::Books(sale("s"))]);
+        calls.extend([Call::Sale(the_sale()), Call::Books(the_sale())]);
         calls
     }
 
     /// Remembers what was sent and answered.
-    pub(super) fn learn(&mut self, call: &Call, tickets: Vec<Ticket>) {
+    pub(super) fn learn(&mut self, call: &Call, answer: Answer) {
+        let Answer { tickets, schedules, hold, .. } = answer;
         if let Call::Claim(_, queue, _) | Call::Top(queue, _) | Call::Pop(_, queue, _) = call {
             self.tickets.extend(tickets.into_iter().map(|ticket| (queue.clone(), ticket)));
+        }
+        if let Call::Schedules(queue) | Call::DueSchedules(queue, _) = call {
+            self.schedules.extend(schedules.into_iter().map(|schedule| (queue.clone(), schedule)));
         }
         if let Call::Acquire(request) = call {
             self.asked.push(request.clone());
         }
+        if let Call::Switch(_, _, switch) = call {
+            self.generation = switch.generation;
+        }
+        self.holds.extend(hold);
+        let old = self.holds.len().saturating_sub(12);
+        self.holds.drain(..old);
         self.sent.push(call.clone());
         let old = self.sent.len().saturating_sub(12);
         self.sent.drain(..old);
         let old = self.tickets.len().saturating_sub(12);
         self.tickets.drain(..old);
+        let old = self.schedules.len().saturating_sub(6);
+        self.schedules.drain(..old);
         let old = self.asked.len().saturating_sub(8);
         self.asked.drain(..old);
     }
 
     pub(super) fn next(&mut self) -> Step {
+        if !self.rebuilding.is_empty() && self.chance(60) {
+            return self.rebuilding.pop_front().map_or(Step::Rebuild, Step::Call);
+        }
         match self.rng.random_range(0..100) {
             0..=11 => Step::Pass(self.moment()),
             12..=19 if !self.sent.is_empty() => Step::Again(self.pick_sent()),
             20 => Step::Death,
-            21..=43 => Step::Call(self.lock_call()),
-            44..=74 => Step::Call(self.queue_call()),
+            21 if self.rebuilding.is_empty() => Step::Rebuild,
+            21..=38 => Step::Call(self.lock_call()),
+            39..=69 => Step::Call(self.queue_call()),
+            70..=74 => Step::Call(self.source_call()),
             _ => Step::Call(self.sale_call()),
         }
+    }
+
+    /// A ledger has heard of some reservations, and the sale is rebuilt from it. Now and then it does not add up, or
+    /// somebody else begins; then it is done once more.
+    pub(super) fn rebuild(&mut self, books: &Books) {
+        if !self.has_ledger {
+            let by = self.op();
+            self.rebuilding.extend([
+                Call::PauseSale(the_sale(), 1, PauseReason::Operator),
+                Call::BeginRebuild(by, the_sale()),
+            ]);
+            return;
+        }
+        let heard_of: Vec<_> = books.reservations.iter().filter(|_| self.chance(75)).collect();
+        if self.chance(50) {
+            let of = if self.chance(80) { self.generation } else { 1 };
+            self.rebuilding.push_back(Call::PauseSale(the_sale(), of, PauseReason::Operator));
+        }
+        let generation = self.generation + self.rng.random_range(1..=2);
+        let is_spoilt = self.chance(30);
+        if is_spoilt {
+            let some = &heard_of[heard_of.len() / 2..];
+            let dropped = usize::from(self.chance(50));
+            self.rebuild_from(books, some, generation, dropped);
+        }
+        self.rebuild_from(books, &heard_of, generation + u32::from(is_spoilt), 0);
+    }
+
+    /// Without the first parts.
+    fn rebuild_from(&mut self, books: &Books, heard_of: &[&ReservationRow], generation: u32, dropped: usize) {
+        let (by, s) = (self.op(), the_sale());
+        let (parts, stock) = rebuild::parts(books, heard_of, self.generation);
+        self.rebuilding.push_back(Call::BeginRebuild(by, s.clone()));
+        for part in parts.into_iter().skip(dropped) {
+            let load = Call::Load(by, s.clone(), generation, part);
+            let again = self.chance(20).then(|| load.clone());
+            self.rebuilding.extend(std::iter::once(load).chain(again));
+        }
+        let switch = Switch { generation, grace: self.moment(), stock };
+        self.rebuilding.push_back(Call::Switch(by, s, switch));
     }
 
     /// Forgets what a client knew. A new one takes its place.
@@ -207,12 +313,21 @@ impl Plan {
         self.numbers += 1;
         let bytes = self.numbers.to_string().into_bytes();
         let payload = Payload::new(ContentType::bytes(), bytes).expect("a number is small");
+        let due = match self.rng.random_range(0..6) {
+            0..=2 => Due::Now,
+            3 => Due::At(START + self.moment()),
+            _ => Due::After(self.moment()),
+        };
+        let deadline = match due {
+            _ if self.chance(70) => None,
+            Due::Now => Some(Due::After(self.moment().max(Duration::from_millis(10)))),
+            Due::After(delay) => Some(Due::After(delay + self.moment().max(Duration::from_millis(10)))),
+            // It may lie before the time: then nothing is put in.
+            Due::At(at) => Some(Due::At(at + Duration::from_secs(60) + self.moment())),
+        };
         NewTask {
-            due: match self.rng.random_range(0..6) {
-                0..=2 => Due::Now,
-                3 => Due::At(START + self.moment()),
-                _ => Due::After(self.moment()),
-            },
+            due,
+            deadline,
             priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),
             on_duplicate: match self.rng.random_range(0..4) {
                 0 => OnDuplicate::Keep,
@@ -221,8 +336,53 @@ impl Plan {
                 _ => OnDuplicate::Debounce { max_wait: self.moment() },
             },
             max_attempts: self.rng.random_range(1..=3),
+            key: self.chance(60).then(|| key(self.word(&KEYS))),
             ..NewTask::new(task(self.word(&TASKS)), payload)
         }
+    }
+
+    fn limits(&mut self) -> QueueLimits {
+        let (fifo, one) = (self.chance(30), self.chance(50));
+        QueueLimits {
+            bound: self.chance(30).then(|| self.rng.random_range(0..6)),
+            overflow: match self.rng.random_range(0..3) {
+                0 => Overflow::Refuse,
+                1 => Overflow::DropNew,
+                _ => Overflow::DropOldest,
+            },
+            concurrency: self.chance(30).then(|| self.rng.random_range(1..=3)),
+            rate: self.chance(45).then(|| self.rate()),
+            per_key: KeyLimits {
+                concurrency: self.chance(40).then_some(if fifo || one { 1 } else { 2 }),
+                rate: self.chance(30).then(|| self.rate()),
+                fifo,
+            },
+            retention: self.chance(60).then(|| {
+                let age = self.moment().max(Duration::from_millis(1));
+                Retention::new(age, self.rng.random_range(1..=3))
+            }),
+        }
+    }
+
+    fn completion(&mut self, ticket: Ticket) -> Completion {
+        self.numbers += 1;
+        let result = Payload::new(ContentType::json(), self.numbers.to_string().into_bytes());
+        Completion {
+            ticket,
+            result: self.chance(50).then(|| result.expect("a number is small")),
+            discarded: self.chance(20),
+        }
+    }
+
+    fn heartbeat(&mut self, ticket: Ticket) -> Heartbeat {
+        self.numbers += 1;
+        let percent = self.chance(50).then(|| self.rng.random_range(0..=100));
+        let progress = TaskProgress { percent, note: self.numbers.to_string() };
+        Heartbeat { ticket, progress: self.chance(50).then_some(progress) }
+    }
+
+    fn rate(&mut self) -> Rate {
+        Rate::new(self.rng.random_range(1..=3), self.moment().max(Duration::from_millis(1)))
     }
 
     fn some_tickets(&mut self) -> (QueueName, Vec<Ticket>) {
@@ -266,14 +426,20 @@ impl Plan {
             33 => Call::Cancel(self.op(), name, task(self.word(&TASKS))),
             34 => Call::Pause(name, self.rng.random_range(0..3) == 0),
             35 => {
-                let bound = self.chance(50).then(|| self.rng.random_range(0..6));
-                Call::Limit(name, QueueLimits { bound })
+                let limits = self.limits();
+                Call::Limit(name, limits)
             }
             36 => Call::Revive(self.op(), name, self.selection()),
             37 => Call::Bury(self.op(), name, self.selection()),
             38 => Call::Task(name, task(self.word(&TASKS))),
             _ => {
-                let states = [TaskState::Scheduled, TaskState::Ready, TaskState::Leased];
+                let states = [
+                    TaskState::Scheduled,
+                    TaskState::Ready,
+                    TaskState::Leased,
+                    TaskState::Blocked,
+                    TaskState::Done,
+                ];
                 let state = states.choose(&mut self.rng).copied();
                 Call::Tasks(name, Listing { state, after: "b".into(), limit: n })
             }
@@ -283,16 +449,79 @@ impl Plan {
     fn ticket_call(&mut self) -> Call {
         let (queue, tickets) = self.some_tickets();
         match self.rng.random_range(0..10) {
-            0..=2 => Call::Complete(self.op(), queue, tickets),
+            0..=2 => {
+                let done = tickets.into_iter().map(|ticket| self.completion(ticket)).collect();
+                Call::Complete(self.op(), queue, done)
+            }
             3..=5 => {
                 let (delay, give_up) = (self.moment(), self.chance(20));
                 let retry = |ticket| Retry { ticket, delay, error: "no luck".into(), give_up };
                 Call::Retry(self.op(), queue, tickets.into_iter().map(retry).collect())
             }
-            6 => Call::GiveBack(self.op(), queue, tickets),
+            6 => {
+                let delay = if self.chance(50) { self.moment() } else { Duration::ZERO };
+                let back = |ticket| GiveBack { ticket, delay };
+                Call::GiveBack(self.op(), queue, tickets.into_iter().map(back).collect())
+            }
             7 => Call::Dequeue(self.op(), queue, tickets[0].clone()),
-            _ => Call::ExtendTasks(queue, tickets, self.lease()),
+            _ => {
+                let beats = tickets.into_iter().map(|ticket| self.heartbeat(ticket)).collect();
+                Call::ExtendTasks(queue, beats, self.lease())
+            }
         }
+    }
+
+    // ── schedules and relays ─────────────────────────────────────────────────────────────────────────────────
+
+    fn source_call(&mut self) -> Call {
+        let name = queue(if self.chance(75) { "work" } else { "orders" });
+        match self.rng.random_range(0..16) {
+            0..=3 => Call::Schedule(name, self.new_schedule()),
+            4..=6 => Call::DueSchedules(name, self.rng.random_range(1..=3)),
+            7..=10 => self.fire(),
+            11 => Call::Unschedule(name, schedule(self.word(&SCHEDULES))),
+            12 => Call::Schedules(name),
+            _ => Call::Relay(name, self.relay()),
+        }
+    }
+
+    fn new_schedule(&mut self) -> NewSchedule {
+        let content = self.word(&["1", "2"]);
+        let payload = Payload::new(ContentType::bytes(), content.as_bytes()).expect("a number is small");
+        let read = self.schedules.choose(&mut self.rng).map(|(_, schedule)| schedule.revision);
+        NewSchedule {
+            id: schedule(self.word(&SCHEDULES)),
+            recurrence: self.word(&["daily", "hourly"]).into(),
+            payload,
+            priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),
+            max_attempts: self.rng.random_range(1..=3),
+            next: self.chance(90).then(|| START + self.moment()),
+            paused: self.chance(30).then(|| self.chance(50)),
+            as_of: read.filter(|_| self.chance(20)),
+        }
+    }
+
+    /// Of a schedule as it was read, now or a while ago.
+    fn fire(&mut self) -> Call {
+        let Some((queue, read)) = self.schedules.choose(&mut self.rng).cloned() else {
+            return Call::DueSchedules(queue("work"), 3);
+        };
+        let at = read.next.unwrap_or(START);
+        let runs = (0..self.rng.random_range(0..=2)).map(|_| (task(self.word(&TASKS)), at)).collect();
+        let next = self.chance(80).then(|| START + self.moment() + self.moment());
+        Call::Fire(queue, Fire { id: read.id, revision: read.revision, runs, next })
+    }
+
+    /// What a relay sends: tasks with new numbers mostly, and some with numbers that were sent before.
+    fn relay(&mut self) -> Relay {
+        let mut number = self.relayed.saturating_sub(self.rng.random_range(0..=3)) + 1;
+        let mut tasks = Vec::new();
+        for _ in 0..self.rng.random_range(0..=3) {
+            tasks.push((number, self.new_task()));
+            self.relayed = self.relayed.max(number);
+            number += self.rng.random_range(1..=2);
+        }
+        Relay { outbox: outbox(self.word(&OUTBOXES)), tasks }
     }
 
     // ── sale ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -309,8 +538,8 @@ impl Plan {
             quantity: if same { 1 } else { self.rng.random_range(1..=2) },
         };
         Reserve {
-            sale: sale("s"),
-            id: ReservationId::derive(SaleSecret::from_bytes(SECRET), &sale("s"), &buyer, &key),
+            sale: the_sale(),
+            id: ReservationId::derive(SaleSecret::from_bytes(SECRET), &the_sale(), &buyer, &key),
             lines: (0..lines).map(&mut line).collect(),
             buyer,
             choice: if same { UnitChoice::SameNumber } else { UnitChoice::Any },
@@ -327,17 +556,22 @@ impl Plan {
     }
 
     fn sale_call(&mut self) -> Call {
-        let s = sale("s");
+        let s = the_sale();
         let id = self.wish().id;
-        match self.rng.random_range(0..40) {
+        match self.rng.random_range(0..42) {
             0..=13 => Call::Reserve(self.wish()),
             14..=17 => Call::Confirm(s, id),
             18..=21 => Call::CancelHold(s, id),
             22..=23 => Call::Expire(s, self.rng.random_range(1..=3)),
             24..=31 => {
                 let verdicts = (0..4).map(|_| (self.wish().id, self.verdict())).collect();
-                Call::Settle(s, verdicts)
+                let generation = if self.chance(90) { self.generation } else { 1 };
+                Call::Settle(s, generation, verdicts)
             }
+            40..=41 => match self.holds.choose(&mut self.rng) {
+                Some(hold) => Call::Restore(Receipt::of(&s, hold)),
+                None => Call::Sale(s),
+            },
             32..=33 => Call::Stock(self.op(), s, sku(self.word(&SKUS)), self.stock_change()),
             34 => Call::Sale(s),
             35 => Call::Reservation(s, id),

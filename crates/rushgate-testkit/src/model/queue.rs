@@ -2,15 +2,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, DeadLetter, Dequeued, Due, Enqueued, Fence, GivenBack, Lease,
-    Listing, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, QueueStats, Result,
-    Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task, TaskExtended,
-    TaskId, TaskInfo, TaskState, Ticket, Timestamp, check_batch, check_range,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
+    Finished, GiveBack, GivenBack, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OrderTask, OutboxId,
+    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result, Retried,
+    Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task, TaskExtended, TaskId,
+    TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch, check_range,
 };
 
 use super::{Model, Planted};
 
+mod kept;
+mod line;
+mod outbox;
 mod schedule;
+
+use line::{Line, Seat};
 
 /// All queues that were ever used, and the answers that were given to calls with an [`Op`].
 #[derive(Clone, Debug, Default)]
@@ -57,11 +63,20 @@ pub(super) use once;
 pub(super) struct Queue {
     records: BTreeMap<TaskId, Record>,
     dead: BTreeMap<TaskId, DeadLetter>,
+    /// Those that are over and kept.
+    done: BTreeMap<TaskId, TaskInfo>,
     schedules: BTreeMap<ScheduleId, Schedule>,
+    /// Up to which number each outbox was relayed.
+    relayed: BTreeMap<OutboxId, u64>,
     paused: bool,
     limits: QueueLimits,
+    lines: BTreeMap<(TaskKey, Priority), Line>,
+    /// When tasks were given out, of each key and, under `None`, of all.
+    starts: BTreeMap<Option<TaskKey>, Vec<Timestamp>>,
     revision_last: u64,
     arrival_last: u64,
+    /// How many tasks were dropped because of the bound.
+    dropped: u64,
     claim_last: u64,
     bug: Option<Planted>,
 }
@@ -73,6 +88,8 @@ struct Content {
     due: Timestamp,
     priority: Priority,
     max_attempts: u32,
+    key: Option<TaskKey>,
+    deadline: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,9 +97,14 @@ struct Record {
     revision: Revision,
     first: Timestamp,
     content: Content,
+    /// When its next attempt may begin.
+    due: Timestamp,
+    /// By what it stands in its line.
+    line_due: Timestamp,
     arrival: u64,
     attempts: u32,
     error: Option<String>,
+    past: Vec<PastRun>,
     lease: Option<Leased>,
     next: Option<Newcomer>,
     cancelled: bool,
@@ -93,6 +115,7 @@ struct Leased {
     claim: Fence,
     until: Timestamp,
     worker: String,
+    progress: Option<TaskProgress>,
 }
 
 /// What was put in while the record was leased.
@@ -103,19 +126,7 @@ struct Newcomer {
     content: Content,
 }
 
-fn moment(now: Timestamp, due: Due) -> Timestamp {
-    match due {
-        Due::Now => now,
-        Due::After(delay) => now + delay,
-        Due::At(at) => at,
-    }
-}
-
 impl Record {
-    fn order(&self) -> (Priority, Timestamp, u64) {
-        (self.content.priority, self.content.due, self.arrival)
-    }
-
     fn has_claim(&self, ticket: &Ticket) -> bool {
         self.lease.as_ref().is_some_and(|lease| Some(lease.claim) == ticket.claim)
     }
@@ -124,7 +135,7 @@ impl Record {
         Task {
             ticket: Ticket {
                 id: id.clone(),
-                due: self.content.due,
+                due: self.due,
                 revision: self.revision,
                 claim: self.lease.as_ref().map(|lease| lease.claim),
             },
@@ -132,26 +143,8 @@ impl Record {
             priority: self.content.priority,
             attempt: self.attempts,
             max_attempts: self.content.max_attempts,
-        }
-    }
-
-    fn state(&self, now: Timestamp) -> TaskState {
-        match self.lease {
-            Some(_) => TaskState::Leased,
-            None if self.content.due <= now => TaskState::Ready,
-            None => TaskState::Scheduled,
-        }
-    }
-
-    fn info(&self, id: &TaskId, now: Timestamp) -> TaskInfo {
-        TaskInfo {
-            task: self.task(id),
-            state: self.state(now),
-            lease_until: self.lease.as_ref().map(|lease| lease.until),
-            worker: self.lease.as_ref().map(|lease| lease.worker.clone()),
-            replaced: self.next.is_some(),
-            cancelled: self.cancelled,
-            error: self.error.clone(),
+            key: self.content.key.clone(),
+            deadline: self.content.deadline,
         }
     }
 }
@@ -172,17 +165,20 @@ impl Queue {
         Record {
             revision,
             first,
+            due: content.due,
+            line_due: content.due,
             content,
             arrival,
             attempts: 0,
             error: None,
+            past: Vec::new(),
             lease: None,
             next: None,
             cancelled: false,
         }
     }
 
-    /// Gives back, in the order of their ends, the leases that have run out.
+    /// Gives back, in the order of their ends, the leases that have run out; then what waited for too long dies.
     fn reap(&mut self, now: Timestamp) {
         if self.bug == Some(Planted::ExpiredLeaseIsNotGivenBack) {
             return;
@@ -193,6 +189,18 @@ impl Queue {
         ended.sort();
         for (until, _, id) in ended {
             self.run_out(until, &id);
+            self.tidy(until);
+        }
+        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
+        let deadlines = waiting.filter_map(|(id, record)| Some((record.content.deadline?, id.clone())));
+        let mut late: Vec<_> = deadlines.filter(|(deadline, _)| *deadline <= now).collect();
+        late.sort();
+        for (deadline, id) in late {
+            if self.bug == Some(Planted::DeadlineIsIgnored) {
+                return;
+            }
+            self.die(deadline, &id, DeadLetter::LATE.to_owned());
+            self.tidy(deadline);
         }
     }
 
@@ -201,14 +209,30 @@ impl Queue {
             return;
         }
         let record = self.records.get_mut(id).expect("the caller found it");
-        record.lease = None;
         if record.cancelled {
-            self.records.remove(id);
-        } else if record.attempts >= record.content.max_attempts {
-            self.die(until, id, "lease ran out".to_owned());
-        } else {
-            record.content.due = until;
+            self.finish(until, id, Finish::Cancelled, None);
+            return;
         }
+        if record.attempts >= record.content.max_attempts {
+            let error = "lease ran out".to_owned();
+            record.remember(until, PastEnd::Lost, &error);
+            self.die(until, id, error);
+        } else if record.content.deadline.is_some_and(|deadline| deadline <= until) {
+            record.remember(until, PastEnd::Lost, DeadLetter::LATE);
+            self.die(until, id, DeadLetter::LATE.to_owned());
+        } else {
+            record.remember(until, PastEnd::Lost, "");
+            self.back(id, until);
+        }
+    }
+
+    /// The run of a task ends, and it waits again.
+    fn back(&mut self, id: &TaskId, due: Timestamp) {
+        let fifo = self.limits.per_key.fifo && self.bug != Some(Planted::FifoLosesItsPlace);
+        let record = self.records.get_mut(id).expect("the caller found it");
+        record.lease = None;
+        record.due = due;
+        record.line_due = if fifo { record.content.due } else { due };
     }
 
     /// Ends the run of a record behind which a newcomer waits: the newcomer takes its place.
@@ -231,6 +255,8 @@ impl Queue {
             max_attempts: record.content.max_attempts,
             error,
             died_at: now,
+            key: record.content.key,
+            past: record.past,
         };
         self.dead.insert(id.clone(), letter);
     }
@@ -242,15 +268,17 @@ impl Queue {
 
     fn put(&mut self, now: Timestamp, task: NewTask, bounded: bool) -> Enqueued {
         let content = Content {
-            due: moment(now, task.due),
+            due: task.due.at(now),
             payload: task.payload,
             priority: task.priority,
             max_attempts: task.max_attempts,
+            key: task.key,
+            deadline: task.deadline.map(|deadline| deadline.at(now)),
         };
-        match self.records.get(&task.id) {
+        let answer = match self.records.get(&task.id) {
             None => match self.is_full().filter(|_| bounded) {
-                Some(bound) => Enqueued::Full { bound },
-                None => self.add(now, task.id, content),
+                Some(bound) => self.overflow(now, bound, task.id, content),
+                None => Enqueued::Added { revision: self.add(now, task.id, content) },
             },
             Some(record) if task.on_duplicate == OnDuplicate::Keep && !record.cancelled => {
                 Enqueued::Kept { revision: record.revision }
@@ -259,14 +287,53 @@ impl Queue {
                 self.put_behind(now, &task.id, task.on_duplicate, content)
             }
             Some(_) => self.put_over(&task.id, task.on_duplicate, content),
+        };
+        self.tidy(now);
+        answer
+    }
+
+    /// One too many comes.
+    fn overflow(&mut self, now: Timestamp, bound: u64, id: TaskId, content: Content) -> Enqueued {
+        let oldest = self.oldest();
+        match self.limits.overflow {
+            Overflow::Refuse => Enqueued::Full { bound },
+            Overflow::DropNew => {
+                self.dropped += 1;
+                Enqueued::Dropped { bound }
+            }
+            Overflow::DropOldest => match oldest.filter(|id| !self.is_order(id)) {
+                None => Enqueued::Full { bound },
+                Some(dropped) => {
+                    self.finish(now, &dropped, Finish::Dropped, None);
+                    self.tidy(now);
+                    self.dropped += 1;
+                    Enqueued::Displaced { revision: self.add(now, id, content), dropped }
+                }
+            },
         }
     }
 
-    fn add(&mut self, now: Timestamp, id: TaskId, content: Content) -> Enqueued {
+    fn is_order(&self, id: &TaskId) -> bool {
+        OrderTask::is_in(&self.records[id].content.payload)
+    }
+
+    /// The record that waits and was put in the longest ago.
+    fn oldest(&self) -> Option<TaskId> {
+        let careless = self.bug == Some(Planted::LeasedTaskIsDropped);
+        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none() || careless);
+        let by_age = |(id, record): &(&TaskId, &Record)| (record.first, (*id).clone());
+        let found = match self.bug {
+            Some(Planted::NewestIsDropped) => waiting.max_by_key(by_age),
+            _ => waiting.min_by_key(by_age),
+        };
+        found.map(|(id, _)| id.clone())
+    }
+
+    fn add(&mut self, now: Timestamp, id: TaskId, content: Content) -> Revision {
         let revision = self.next_revision();
         let record = self.fresh(revision, now, content);
         self.records.insert(id, record);
-        Enqueued::Added { revision }
+        revision
     }
 
     /// A newcomer to a record that waits.
@@ -275,7 +342,7 @@ impl Queue {
         let record = self.records.get_mut(id).expect("the caller found it");
         match mode {
             OnDuplicate::Keep => unreachable!("kept by the caller"),
-            OnDuplicate::Earliest if content.due >= record.content.due => {
+            OnDuplicate::Earliest if content.due >= record.due => {
                 self.revision_last -= 1;
                 return Enqueued::Kept { revision: record.revision };
             }
@@ -287,9 +354,12 @@ impl Queue {
                 record.content = content;
                 record.attempts = 0;
                 record.error = None;
+                record.past.clear();
             }
         }
+        (record.due, record.line_due) = (record.content.due, record.content.due);
         record.revision = revision;
+        self.seat_anew(id);
         Enqueued::Replaced { revision }
     }
 
@@ -330,15 +400,39 @@ impl Queue {
     }
 
     /// The first `n` due tasks in the order in which they are given out.
-    fn due(&self, now: Timestamp, n: u32) -> Vec<TaskId> {
+    fn due(&self, now: Timestamp, n: usize) -> Vec<TaskId> {
         let early = self.bug == Some(Planted::GivenOutEarly);
-        let waits = |record: &Record| record.lease.is_none() && (early || record.content.due <= now);
-        let mut found: Vec<_> = self.records.iter().filter(|(_, record)| waits(record)).collect();
-        found.sort_by_key(|(_, record)| match self.bug {
-            Some(Planted::PriorityIsIgnored) => (Priority::default(), record.content.due, record.arrival),
-            _ => record.order(),
-        });
-        found.into_iter().take(n as usize).map(|(id, _)| id.clone()).collect()
+        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
+        let mut found: Vec<_> = waiting
+            .filter_map(|(id, record)| match self.seat(id, record) {
+                Seat::From(at, place) if early || at <= now => Some((record.content.priority, at, place, id)),
+                _ => None,
+            })
+            .collect();
+        if self.bug == Some(Planted::PriorityIsIgnored) {
+            found.iter_mut().for_each(|(priority, ..)| *priority = Priority::default());
+        }
+        found.sort();
+        found.into_iter().take(n).map(|(.., id)| id.clone()).collect()
+    }
+
+    /// Gives out what is due, one after another, so that what a task leads to holds for the next.
+    fn give_out<T>(
+        &mut self,
+        now: Timestamp,
+        n: u32,
+        mut give: impl FnMut(&mut Self, TaskId) -> T,
+    ) -> Vec<T> {
+        let n = self.allowed(now).min(n as usize);
+        let mut given = Vec::new();
+        while given.len() < n
+            && let Some(id) = self.due(now, 1).pop()
+        {
+            self.take_turn(now, &id);
+            given.push(give(self, id));
+            self.tidy(now);
+        }
+        given
     }
 
     fn lease_out(&mut self, now: Timestamp, id: &TaskId, claim: u64, asked: &Claim) -> Task {
@@ -349,6 +443,7 @@ impl Queue {
             claim: Fence::from_u64(claim),
             until: now + asked.lease.get(),
             worker: asked.worker.clone(),
+            progress: None,
         });
         record.task(id)
     }
@@ -358,18 +453,23 @@ impl Queue {
         if self.paused {
             return Claimed { tasks: Vec::new(), next_due: None };
         }
-        let first = (self.claim_last + 1).max(now.as_micros());
-        let ids = self.due(now, asked.n);
-        let tasks = ids.iter().zip(first..).map(|(id, claim)| self.lease_out(now, id, claim, asked));
-        let tasks: Vec<_> = tasks.collect();
+        let tasks = self.give_out(now, asked.n, |queue, id| {
+            let claim = (queue.claim_last + 1).max(now.as_micros());
+            queue.lease_out(now, &id, claim, asked)
+        });
         let filled = tasks.len() == asked.n as usize;
         let next_due = if filled { Some(Duration::ZERO) } else { self.next_due().map(|at| at.since(now)) };
         Claimed { tasks, next_due }
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        let moment = |record: &Record| record.lease.as_ref().map_or(record.content.due, |lease| lease.until);
-        self.records.values().map(moment).min()
+        let leases = self.records.values().filter_map(|record| Some(record.lease.as_ref()?.until));
+        let deadlines = self.records.values().filter(|record| record.lease.is_none());
+        let deadlines = deadlines.filter_map(|record| record.content.deadline);
+        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
+        let first = waiting.filter_map(|(id, record)| self.seat(id, record).moment()).min();
+        let first = first.filter(|_| self.has_room()).map(|at| at.max(self.free_from(None)));
+        leases.chain(deadlines).min().into_iter().chain(first).min()
     }
 
     fn claimed(&self, ticket: &Ticket) -> bool {
@@ -378,13 +478,19 @@ impl Queue {
         record.is_some_and(|record| record.has_claim(ticket) || (careless && record.lease.is_some()))
     }
 
-    fn complete(&mut self, ticket: &Ticket) -> Completed {
+    fn complete(&mut self, now: Timestamp, done: &Completion) -> Completed {
+        let ticket = &done.ticket;
         if !self.claimed(ticket) {
             Completed::Stale
         } else if self.promote(&ticket.id) {
             Completed::Requeued
         } else {
-            self.records.remove(&ticket.id);
+            if self.bug == Some(Planted::RateForgetsWhatIsDone) {
+                self.starts.clear();
+            }
+            let how = if done.discarded { Finish::Discarded } else { Finish::Done };
+            let how = if self.records[&ticket.id].cancelled { Finish::Cancelled } else { how };
+            self.finish(now, &ticket.id, how, done.result.clone());
             Completed::Done
         }
     }
@@ -400,20 +506,25 @@ impl Queue {
         let record = self.records.get_mut(id).expect("it is claimed");
         let error = failed.error_cut().to_owned();
         if record.cancelled {
-            self.records.remove(id);
+            self.finish(now, id, Finish::Cancelled, None);
             return Retried::Cancelled;
         }
-        if failed.give_up || record.attempts >= record.content.max_attempts {
+        record.remember(now, PastEnd::Failed, &error);
+        let careless = self.bug == Some(Planted::RetryOutlivesItsDeadline);
+        let late =
+            record.content.deadline.is_some_and(|deadline| deadline <= now + failed.delay && !careless);
+        if failed.give_up || late || record.attempts >= record.content.max_attempts {
             self.die(now, id, error);
             return Retried::Dead;
         }
-        record.lease = None;
         record.error = Some(error);
-        record.content.due = now + failed.delay;
-        Retried::Scheduled { due: record.content.due }
+        let due = now + failed.delay;
+        self.back(id, due);
+        Retried::Scheduled { due }
     }
 
-    fn give_back(&mut self, now: Timestamp, ticket: &Ticket) -> GivenBack {
+    fn give_back(&mut self, now: Timestamp, back: &GiveBack) -> GivenBack {
+        let ticket = &back.ticket;
         if !self.claimed(ticket) {
             return GivenBack::Stale;
         }
@@ -422,19 +533,25 @@ impl Queue {
         }
         let record = self.records.get_mut(&ticket.id).expect("it is claimed");
         if record.cancelled {
-            self.records.remove(&ticket.id);
+            self.finish(now, &ticket.id, Finish::Cancelled, None);
             return GivenBack::Cancelled;
         }
-        record.lease = None;
+        if !back.delay.is_zero() {
+            record.remember(now, PastEnd::Snoozed, "");
+        }
         record.attempts -= 1;
-        record.content.due = now;
+        self.back(&ticket.id, now + back.delay);
         GivenBack::Waiting
     }
 
-    fn extend(&mut self, now: Timestamp, ticket: &Ticket, lease: Lease) -> TaskExtended {
+    fn extend(&mut self, now: Timestamp, beat: &Heartbeat, lease: Lease) -> TaskExtended {
+        let ticket = &beat.ticket;
         let record = self.records.get_mut(&ticket.id).filter(|record| record.has_claim(ticket));
         let Some(Record { lease: Some(leased), cancelled, .. }) = record else { return TaskExtended::Lost };
         leased.until = now + lease.get();
+        if let Some(progress) = &beat.progress {
+            leased.progress = Some(progress.clone());
+        }
         if *cancelled { TaskExtended::Cancelled } else { TaskExtended::Extended }
     }
 
@@ -454,7 +571,7 @@ impl Queue {
         Dequeued::Removed
     }
 
-    fn cancel(&mut self, id: &TaskId) -> Cancelled {
+    fn cancel(&mut self, now: Timestamp, id: &TaskId) -> Cancelled {
         match self.records.get_mut(id) {
             None => Cancelled::NotFound,
             Some(record) if record.lease.is_some() => {
@@ -463,7 +580,7 @@ impl Queue {
                 Cancelled::Marked
             }
             Some(_) => {
-                self.records.remove(id);
+                self.finish(now, id, Finish::Cancelled, None);
                 Cancelled::Removed
             }
         }
@@ -483,26 +600,43 @@ impl Queue {
                 answer.kept += 1;
                 continue;
             }
-            let DeadLetter { payload, priority, max_attempts, .. } =
+            let DeadLetter { payload, priority, max_attempts, key, .. } =
                 self.dead.remove(&id).expect("it was chosen among the dead");
-            self.add(now, id, Content { payload, due: now, priority, max_attempts });
+            self.add(now, id, Content { payload, due: now, priority, max_attempts, key, deadline: None });
+            self.tidy(now);
             answer.revived += 1;
         }
         answer
     }
 
     fn stats(&self, now: Timestamp) -> QueueStats {
-        let count = |state| self.records.values().filter(|record| record.state(now) == state).count() as u64;
-        let ready = self.records.values().filter(|record| record.state(now) == TaskState::Ready);
-        let oldest = ready.map(|record| record.content.due).min();
+        let states: Vec<_> = self.records.iter().map(|(id, record)| self.state(id, record, now)).collect();
+        let count = |wanted| states.iter().filter(|state| **state == wanted).count() as u64;
+        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
+        let oldest = waiting.filter_map(|(id, record)| self.seat(id, record).moment()).min();
         QueueStats {
             ready: count(TaskState::Ready),
             scheduled: count(TaskState::Scheduled),
             leased: count(TaskState::Leased),
+            blocked: count(TaskState::Blocked),
             dead: self.dead.len() as u64,
-            oldest_due_us: oldest.map_or(0, |due| now.as_micros() - due.as_micros()),
+            done: self.done.len() as u64,
+            dropped: self.dropped,
+            oldest_due_us: oldest.map_or(0, |due| now.as_micros().saturating_sub(due.as_micros())),
+            rate_until: Some(self.free_from(None)).filter(|until| *until > now),
+            last_claim: (self.claim_last > 0).then(|| Timestamp::from_micros(self.claim_last)),
             paused: self.paused,
             limits: self.limits,
+        }
+    }
+
+    fn limit(&mut self, limits: QueueLimits) {
+        let (all, per_key) =
+            (limits.rate != self.limits.rate, limits.per_key.rate != self.limits.per_key.rate);
+        self.starts.retain(|key, _| !if key.is_none() { all } else { per_key });
+        self.limits = limits;
+        if limits.retention.is_none() {
+            self.done.clear();
         }
     }
 }
@@ -527,6 +661,7 @@ impl Model {
             None => Queue { bug: self.bug, ..Queue::default() },
         };
         queue.reap(now);
+        queue.forget_done(now);
         queue
     }
 
@@ -534,9 +669,11 @@ impl Model {
     fn change<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
         let known = self.queues.by_name.contains_key(name);
         let mut queue = self.queue(now, name);
-        let before: BTreeSet<TaskId> = queue.due(now, u32::MAX).into_iter().collect();
+        let before: BTreeSet<TaskId> = queue.due(now, queue.allowed(now)).into_iter().collect();
         let answer = step(&mut queue);
-        let after = queue.due(now, u32::MAX);
+        queue.tidy(now);
+        queue.forget_done(now);
+        let after = queue.due(now, queue.allowed(now));
         if !queue.paused {
             let new = after.iter().filter(|id| !before.contains(id));
             self.queues.woken.extend(new.map(|_| name.clone()));
@@ -563,6 +700,9 @@ impl Model {
     ) -> Result<Vec<Enqueued>> {
         check_batch(tasks.len())?;
         tasks.iter().try_for_each(NewTask::check)?;
+        if self.kept_answer(op).is_none() {
+            tasks.iter().try_for_each(|task| task.check_at(now))?;
+        }
         self.touch(name);
         let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.put(now, task, true)).collect();
         once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
@@ -577,16 +717,16 @@ impl Model {
     pub fn top(&mut self, now: Timestamp, name: &QueueName, n: u32) -> Result<Vec<Task>> {
         check_batch(n as usize)?;
         let queue = self.queue(now, name);
-        Ok(queue.due(now, n).iter().map(|id| queue.records[id].task(id)).collect())
+        Ok(queue.due(now, n as usize).iter().map(|id| queue.records[id].task(id)).collect())
     }
 
     /// See [`QueueStore::pop`](rushgate_core::QueueStore::pop).
     pub fn pop(&mut self, now: Timestamp, op: Op, name: &QueueName, n: u32) -> Result<Vec<Task>> {
         check_batch(n as usize)?;
         let pop = |queue: &mut Queue| {
-            let ids = if queue.paused { Vec::new() } else { queue.due(now, n) };
-            let mut take = |id: TaskId| Some(queue.records.remove(&id)?.task(&id));
-            ids.into_iter().filter_map(&mut take).collect()
+            let n = if queue.paused { 0 } else { n };
+            let take = |queue: &mut Queue, id: TaskId| queue.records.remove(&id).map(|it| it.task(&id));
+            queue.give_out(now, n, take).into_iter().flatten().collect()
         };
         once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop))
     }
@@ -603,10 +743,11 @@ impl Model {
         now: Timestamp,
         op: Op,
         name: &QueueName,
-        tickets: Vec<Ticket>,
+        done: Vec<Completion>,
     ) -> Result<Vec<Completed>> {
-        check_batch(tickets.len())?;
-        let step = |queue: &mut Queue| tickets.iter().map(|ticket| queue.complete(ticket)).collect();
+        check_batch(done.len())?;
+        done.iter().try_for_each(Completion::check)?;
+        let step = |queue: &mut Queue| queue.each(now, &done, |queue, one| queue.complete(now, one));
         once!(self, op, Complete, self.change::<Vec<_>>(now, name, step))
     }
 
@@ -620,7 +761,7 @@ impl Model {
     ) -> Result<Vec<Retried>> {
         check_batch(failed.len())?;
         failed.iter().try_for_each(Retry::check)?;
-        let step = |queue: &mut Queue| failed.iter().map(|one| queue.retry(now, one)).collect();
+        let step = |queue: &mut Queue| queue.each(now, &failed, |queue, one| queue.retry(now, one));
         once!(self, op, Retry, self.change::<Vec<_>>(now, name, step))
     }
 
@@ -630,10 +771,11 @@ impl Model {
         now: Timestamp,
         op: Op,
         name: &QueueName,
-        tickets: Vec<Ticket>,
+        back: Vec<GiveBack>,
     ) -> Result<Vec<GivenBack>> {
-        check_batch(tickets.len())?;
-        let step = |queue: &mut Queue| tickets.iter().map(|ticket| queue.give_back(now, ticket)).collect();
+        check_batch(back.len())?;
+        back.iter().try_for_each(GiveBack::check)?;
+        let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.give_back(now, one));
         once!(self, op, GiveBack, self.change::<Vec<_>>(now, name, step))
     }
 
@@ -642,12 +784,12 @@ impl Model {
         &mut self,
         now: Timestamp,
         name: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Result<Vec<TaskExtended>> {
-        check_batch(tickets.len())?;
-        let step =
-            |queue: &mut Queue| tickets.iter().map(|ticket| queue.extend(now, ticket, lease)).collect();
+        check_batch(beats.len())?;
+        beats.iter().try_for_each(Heartbeat::check)?;
+        let step = |queue: &mut Queue| beats.iter().map(|beat| queue.extend(now, beat, lease)).collect();
         Ok(self.change(now, name, step))
     }
 
@@ -658,22 +800,34 @@ impl Model {
 
     /// See [`QueueStore::cancel`](rushgate_core::QueueStore::cancel).
     pub fn cancel(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Cancelled> {
-        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(id)))
+        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id)))
     }
 
     /// See [`QueueStore::task`](rushgate_core::QueueStore::task).
     pub fn task(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
-        Ok(self.queue(now, name).records.get(id).map(|record| record.info(id, now)))
+        let queue = self.queue(now, name);
+        let live = queue.records.get(id).map(|record| queue.info(id, record, now));
+        Ok(live.or_else(|| queue.done.get(id).cloned()))
     }
 
     /// See [`QueueStore::tasks`](rushgate_core::QueueStore::tasks).
     pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
         listing.check()?;
         let queue = self.queue(now, name);
+        if listing.state == Some(TaskState::Done) {
+            let after = queue.done.into_iter().filter(|(id, _)| id.as_str() > listing.after.as_str());
+            return Ok(after.map(|(_, info)| info).take(listing.limit as usize).collect());
+        }
         let after = queue.records.iter().filter(|(id, _)| id.as_str() > listing.after.as_str());
-        let infos = after.map(|(id, record)| record.info(id, now));
+        let infos = after.map(|(id, record)| queue.info(id, record, now));
         let wanted = infos.filter(|info| listing.state.is_none_or(|state| state == info.state));
         Ok(wanted.take(listing.limit as usize).collect())
+    }
+
+    /// Whether there is a live task of that id whose end somebody is told of.
+    pub fn is_awaited(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> bool {
+        let queue = self.queue(now, name);
+        queue.limits.retention.is_some() && queue.records.contains_key(id)
     }
 
     /// See [`QueueStore::stats`](rushgate_core::QueueStore::stats).
@@ -691,7 +845,7 @@ impl Model {
         self.touch(name);
         self.change(now, name, |queue| queue.paused = paused);
         if !paused {
-            let due = self.queue(now, name).due(now, u32::MAX).len();
+            let due = self.queue(now, name).due(now, usize::MAX).len();
             self.queues.woken.extend(std::iter::repeat_n(name.clone(), due));
         }
         Ok(())
@@ -699,8 +853,9 @@ impl Model {
 
     /// See [`QueueStore::limit`](rushgate_core::QueueStore::limit).
     pub fn limit(&mut self, now: Timestamp, name: &QueueName, limits: QueueLimits) -> Result<()> {
+        limits.check()?;
         self.touch(name);
-        self.change(now, name, |queue| queue.limits = limits);
+        self.change(now, name, |queue| queue.limit(limits));
         Ok(())
     }
 

@@ -829,7 +829,9 @@ impl Model {
     /// See [`SaleStore::begin_rebuild`](rushgate_core::SaleStore::begin_rebuild).
     pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
         let sale = self.sale_with_ledger(sale)?;
-        if sale.rebuild.as_ref().is_none_or(|(other, _)| *other != by) {
+        let begun_before =
+            sale.rebuilt_by == Some(by) || sale.rebuild.as_ref().is_some_and(|(of, _)| *of == by);
+        if !begun_before {
             sale.pause(now, PauseReason::Rebuilding);
             sale.paused = sale.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
             sale.rebuild = Some((by, Box::new(sale.staged(now))));

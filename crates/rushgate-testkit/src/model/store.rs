@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Created, DeadLetter,
-    Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GivenBack, Grant, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState, LockStore, NewSchedule,
-    NewTask, Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt,
-    Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec,
-    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
-    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
-    TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
+    DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
+    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName,
+    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
+    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
+    Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -27,6 +28,8 @@ struct Inner {
     listeners: Mutex<BTreeMap<Token, Vec<Listener>>>,
     listener_last: AtomicU64,
     bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
+    /// Who waits for which task to be over.
+    awaited: Mutex<Vec<(QueueName, TaskId, oneshot::Sender<()>)>>,
     calls: AtomicU64,
     incarnation: AtomicU64,
     closed: AtomicBool,
@@ -99,6 +102,7 @@ impl ModelStore {
             listeners: Mutex::default(),
             listener_last: AtomicU64::new(0),
             bells: Mutex::default(),
+            awaited: Mutex::default(),
             calls: AtomicU64::new(0),
             incarnation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -123,6 +127,7 @@ impl ModelStore {
         let answer = step(&mut model, self.0.clock.now());
         let news = std::mem::take(&mut model.locks.news);
         let woken = std::mem::take(&mut model.queues.woken);
+        self.tell_over(&mut model);
         drop(model);
         news.into_iter().for_each(|(token, notice)| self.tell(token, notice));
         woken.iter().for_each(|queue| self.bell(queue).notify_one());
@@ -134,6 +139,18 @@ impl ModelStore {
         for (_, listener) in listeners {
             // Nobody listens any more: news is a hint and may be lost.
             let _ = listener.send(notice);
+        }
+    }
+
+    fn tell_over(&self, model: &mut Model) {
+        let now = self.0.clock.now();
+        let mut awaited = locked(&self.0.awaited);
+        let all = std::mem::take(&mut *awaited).into_iter().filter(|(.., told)| !told.is_closed());
+        let (live, over): (Vec<_>, Vec<_>) = all.partition(|(queue, id, _)| model.is_awaited(now, queue, id));
+        *awaited = live;
+        for (.., told) in over {
+            // One that is gone listens no more.
+            let _ = told.send(());
         }
     }
 
@@ -216,25 +233,25 @@ impl QueueStore for ModelStore {
         self.step(|model, now| model.claim(now, op, queue, claim))
     }
 
-    fn complete(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<Completed>> {
-        self.step(|model, now| model.complete(now, op, queue, tickets))
+    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
+        self.step(|model, now| model.complete(now, op, queue, done))
     }
 
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
         self.step(|model, now| model.retry(now, op, queue, failed))
     }
 
-    fn give_back(&self, op: Op, queue: &QueueName, tickets: Vec<Ticket>) -> Answer<'_, Vec<GivenBack>> {
-        self.step(|model, now| model.give_back(now, op, queue, tickets))
+    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
+        self.step(|model, now| model.give_back(now, op, queue, back))
     }
 
     fn extend_tasks(
         &self,
         queue: &QueueName,
-        tickets: Vec<Ticket>,
+        beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
-        self.step(|model, now| model.extend_tasks(now, queue, tickets, lease))
+        self.step(|model, now| model.extend_tasks(now, queue, beats, lease))
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
@@ -293,6 +310,20 @@ impl QueueStore for ModelStore {
             Ok(())
         })
     }
+
+    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
+        let (told, listened) = oneshot::channel();
+        let live = self.step_now(|model, now| Ok(model.is_awaited(now, queue, id)));
+        if let Ok(true) = live {
+            locked(&self.0.awaited).push((queue.clone(), id.clone(), told));
+        }
+        Box::pin(async move {
+            if live? {
+                listened.await.map_err(|_| Error::unavailable("the store is closed"))?;
+            }
+            Ok(())
+        })
+    }
 }
 
 impl ScheduleStore for ModelStore {
@@ -314,6 +345,12 @@ impl ScheduleStore for ModelStore {
 
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         self.step(|model, now| model.fire(now, queue, fire))
+    }
+}
+
+impl OutboxStore for ModelStore {
+    fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
+        self.step(|model, now| model.relay(now, queue, relay))
     }
 }
 
@@ -421,6 +458,7 @@ impl Store for ModelStore {
     fn close(&self) -> Answer<'_, ()> {
         self.0.closed.store(true, Ordering::SeqCst);
         locked(&self.0.listeners).clear();
+        locked(&self.0.awaited).clear();
         Box::pin(ready(Ok(())))
     }
 }

@@ -87,7 +87,7 @@ impl Lock {
         let waiting = Waiting {
             lock: self,
             lease,
-            place: Place::new(&self.gate, &self.name, wait + lease.get()),
+            place: Place::new(self, wait + lease.get()),
             give_up_at: Instant::now() + wait,
             waits: !wait.is_zero(),
         };
@@ -232,8 +232,9 @@ struct Place {
 }
 
 impl Place {
-    fn new(gate: &Rushgate, name: &LockName, lives: Duration) -> Self {
-        Self { gate: gate.clone(), name: name.clone(), token: gate.token(), lives, left: false }
+    fn new(lock: &Lock, lives: Duration) -> Self {
+        let token = lock.token.unwrap_or_else(|| lock.gate.token());
+        Self { gate: lock.gate.clone(), name: lock.name.clone(), token, lives, left: false }
     }
 
     fn forget(&mut self) {

@@ -292,6 +292,16 @@ impl LockGuard {
         Ok(answer.into())
     }
 
+    /// Lets go of the guard and not of the lock: it stays held until its lease ends. Whoever has the token
+    /// [extends](super::Lock::extend) and [releases](super::Lock::release) it.
+    ///
+    /// A lock that was waited for may be held for 2 s only, until its first renewal: extend it before.
+    pub fn into_token(mut self) -> Token {
+        self.let_go();
+        self.owed = false;
+        self.token()
+    }
+
     /// Ends renewal and listening; this comes before the release is sent, so that no renewal follows it.
     fn let_go(&mut self) {
         self.gate.renewals().remove(self.token());

@@ -8,7 +8,9 @@ mod run;
 
 use std::time::Duration;
 
-use rushgate_core::{Holder, Lease, LockName, LockState, Result, Token, WaiterState};
+use rushgate_core::{
+    Error, Extend, Extended, Grant, Holder, Lease, LockName, LockState, Result, Token, WaiterState,
+};
 
 pub use acquire::{Busy, LockOutcome};
 pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome};
@@ -52,6 +54,7 @@ pub struct Lock {
     barging: bool,
     renew: bool,
     max_hold: Option<Duration>,
+    token: Option<Token>,
     on_busy: Option<BusyPolicy>,
 }
 
@@ -71,6 +74,7 @@ impl Rushgate {
             barging: false,
             renew: true,
             max_hold: None,
+            token: None,
             on_busy: None,
         })
     }
@@ -119,6 +123,14 @@ impl Lock {
         self
     }
 
+    /// Asks with that token instead of a new one, for a program that asks on behalf of others: whoever asks again with
+    /// the same token, in this process or another, is told of the same grant. Of two that ask at the same time, the one
+    /// that is dropped gives up for both.
+    pub fn with_token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &LockName {
         &self.name
@@ -147,6 +159,38 @@ impl Lock {
     pub async fn release(&self, token: Token) -> Result<ReleaseOutcome> {
         let released = self.gate.ask(|| self.gate.store().release(&self.name, token)).await?;
         Ok(released.into())
+    }
+
+    /// Starts the lease of the holder of that token anew, from now (10 ms to 24 h), for a program that keeps the token and
+    /// no guard. `None` if the token does not hold the lock, or its lease has run out: nothing was changed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let lock = gate.lock("order:42")?.renew(false);
+    /// let token = lock.acquire().await?.held().expect("nobody has it").into_token();
+    /// let grant = lock.extend(token, Duration::from_secs(60)).await?.expect("it is held");
+    /// assert!(grant.lease_left > Duration::from_secs(59));
+    /// lock.release(token).await?;
+    /// assert!(lock.extend(token, Duration::from_secs(60)).await?.is_none());
+    /// # gate.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a lease outside its range. Otherwise the store could not tell; asking again
+    /// is safe.
+    pub async fn extend(&self, token: Token, lease: Duration) -> Result<Option<Grant>> {
+        let wish = Extend { name: self.name.clone(), token, lease: Lease::new(lease)? };
+        let answers = self.gate.ask(|| self.gate.store().extend(vec![wish.clone()])).await?;
+        match answers.into_iter().next() {
+            Some(Extended::Extended(grant)) => Ok(Some(grant)),
+            Some(Extended::NotHeld) => Ok(None),
+            None => Err(Error::bug("the store answered one extension with none")),
+        }
     }
 
     /// The lease to ask for: never longer than the whole hold may be.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rushgate_core::{Claim, Claimed, Error, Lease, Op, QueueName, Result, Task};
+use rushgate_core::{Claim, Claimed, Error, GiveBack, Lease, Op, QueueName, Result, Task};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::Queue;
 use crate::Rushgate;
-use crate::patience::{PATIENCE, ask};
+use crate::patience::{PATIENCE, ask, moment_after};
 
 /// The longest sleep of a blocking claim without asking: what a lost push may cost at most.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ impl<T> Queue<T> {
     /// It sleeps until a task is put in or given back, or until the next one falls due: no polling. Cancel safety
     /// and errors are those of `claim`.
     pub async fn claim_wait(&self, n: u32, lease: Duration, wait: Duration) -> Result<Vec<Task>> {
-        let until = Instant::now() + wait;
+        let until = moment_after(wait);
         let worker = self.gate.who();
         loop {
             // Listen first: a task that is put in between the claim and the listening would go unheard.
@@ -92,14 +92,14 @@ impl Drop for Owed<'_> {
         self.gate.in_background(async move {
             // The same call again says what it took, and takes nothing more.
             let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
-            let tickets: Vec<_> = match claimed {
-                Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket).collect(),
+            let back: Vec<GiveBack> = match claimed {
+                Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket.into()).collect(),
                 Err(error) => return tracing::warn!(%queue, %error, "a dropped claim waits for its lease"),
             };
-            if tickets.is_empty() {
+            if back.is_empty() {
                 return;
             }
-            let back = ask(until, &closing, || store.give_back(give_back, &queue, tickets.clone())).await;
+            let back = ask(until, &closing, || store.give_back(give_back, &queue, back.clone())).await;
             if let Err(error) = back {
                 tracing::warn!(%queue, %error, "a dropped claim waits for its lease");
             }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use rushgate_core::{Due, Enqueued, Error, NewTask, OnDuplicate, Priority, Result, Timestamp};
+use rushgate_core::{Due, Enqueued, Error, NewTask, OnDuplicate, Priority, Result, TaskKey, Timestamp};
 
 use super::Queue;
 
@@ -50,6 +50,17 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.due = Due::At(due))
     }
 
+    /// Not given out any more when so long has passed from now, on the store's clock, and a dead letter then: at most 400
+    /// days, and longer than the delay. A handler that is at it is stopped then, as by a timeout.
+    pub fn deadline(self, time: Duration) -> Self {
+        self.with(|task| task.deadline = Some(Due::After(time)))
+    }
+
+    /// As [`deadline`](Self::deadline), at that moment on the store's clock.
+    pub fn deadline_at(self, moment: Timestamp) -> Self {
+        self.with(|task| task.deadline = Some(Due::At(moment)))
+    }
+
     /// How urgent: 0 goes first, 9 last, 5 unless said otherwise.
     pub fn priority(mut self, level: u8) -> Self {
         match Priority::new(level) {
@@ -61,9 +72,30 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
+    /// What it is for, such as a tenant: tasks of one key and priority stand in line, and lines take turns, so that a key with
+    /// many tasks does not starve the others. A key may have [limits](crate::KeyLimits) of its own.
+    ///
+    /// 1 to 200 bytes without white space, control characters and braces.
+    pub fn key(mut self, key: impl AsRef<str>) -> Self {
+        match TaskKey::new(key) {
+            Ok(key) => self.with(|task| task.key = Some(key)),
+            Err(error) => {
+                self.task = self.task.and(Err(error));
+                self
+            }
+        }
+    }
+
     /// What becomes of it if the id is in already: the earlier is kept unless said otherwise.
     pub fn on_duplicate(self, on_duplicate: OnDuplicate) -> Self {
         self.with(|task| task.on_duplicate = on_duplicate)
+    }
+
+    /// What sort of work it is, by which a [`Worker`](crate::Worker) finds its handler: 1 to 80 ASCII letters, digits and
+    /// `.`, `_`, `:`, `/`, `-`.
+    pub fn kind(mut self, kind: impl AsRef<str>) -> Self {
+        self.task = self.task.and_then(|task| task.kind(kind));
+        self
     }
 
     /// How often it may be claimed before it is a dead letter: 1 to 1,000, 20 unless said otherwise.

@@ -2,24 +2,26 @@
 
 mod claim;
 mod enqueue;
+mod over;
 mod why;
 
 use std::fmt;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Completed, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GivenBack, Lease, Listing,
-    NewTask, Payload, QueueLimits, QueueName, QueueStats, Result, Retried, Retry, Revived, Selection, Task,
-    TaskExtended, TaskId, TaskInfo, Ticket,
+    Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GiveBack,
+    GivenBack, Heartbeat, Lease, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats, Result,
+    Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, Ticket,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use claim::Ready;
 pub use enqueue::Enqueue;
-pub use why::Why;
+pub use over::Over;
+pub use why::{KeyRun, Why};
 
-use crate::Rushgate;
+use crate::{Rushgate, trace};
 
 /// One queue by name, whose tasks carry a `T`: bytes as they are ([`Payload`]) from [`Rushgate::queue`], JSON from
 /// [`Rushgate::queue_of`].
@@ -63,6 +65,8 @@ struct Codec<T> {
     read: fn(&Payload) -> Result<T>,
 }
 
+const BYTES: Codec<Payload> = Codec { write: Ok, read: |payload| Ok(payload.clone()) };
+
 impl<T> Clone for Codec<T> {
     fn clone(&self) -> Self {
         *self
@@ -90,8 +94,7 @@ impl Rushgate {
     /// [`is_invalid`](Error::is_invalid) unless the name has 1 to 200 bytes without white space, control characters
     /// and braces.
     pub fn queue(&self, name: impl AsRef<str>) -> Result<Queue> {
-        let codec = Codec { write: Ok, read: |payload| Ok(payload.clone()) };
-        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec })
+        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec: BYTES })
     }
 
     /// The queue of that name, whose content is a `T` as JSON.
@@ -106,7 +109,7 @@ impl Rushgate {
     pub(crate) async fn enqueue(&self, queue: &QueueName, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
         let op = self.op();
         let answer = self.ask(|| self.store().enqueue(op, queue, tasks.clone())).await;
-        if tasks.iter().any(|task| task.due != Due::Now) {
+        if tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some()) {
             self.next_due_changed(queue);
         }
         answer
@@ -131,6 +134,11 @@ impl<T> Queue<T> {
         &self.name
     }
 
+    /// The same queue, with content as bytes.
+    pub(crate) fn bytes(&self) -> Queue {
+        Queue { gate: self.gate.clone(), name: self.name.clone(), codec: BYTES }
+    }
+
     pub(crate) fn gate(&self) -> &Rushgate {
         &self.gate
     }
@@ -143,12 +151,18 @@ impl<T> Queue<T> {
         (self.codec.read)(payload)
     }
 
-    /// A task to put in with others ([`enqueue_all`](Self::enqueue_all)): due at once, kept if it is there already.
+    /// A task to put in with others ([`enqueue_all`](Self::enqueue_all)): due at once, kept if it is there already. It
+    /// carries the trace of the span that this is called in; see [`trace`].
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a bad id, or content that is larger than 1 MiB or no JSON.
     pub fn new_task(&self, id: impl AsRef<str>, content: T) -> Result<NewTask> {
-        Ok(NewTask::new(TaskId::new(id)?, (self.codec.write)(content)?))
+        Ok(NewTask::new(TaskId::new(id)?, trace::carried(self.content(content)?)))
+    }
+
+    /// Content as bytes.
+    pub(crate) fn content(&self, content: T) -> Result<Payload> {
+        (self.codec.write)(content)
     }
 
     /// Puts one task in; say how, then [`send`](Enqueue::send).
@@ -173,10 +187,38 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().pop(op, &self.name, n)).await
     }
 
-    /// Ends claimed tasks that are done, 1 to 1,000 in one step.
-    pub async fn complete(&self, tickets: Vec<Ticket>) -> Result<Vec<Completed>> {
-        let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().complete(op, &self.name, tickets.clone())).await
+    /// Ends claimed tasks that are done, 1 to 1,000 in one step: each a [`Ticket`], or a [`Completion`] with what came of it,
+    /// at most 64 KiB, which is kept if the queue has a [`Retention`](crate::Retention).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use std::time::Duration;
+    /// use rushgate::{Completion, ContentType, Over, Payload, QueueLimits, Retention};
+    ///
+    /// let sums = gate.queue_of::<Vec<u64>>("sums")?;
+    /// let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
+    /// sums.limit(QueueLimits { retention, ..QueueLimits::default() }).await?;
+    /// sums.enqueue("first", vec![1, 2, 3]).send().await?;
+    ///
+    /// let task = sums.claim(1, Duration::from_secs(30)).await?.remove(0);
+    /// let sum: u64 = sums.read(&task.payload)?.iter().sum();
+    /// let result = Payload::new(ContentType::json(), sum.to_string().into_bytes())?;
+    /// sums.complete(vec![Completion::with(task.ticket, result)]).await?;
+    ///
+    /// let over = sums.wait_for("first", Duration::from_secs(10)).await?;
+    /// assert_eq!(over.and_then(|over| over.result::<u64>().transpose()).transpose()?, Some(6));
+    /// # gate.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a batch or a result outside its limits: nothing was ended. Otherwise the store
+    /// could not tell; what was not ended comes again when its lease runs out.
+    pub async fn complete<D: Into<Completion>>(&self, done: Vec<D>) -> Result<Vec<Completed>> {
+        let (op, done) = (self.gate.op(), done.into_iter().map(Into::into).collect::<Vec<_>>());
+        self.gate.ask(|| self.gate.store().complete(op, &self.name, done.clone())).await
     }
 
     /// Ends claimed tasks that failed, 1 to 1,000 in one step: each waits again after its delay, or becomes a dead
@@ -188,16 +230,34 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Gives claimed tasks back as if they had not been claimed, 1 to 1,000 in one step.
-    pub async fn give_back(&self, tickets: Vec<Ticket>) -> Result<Vec<GivenBack>> {
+    /// Gives claimed tasks back as if they had not been claimed, 1 to 1,000 in one step: due at once, or after a delay of at
+    /// most 400 days. `ticket.into()` is a [`GiveBack`] without one.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a batch or a delay outside its range: nothing was given back. Otherwise the
+    /// store could not tell; what was not given back comes again when its lease runs out.
+    pub async fn give_back(&self, back: Vec<GiveBack>) -> Result<Vec<GivenBack>> {
         let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().give_back(op, &self.name, tickets.clone())).await
+        let answer = self.gate.ask(|| self.gate.store().give_back(op, &self.name, back.clone())).await;
+        if back.iter().any(|back| !back.delay.is_zero()) {
+            self.gate.next_due_changed(&self.name);
+        }
+        answer
     }
 
-    /// Starts the leases of claimed tasks anew (10 ms to 24 h), and says which were cancelled or lost.
-    pub async fn extend(&self, tickets: Vec<Ticket>, lease: Duration) -> Result<Vec<TaskExtended>> {
-        let lease = Lease::new(lease)?;
-        self.gate.ask(|| self.gate.store().extend_tasks(&self.name, tickets.clone(), lease)).await
+    /// Starts the leases of claimed tasks anew (10 ms to 24 h), and says which were cancelled or lost: each a [`Ticket`], or a
+    /// [`Heartbeat`] that says how far it has come.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a lease, batch or progress outside its limits: nothing was extended. Otherwise
+    /// the store could not tell, and the leases may run out when they would have before.
+    pub async fn extend<H: Into<Heartbeat>>(
+        &self,
+        beats: Vec<H>,
+        lease: Duration,
+    ) -> Result<Vec<TaskExtended>> {
+        let (lease, beats) = (Lease::new(lease)?, beats.into_iter().map(Into::into).collect::<Vec<_>>());
+        self.gate.ask(|| self.gate.store().extend_tasks(&self.name, beats.clone(), lease)).await
     }
 
     /// Removes a task only if it was not enqueued again since the ticket was read and nobody works on it.
@@ -212,13 +272,13 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
     }
 
-    /// One task by id, if it is live.
+    /// One task by id, if it is live, or else if it is done and kept by the queue's [`Retention`](crate::Retention).
     pub async fn task(&self, id: impl AsRef<str>) -> Result<Option<TaskInfo>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
     }
 
-    /// Live tasks by id.
+    /// Tasks by id: the live ones, or those in the state that is asked for.
     pub async fn tasks(&self, listing: Listing) -> Result<Vec<TaskInfo>> {
         self.gate.ask(|| self.gate.store().tasks(&self.name, listing.clone())).await
     }
@@ -238,7 +298,38 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().pause(&self.name, false)).await
     }
 
-    /// Sets the limits. Tasks that are in already stay.
+    /// Sets the limits, all of them: what is not said is not limited. They hold for all workers together, on the store's
+    /// clock. Tasks that are in already stay, and runs that have begun go on; a rate that changes begins to count anew.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use std::time::Duration;
+    /// use rushgate::{KeyLimits, QueueLimits, Rate};
+    ///
+    /// let mail = gate.queue_of::<String>("mail")?;
+    /// // 100 a minute in all, and one at a time for each tenant.
+    /// mail.limit(QueueLimits {
+    ///     rate: Some(Rate::new(100, Duration::from_secs(60))),
+    ///     per_key: KeyLimits { concurrency: Some(1), ..KeyLimits::default() },
+    ///     ..QueueLimits::default()
+    /// })
+    /// .await?;
+    /// for n in 1..=3 {
+    ///     mail.enqueue(format!("big:{n}"), "Welcome".to_owned()).key("big").send().await?;
+    /// }
+    /// mail.enqueue("small:1", "Welcome".to_owned()).key("small").send().await?;
+    ///
+    /// let tasks = mail.claim(10, Duration::from_secs(30)).await?;
+    /// let ids: Vec<_> = tasks.iter().map(|task| task.ticket.id.as_str()).collect();
+    /// assert_eq!(ids, ["big:1", "small:1"]);
+    /// # gate.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a limit outside its range: nothing was changed.
     pub async fn limit(&self, limits: QueueLimits) -> Result<()> {
         self.gate.ask(|| self.gate.store().limit(&self.name, limits)).await
     }
@@ -246,6 +337,12 @@ impl<T> Queue<T> {
     /// Dead letters by id: at most `limit` (1 to 10,000) after `after`, which is empty for the beginning.
     pub async fn dead(&self, after: &str, limit: u32) -> Result<Vec<DeadLetter>> {
         self.gate.ask(|| self.gate.store().dead(&self.name, after, limit)).await
+    }
+
+    /// One dead letter by id.
+    pub async fn dead_letter(&self, id: impl AsRef<str>) -> Result<Option<DeadLetter>> {
+        let id = TaskId::new(id)?;
+        self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await
     }
 
     /// Puts dead letters back, due at once and with all attempts before them.

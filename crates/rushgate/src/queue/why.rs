@@ -1,11 +1,16 @@
-use rushgate_core::{DeadLetter, Fence, Result, Task, TaskId, TaskInfo, TaskState, Timestamp};
+use rushgate_core::{
+    DeadLetter, Fence, Finish, Finished, Listing, QueueStats, Result, Task, TaskId, TaskInfo, TaskKey,
+    TaskState, Timestamp,
+};
 use serde::Serialize;
 use std::time::Duration;
 
-use super::Queue;
+use super::{Over, Queue};
 
 /// Due tasks among which a task's place is looked for.
 const PLACES: u32 = 1_000;
+/// Leased tasks among which those of a key are looked for.
+const LEASED: u32 = 10_000;
 /// How often a task that moves all the time is looked for.
 const TRIES: u32 = 5;
 
@@ -65,6 +70,36 @@ pub enum Why {
         /// Why it failed the last time that somebody said so.
         error: Option<String>,
     },
+    /// As many tasks of the queue are leased as may be at a time.
+    QueueBusy {
+        /// So many.
+        concurrency: u32,
+    },
+    /// As many tasks were given out as the rate of the queue, or of its key, allows.
+    RateLimited {
+        /// The key, if it is the key's rate.
+        key: Option<TaskKey>,
+        /// When it allows another.
+        #[serde(rename = "until_us")]
+        until: Timestamp,
+        /// How long that is.
+        #[serde(rename = "wait_us", serialize_with = "micros")]
+        wait: Duration,
+    },
+    /// Its key has as many running as it may have at a time.
+    KeyBusy {
+        /// The key.
+        key: TaskKey,
+        /// Tasks of the key that run, at most ten.
+        running: Vec<KeyRun>,
+    },
+    /// It stands in line behind others of its key.
+    InLine {
+        /// The key.
+        key: TaskKey,
+        /// Who is first, if it is among the first thousand that may be given out.
+        first: Option<TaskId>,
+    },
     /// It is due, and nobody has claimed it yet.
     Waiting {
         /// How many due tasks are given out before it; `None` if they are a thousand or more.
@@ -74,6 +109,19 @@ pub enum Why {
         /// How long it has been due.
         #[serde(rename = "due_for_us", serialize_with = "micros")]
         due_for: Duration,
+        /// When anything of the queue was last claimed; `None` if nothing ever was.
+        #[serde(rename = "last_claim_us")]
+        last_claim: Option<Timestamp>,
+    },
+    /// It has a deadline, which keeps it from running from then on: if it waits it becomes a dead letter, and if it runs a
+    /// worker's handler is stopped.
+    Deadline {
+        /// When.
+        #[serde(rename = "deadline_us")]
+        deadline: Timestamp,
+        /// How long that is.
+        #[serde(rename = "left_us", serialize_with = "micros")]
+        left: Duration,
     },
     /// It failed for good: it is a dead letter.
     Dead {
@@ -87,8 +135,30 @@ pub enum Why {
         #[serde(rename = "died_us")]
         died_at: Timestamp,
     },
-    /// It is neither live nor dead: it is done, was removed, or was never put in.
+    /// It is over, as the queue's retention lets one see.
+    Done {
+        /// In which way it ended.
+        how: Finish,
+        /// When.
+        #[serde(rename = "finished_us")]
+        finished_at: Timestamp,
+        /// Who did it, if somebody had claimed it.
+        worker: Option<String>,
+    },
+    /// It is neither live nor dead, and nothing is kept of it: it is done, was removed, or was never put in.
     Unknown,
+}
+
+/// A task of the same key that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyRun {
+    /// Its id.
+    pub id: TaskId,
+    /// Who claimed it.
+    pub worker: String,
+    /// When its lease runs out unless it is extended.
+    #[serde(rename = "lease_until_us")]
+    pub lease_until: Timestamp,
 }
 
 fn micros<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -108,12 +178,14 @@ impl<T> Queue<T> {
             tries += 1;
             let now = self.store_clock().await?;
             let reasons = match self.task(&id).await? {
-                Some(info) if info.state == TaskState::Leased => vec![running(&info, now)],
-                Some(info) => self.why_waiting(&info, now).await?,
-                None => {
-                    let letter = self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await?;
-                    vec![letter.map_or(Why::Unknown, dead)]
+                Some(info) if info.state == TaskState::Leased => {
+                    [vec![running(&info, now)], until(&info, now)].concat()
                 }
+                Some(info) if info.state != TaskState::Done => match self.why_waiting(&info, now).await? {
+                    reasons if reasons.is_empty() => reasons,
+                    reasons => [reasons, until(&info, now)].concat(),
+                },
+                _ => self.how_it_ended(&id).await?.into_iter().map(ended).collect(),
             };
             // It moved between two questions if there is no answer.
             if !reasons.is_empty() || tries == TRIES {
@@ -128,23 +200,76 @@ impl<T> Queue<T> {
         if stats.paused {
             reasons.push(Why::Paused);
         }
-        if info.state == TaskState::Scheduled {
-            reasons.push(Why::NotDue {
-                due: task.ticket.due,
-                wait: task.ticket.due.since(now),
-                attempts: task.attempt,
-                max_attempts: task.max_attempts,
-                error: info.error.clone(),
-            });
-        } else if !stats.paused {
-            let first = self.top(PLACES).await?;
-            let ahead = place(&first, &task.ticket.id);
-            if ahead.is_some() || first.len() == PLACES as usize {
-                let due_for = now.since(task.ticket.due);
-                reasons.push(Why::Waiting { ahead, leased: stats.leased, due_for });
+        reasons.extend(limited(&stats, now));
+        match info.state {
+            TaskState::Scheduled => reasons.push(not_yet(info, now)),
+            TaskState::Blocked => reasons.extend(self.why_blocked(info, &stats).await?),
+            _ if !reasons.is_empty() => {}
+            _ => {
+                let first = self.top(PLACES).await?;
+                let ahead = place(&first, &task.ticket.id);
+                if ahead.is_some() || first.len() == PLACES as usize {
+                    let due_for = now.since(info.not_before.unwrap_or(task.ticket.due));
+                    let (leased, last_claim) = (stats.leased, stats.last_claim);
+                    reasons.push(Why::Waiting { ahead, leased, due_for, last_claim });
+                }
             }
         }
         Ok(reasons)
+    }
+
+    async fn why_blocked(&self, info: &TaskInfo, stats: &QueueStats) -> Result<Option<Why>> {
+        let Some(key) = info.task.key.clone() else { return Ok(None) };
+        let mut running = Vec::new();
+        if let Some(most) = stats.limits.per_key.at_a_time() {
+            let leased = Listing { state: Some(TaskState::Leased), after: String::new(), limit: LEASED };
+            let leased = self.tasks(leased).await?.into_iter();
+            running.extend(leased.filter(|other| other.task.key.as_ref() == Some(&key)));
+            if running.len() >= most as usize {
+                let running = running.into_iter().take(10).map(key_run).collect();
+                return Ok(Some(Why::KeyBusy { key, running }));
+            }
+        }
+        let same = |other: &&Task| other.key.as_ref() == Some(&key) && other.priority == info.task.priority;
+        let first = self.top(PLACES).await?.iter().find(same).map(|first| first.ticket.id.clone());
+        Ok(Some(Why::InLine { key, first }))
+    }
+}
+
+/// What the queue's own limits say.
+fn limited(stats: &QueueStats, now: Timestamp) -> Vec<Why> {
+    let busy = stats.limits.concurrency.filter(|most| stats.leased >= u64::from(*most));
+    let busy = busy.map(|concurrency| Why::QueueBusy { concurrency });
+    let rate = stats.rate_until.map(|until| Why::RateLimited { key: None, until, wait: until.since(now) });
+    busy.into_iter().chain(rate).collect()
+}
+
+/// It is scheduled: not due, or its key's rate does not allow it yet.
+fn not_yet(info: &TaskInfo, now: Timestamp) -> Why {
+    let (due, until) = (info.task.ticket.due, info.not_before.unwrap_or_default());
+    if until > due {
+        return Why::RateLimited { key: info.task.key.clone(), until, wait: until.since(now) };
+    }
+    Why::NotDue {
+        due,
+        wait: due.since(now),
+        attempts: info.task.attempt,
+        max_attempts: info.task.max_attempts,
+        error: info.error.clone(),
+    }
+}
+
+/// Its deadline, if it has one.
+fn until(info: &TaskInfo, now: Timestamp) -> Vec<Why> {
+    let why = |deadline: Timestamp| Why::Deadline { deadline, left: deadline.since(now) };
+    info.task.deadline.map(why).into_iter().collect()
+}
+
+fn key_run(info: TaskInfo) -> KeyRun {
+    KeyRun {
+        id: info.task.ticket.id,
+        worker: info.worker.unwrap_or_default(),
+        lease_until: info.lease_until.unwrap_or_default(),
     }
 }
 
@@ -161,9 +286,22 @@ fn running(info: &TaskInfo, now: Timestamp) -> Why {
     }
 }
 
-fn dead(letter: DeadLetter) -> Why {
-    let DeadLetter { attempts, max_attempts, error, died_at, .. } = letter;
-    Why::Dead { attempts, max_attempts, error, died_at }
+fn ended(over: Over) -> Why {
+    match over {
+        Over::Dead(letter) => {
+            let DeadLetter { attempts, max_attempts, error, died_at, .. } = *letter;
+            Why::Dead { attempts, max_attempts, error, died_at }
+        }
+        Over::Finished(info) => {
+            let TaskInfo { finished, worker, .. } = *info;
+            finished.map_or(Why::Unknown, |Finished { at: finished_at, how, .. }| Why::Done {
+                how,
+                finished_at,
+                worker,
+            })
+        }
+        Over::Gone => Why::Unknown,
+    }
 }
 
 /// How many of the first tasks come before it.

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Event, Hold, IdempotencyKey, LedgerBooks, Line, PauseReason,
-    Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleState, SaleStatus, Sku,
-    StockChange, StockChanged, UnitChoice,
+    Audit, Books, BuyerId, Created, Decision, Durability, Event, Hold, IdempotencyKey, LedgerBooks, Line, Op,
+    PauseReason, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleState, SaleStatus,
+    Sku, StockChange, StockChanged, UnitChoice,
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};
@@ -29,6 +29,7 @@ pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
+use crate::patience::moment_after;
 use gate::Gate;
 use seen::{Mark, Seen, mark_of};
 
@@ -159,7 +160,11 @@ impl Sale {
             self.went_back(before, now).await;
             state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
         }
-        self.shared.seen.note(now);
+        // A store whose replicas must have a write before it is acknowledged has promised nothing of what only a look
+        // shows: a failover may take it back, and nothing was lost.
+        if self.gate.info().durability < Durability::D3 {
+            self.shared.seen.note(now);
+        }
         Ok(state)
     }
 
@@ -305,7 +310,7 @@ impl Sale {
     pub async fn wait_final(&self, id: ReservationId, wait: Duration) -> Result<Option<Hold>> {
         /// What is settled by another process is not told here, so ask from time to time.
         const ASK_MAX: Duration = Duration::from_millis(500);
-        let until = Instant::now() + wait;
+        let until = moment_after(wait);
         let mut pause = Duration::from_millis(10);
         loop {
             let moved = self.shared.moved.notified();
@@ -323,7 +328,7 @@ impl Sale {
 
     /// Adds units, numbered on from the last: 1 to 10,000,000.
     pub async fn add_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
-        self.change_stock(sku, StockChange::Add(units)).await
+        self.change_stock(self.gate.op(), sku, StockChange::Add(units)).await
     }
 
     /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000.
@@ -332,11 +337,15 @@ impl Sale {
     /// [`is_invalid`](crate::Error::is_invalid) if more than 20,000 of them were held before and given back: those are
     /// withdrawn one by one. The hint says how many units can be withdrawn at a time. Nothing was changed.
     pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
-        self.change_stock(sku, StockChange::Withdraw(units)).await
+        self.change_stock(self.gate.op(), sku, StockChange::Withdraw(units)).await
     }
 
-    async fn change_stock(&self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
-        let op = self.gate.op();
+    /// Adds or withdraws units, for a program that does so on behalf of others: the same change sent again with the same
+    /// `op`, is answered the same way and changes nothing. On SQLite it is known to this process only.
+    ///
+    /// # Errors
+    /// Those of [`add_stock`](Self::add_stock) and [`withdraw_stock`](Self::withdraw_stock).
+    pub async fn change_stock(&self, op: Op, sku: &Sku, change: StockChange) -> Result<StockChanged> {
         let changed = self.gate.ask(|| self.gate.store().stock(op, self.id(), sku, change)).await;
         self.nudge();
         changed

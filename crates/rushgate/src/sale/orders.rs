@@ -128,8 +128,9 @@ impl OrderWorker {
         self
     }
 
-    /// Rebuilds a sale by itself when it finds it stopped, and then honours only receipts for `receipts_first` (at most
-    /// 1 h). Otherwise it stops a sale whose store has lost writes, and an operator [rebuilds](Rebuild) it.
+    /// Rebuilds a sale by itself when it finds it stopped, unless an operator [stopped](Sale::pause) it, and then honours
+    /// only receipts for `receipts_first` (at most 1 h). Otherwise it stops a sale whose store has lost writes, and an
+    /// operator [rebuilds](Rebuild) it.
     pub fn auto_rebuild(mut self, receipts_first: Duration) -> Self {
         self.rebuilds = Some(receipts_first);
         self
@@ -142,7 +143,8 @@ impl OrderWorker {
         self
     }
 
-    /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See [`Worker::run`].
+    /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See
+    /// [`Worker::run_until`].
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue, and
@@ -160,18 +162,19 @@ impl OrderWorker {
             counters: Counters::default(),
             rebuilds: self.rebuilds,
         });
-        let worker = Worker::new(gate.queue_of::<OrderTask>(queue)?)
-            .schedules(false)
-            .concurrency(self.writers)
-            .lease(self.lease)
-            .grace(self.grace);
         let at_work = Arc::clone(&clerk);
         let handler = move |jobs| {
             let clerk = Arc::clone(&at_work);
             async move { clerk.carry(jobs).await }
         };
+        let worker = Worker::new(&gate.queue(queue)?)
+            .register_batches("*", self.batch, handler)
+            .schedules(false)
+            .concurrency(self.writers)
+            .lease(self.lease)
+            .grace(self.grace);
         let (watching, watched) =
-            (clerk.watch(&self.sale, self.look_every), worker.run_batches(self.batch, handler, shutdown));
+            (clerk.watch(&self.sale, self.look_every), worker.run_until(shutdown.cancelled_owned()));
         let tasks = tokio::select! {
             tasks = watched => tasks?,
             () = watching => unreachable!("a watch has no end"),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
-    OrderTask, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec, Stocktake,
-    Switch, UnitNumber, UnitRange,
+    OrderTask, Pause, PauseReason, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku,
+    SkuSpec, Stocktake, Switch, UnitNumber, UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
@@ -121,8 +121,9 @@ impl Rebuild {
     pub(super) async fn run_if_needed(self) -> Result<Option<RebuildOutcome>> {
         let Some(guard) = self.alone().await? else { return Ok(None) };
         let outcome = match self.sale.state().await?.paused {
+            // Whoever stopped it says when it goes on.
+            None | Some(Pause { reason: PauseReason::Operator, .. }) => None,
             Some(_) => Some(self.carry_out().await?),
-            None => None,
         };
         // It ends by itself if that fails.
         let _ = guard.release().await;

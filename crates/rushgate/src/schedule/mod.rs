@@ -4,8 +4,8 @@ mod recurrence;
 mod scheduler;
 
 use rushgate_core::{
-    Enqueued, Error, NewSchedule, NewTask, Page, Priority, Result, Schedule, ScheduleId, Scheduled, TaskId,
-    Timestamp,
+    Enqueued, Error, Kind, NewSchedule, NewTask, Page, Priority, Result, Schedule, ScheduleId, Scheduled,
+    TaskId, Timestamp,
 };
 
 pub use recurrence::{Missed, Recurrence};
@@ -62,6 +62,15 @@ impl<T> Scheduling<'_, T> {
         }
     }
 
+    /// What sort of work its tasks are; see [`Enqueue::kind`](crate::Enqueue::kind).
+    pub fn kind(mut self, kind: impl AsRef<str>) -> Self {
+        self.new = self.new.and_then(|mut new| {
+            new.payload = new.payload.with_kind(&Kind::new(kind)?)?;
+            Ok(new)
+        });
+        self
+    }
+
     /// How often each of its tasks may be claimed before it is a dead letter: 1 to 1,000, 20 unless said otherwise.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.with(|new| new.max_attempts = max_attempts)
@@ -92,8 +101,8 @@ impl<T> Queue<T> {
     /// Schedules are fired by every [`Worker`](crate::Worker) of the queue, and by a [`Scheduler`], each moment once.
     pub fn schedule(&self, id: impl AsRef<str>, content: T, recurrence: Recurrence) -> Scheduling<'_, T> {
         let new = ScheduleId::new(id).and_then(|id| {
-            // Its content is a task's.
-            let template = self.new_task("template", content)?;
+            // Its content is a task's, which nobody's span puts in.
+            let template = NewTask::new(TaskId::new("template")?, self.content(content)?);
             Ok(NewSchedule {
                 id,
                 recurrence: words(&recurrence)?,

@@ -1,4 +1,4 @@
-//! The flusher of a crew: it takes whatever answers of a kind wait, and sends them together.
+//! The flusher of a worker's queue: it takes whatever answers of a kind wait, and sends them together.
 //!
 //! Each kind has a lane of its own, because one may wait while another need not: a store without room takes completions,
 //! which make some, and no failures, which take some.
@@ -6,31 +6,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Completed, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket};
+use rushgate_core::{
+    Completed, Completion, GiveBack, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::Leases;
-use super::report::{Counters, count};
+use super::metrics::{Meter, QueueMeter};
+use super::report::count;
 use crate::Rushgate;
 use crate::patience::{Pauses, will_pass};
 
 /// Answers per call at most: what keeps one call short enough to let others in between.
 const BATCH_MAX: usize = 256;
 
+/// One claim's end, and where it is counted.
+pub(super) struct Ending<T> {
+    pub end: T,
+    pub meter: Arc<Meter>,
+}
+
 /// Where handlers leave the ends of their claims.
 pub(super) struct Answers {
-    pub complete: UnboundedSender<Ticket>,
-    pub retry: UnboundedSender<Retry>,
-    pub give_back: UnboundedSender<Ticket>,
+    pub complete: UnboundedSender<Ending<Completion>>,
+    pub retry: UnboundedSender<Ending<Retry>>,
+    pub give_back: UnboundedSender<Ending<GiveBack>>,
 }
 
 /// The other ends.
 pub(super) struct Lanes {
-    complete: UnboundedReceiver<Ticket>,
-    retry: UnboundedReceiver<Retry>,
-    give_back: UnboundedReceiver<Ticket>,
+    complete: UnboundedReceiver<Ending<Completion>>,
+    retry: UnboundedReceiver<Ending<Retry>>,
+    give_back: UnboundedReceiver<Ending<GiveBack>>,
 }
 
 pub(super) fn lanes() -> (Answers, Lanes) {
@@ -45,7 +54,7 @@ pub(super) struct Flusher {
     pub gate: Rushgate,
     pub queue: QueueName,
     pub leases: Arc<Leases>,
-    pub counters: Arc<Counters>,
+    pub meter: Arc<QueueMeter>,
     /// Cancelled when the crew has no time left.
     pub hurry: CancellationToken,
 }
@@ -56,83 +65,87 @@ impl Flusher {
         let Lanes { mut complete, mut retry, mut give_back } = lanes;
         tokio::join!(
             async {
-                while let Some(tickets) = batch(&mut complete).await {
-                    self.complete(tickets).await;
+                while let Some(over) = batch(&mut complete).await {
+                    self.complete(&over).await;
                 }
             },
             async {
                 while let Some(failed) = batch(&mut retry).await {
-                    self.retry(failed).await;
+                    self.retry(&failed).await;
                 }
             },
             async {
-                while let Some(tickets) = batch(&mut give_back).await {
-                    self.give_back(tickets).await;
+                while let Some(back) = batch(&mut give_back).await {
+                    self.give_back(&back).await;
                 }
             },
         );
     }
 
-    async fn complete(&self, tickets: Vec<Ticket>) {
+    async fn complete(&self, over: &[Ending<Completion>]) {
         let (gate, queue) = (&self.gate, &self.queue);
-        let answers = self.send(tickets.len(), |op| gate.store().complete(op, queue, tickets.clone())).await;
-        self.let_go(&tickets);
-        for answer in answers {
-            count(
-                match answer {
-                    Completed::Done | Completed::Requeued => &self.counters.done,
-                    Completed::Stale => &self.counters.lost,
-                },
-                1,
-            );
+        let done: Vec<_> = over.iter().map(|over| over.end.clone()).collect();
+        let answers = self.send(over, |op| gate.store().complete(op, queue, done.clone())).await;
+        let held = self.let_go(done.iter().map(|done| &done.ticket));
+        for ((over, answer), held) in over.iter().zip(answers).zip(held) {
+            let counters = &over.meter.counters;
+            match answer {
+                Completed::Stale => lost(&over.meter, held),
+                Completed::Done | Completed::Requeued if over.end.discarded => count(&counters.discarded, 1),
+                Completed::Done | Completed::Requeued => count(&counters.done, 1),
+            }
         }
     }
 
-    async fn retry(&self, failed: Vec<Retry>) {
+    async fn retry(&self, failed: &[Ending<Retry>]) {
         let (gate, queue) = (&self.gate, &self.queue);
-        let answers = self.send(failed.len(), |op| gate.store().retry(op, queue, failed.clone())).await;
+        let retries: Vec<_> = failed.iter().map(|failed| failed.end.clone()).collect();
+        let answers = self.send(failed, |op| gate.store().retry(op, queue, retries.clone())).await;
         if !answers.is_empty() {
             gate.next_due_changed(queue);
         }
-        self.let_go(failed.iter().map(|retry| &retry.ticket));
-        for answer in answers {
+        let held = self.let_go(retries.iter().map(|retry| &retry.ticket));
+        for ((failed, answer), held) in failed.iter().zip(answers).zip(held) {
+            let counters = &failed.meter.counters;
             match answer {
-                Retried::Scheduled { .. } | Retried::Requeued => count(&self.counters.retried, 1),
-                Retried::Dead => count(&self.counters.dead, 1),
-                Retried::Cancelled => self.cancelled(),
-                Retried::Stale => count(&self.counters.lost, 1),
+                Retried::Scheduled { .. } | Retried::Requeued => count(&counters.retried, 1),
+                Retried::Dead => count(&counters.dead, 1),
+                Retried::Cancelled => cancelled(&failed.meter),
+                Retried::Stale => lost(&failed.meter, held),
             }
         }
     }
 
-    async fn give_back(&self, tickets: Vec<Ticket>) {
+    async fn give_back(&self, back: &[Ending<GiveBack>]) {
         let (gate, queue) = (&self.gate, &self.queue);
-        let answers = self.send(tickets.len(), |op| gate.store().give_back(op, queue, tickets.clone())).await;
-        self.let_go(&tickets);
-        for answer in answers {
+        let all: Vec<_> = back.iter().map(|back| back.end.clone()).collect();
+        let answers = self.send(back, |op| gate.store().give_back(op, queue, all.clone())).await;
+        if all.iter().any(|back| !back.delay.is_zero()) {
+            gate.next_due_changed(queue);
+        }
+        let held = self.let_go(all.iter().map(|back| &back.ticket));
+        for ((back, answer), held) in back.iter().zip(answers).zip(held) {
             match answer {
-                GivenBack::Waiting => count(&self.counters.given_back, 1),
-                GivenBack::Cancelled => self.cancelled(),
-                GivenBack::Stale => count(&self.counters.lost, 1),
+                GivenBack::Waiting => count(&back.meter.counters.given_back, 1),
+                GivenBack::Cancelled => cancelled(&back.meter),
+                GivenBack::Stale => lost(&back.meter, held),
             }
         }
     }
 
-    /// The store was told to cancel the task before the crew heard of it. It is over, as one that the crew had heard of.
-    fn cancelled(&self) {
-        count(&self.counters.cancelled, 1);
-        count(&self.counters.done, 1);
-    }
-
-    /// No longer keeps the leases of tasks whose answers are sent. What the store did not take runs out there, and the
-    /// task comes again.
-    fn let_go<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) {
-        tickets.into_iter().for_each(|ticket| self.leases.remove(ticket));
+    /// No longer keeps the leases of tasks whose answers are sent, and says which it still kept. What the store did not
+    /// take runs out there, and the task comes again.
+    fn let_go<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) -> Vec<bool> {
+        tickets.into_iter().map(|ticket| self.leases.remove(ticket)).collect()
     }
 
     /// Sends until there is an answer: an outage ends some time, and an answer that comes too late is stale and
     /// harms nobody.
-    async fn send<'a, A>(&self, n: usize, call: impl Fn(Op) -> rushgate_core::Answer<'a, Vec<A>>) -> Vec<A> {
+    async fn send<'a, T, A>(
+        &self,
+        endings: &[Ending<T>],
+        call: impl Fn(Op) -> rushgate_core::Answer<'a, Vec<A>>,
+    ) -> Vec<A> {
         let op = self.gate.op();
         let mut pauses = Pauses::new();
         loop {
@@ -142,12 +155,13 @@ impl Flusher {
                 Err(error) => error,
             };
             if !will_pass(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled() {
+                let n = endings.len();
                 tracing::error!(queue = %self.queue, n, %error, "answers were not taken; the tasks come again");
-                count(&self.counters.unanswered, n);
+                endings.iter().for_each(|ending| count(&ending.meter.counters.unanswered, 1));
                 return Vec::new();
             }
             tracing::debug!(queue = %self.queue, %error, "answers wait for the store");
-            count(&self.counters.outages, 1);
+            count(&self.meter.outages, 1);
             self.pause(pauses.draw()).await;
         }
     }
@@ -160,6 +174,17 @@ impl Flusher {
             () = self.hurry.cancelled() => sleep(Duration::from_millis(1)).await,
         }
     }
+}
+
+/// The claim was another's before its answer came. If the lease was not kept any more, the heartbeat has counted it.
+fn lost(meter: &Meter, held: bool) {
+    count(&meter.counters.lost, usize::from(held));
+}
+
+/// The store was told to cancel the task before the crew heard of it. It is over, as one that the crew had heard of.
+fn cancelled(meter: &Meter) {
+    count(&meter.counters.cancelled, 1);
+    count(&meter.counters.done, 1);
 }
 
 /// Whatever waits in a lane; `None` once it is empty and every sender is gone.

@@ -1,16 +1,18 @@
-//! The heartbeat of a crew: one task, which extends the leases of whatever the crew holds, and tells those that are
-//! lost or cancelled.
+//! The heartbeat of a worker's queue: one task, which extends the leases of whatever the crew holds of it, and tells
+//! those that are lost or cancelled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{Claim, Fence, Lease, TaskExtended, TaskId, Ticket};
+use rushgate_core::{Claim, Fence, Heartbeat, Lease, TaskExtended, TaskId, Ticket};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::report::{Counters, count};
+use super::Progress;
+use super::metrics::{Meter, QueueMeter};
+use super::report::count;
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
 
@@ -30,6 +32,7 @@ struct Leased {
     until: Boot,
     beat_at: Boot,
     signals: Signals,
+    meter: Arc<Meter>,
 }
 
 /// How a task hears of its lease.
@@ -39,6 +42,15 @@ pub(super) struct Signals {
     pub lost: CancellationToken,
     /// Lost, or somebody cancelled the task: what the handler sees.
     pub cancel: CancellationToken,
+    /// How far the handler has come.
+    pub progress: Progress,
+}
+
+impl Leased {
+    fn lose(&self) {
+        self.signals.lost.cancel();
+        count(&self.meter.counters.lost, 1);
+    }
 }
 
 fn key(ticket: &Ticket) -> Key {
@@ -55,14 +67,15 @@ impl Leases {
     }
 
     /// Takes care of a claim that was sent at `sent`.
-    pub fn add(&self, ticket: &Ticket, sent: Boot) -> Signals {
+    pub fn add(&self, ticket: &Ticket, sent: Boot, meter: &Arc<Meter>) -> Signals {
         let lost = CancellationToken::new();
-        let signals = Signals { cancel: lost.child_token(), lost };
+        let signals = Signals { cancel: lost.child_token(), lost, progress: Progress::default() };
         let leased = Leased {
             ticket: ticket.clone(),
             until: self.believed(sent),
             beat_at: self.next_beat(sent),
             signals: signals.clone(),
+            meter: Arc::clone(meter),
         };
         let mut held = self.held();
         let first = held.is_empty();
@@ -73,8 +86,9 @@ impl Leases {
         signals
     }
 
-    pub fn remove(&self, ticket: &Ticket) {
-        self.held().remove(&key(ticket));
+    /// Whether it was still held.
+    pub fn remove(&self, ticket: &Ticket) -> bool {
+        self.held().remove(&key(ticket)).is_some()
     }
 
     fn believed(&self, sent: Boot) -> Boot {
@@ -86,38 +100,36 @@ impl Leases {
     }
 
     /// What is lost is told now; what is due is given back to be sent; and when to come again.
-    fn due(&self, now: Boot, counters: &Counters) -> (Vec<Ticket>, Option<Boot>) {
+    fn due(&self, now: Boot) -> (Vec<Heartbeat>, Option<Boot>) {
         let mut held = self.held();
-        let before = held.len();
         held.retain(|_, leased| {
             let lives = now < leased.until;
             if !lives {
-                leased.signals.lost.cancel();
+                leased.lose();
             }
             lives
         });
-        count(&counters.lost, before - held.len());
         let soon = now + self.lease.get() / 10;
         let mut batch = Vec::new();
         for leased in held.values_mut().filter(|leased| leased.beat_at <= soon).take(Claim::BATCH_MAX) {
             // If no answer comes by then, ask again.
             leased.beat_at = now + self.lease.get() / 4;
-            batch.push(leased.ticket.clone());
+            let (ticket, progress) = (leased.ticket.clone(), leased.signals.progress.take_new());
+            batch.push(Heartbeat { ticket, progress });
         }
         let next = held.values().map(|leased| leased.beat_at.min(leased.until)).min();
         (batch, next)
     }
 
-    fn answered(&self, batch: &[Ticket], sent: Boot, answers: &[TaskExtended], counters: &Counters) {
+    fn answered(&self, batch: &[Heartbeat], sent: Boot, answers: &[TaskExtended]) {
         let mut held = self.held();
-        for (ticket, answer) in batch.iter().zip(answers) {
-            let key = key(ticket);
+        for (beat, answer) in batch.iter().zip(answers) {
+            let key = key(&beat.ticket);
             let Some(leased) = held.get_mut(&key) else { continue };
             match answer {
                 TaskExtended::Lost => {
-                    leased.signals.lost.cancel();
+                    leased.lose();
                     held.remove(&key);
-                    count(&counters.lost, 1);
                     continue;
                 }
                 TaskExtended::Cancelled => leased.signals.cancel.cancel(),
@@ -128,12 +140,15 @@ impl Leases {
         }
     }
 
-    fn failed(&self, batch: &[Ticket]) {
+    fn failed(&self, batch: &[Heartbeat]) {
         let mut held = self.held();
         let again = Boot::now() + (self.lease.get() / 20).min(Duration::from_secs(1));
-        for ticket in batch {
-            if let Some(leased) = held.get_mut(&key(ticket)) {
+        for beat in batch {
+            if let Some(leased) = held.get_mut(&key(&beat.ticket)) {
                 leased.beat_at = again;
+                if beat.progress.is_some() {
+                    leased.signals.progress.tell_again();
+                }
             }
         }
         self.changed.notify_one();
@@ -145,21 +160,21 @@ pub(super) async fn beat(
     gate: Rushgate,
     queue: rushgate_core::QueueName,
     leases: Arc<Leases>,
-    counters: Arc<Counters>,
+    meter: Arc<QueueMeter>,
 ) {
     loop {
         let now = Boot::now();
-        let (batch, next) = leases.due(now, &counters);
+        let (batch, next) = leases.due(now);
         if !batch.is_empty() {
             let (gate, queue) = (gate.clone(), queue.clone());
-            let (leases, counters) = (Arc::clone(&leases), Arc::clone(&counters));
+            let (leases, meter) = (Arc::clone(&leases), Arc::clone(&meter));
             // On its own, so that a slow answer does not hold up the news of a loss.
             tokio::spawn(async move {
                 match gate.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
-                    Ok(answers) => leases.answered(&batch, now, &answers, &counters),
+                    Ok(answers) => leases.answered(&batch, now, &answers),
                     Err(error) => {
                         tracing::debug!(%queue, %error, "a heartbeat failed; trying again");
-                        count(&counters.outages, 1);
+                        count(&meter.outages, 1);
                         leases.failed(&batch);
                     }
                 }

@@ -1,14 +1,24 @@
+use std::error::Error as StdError;
 use std::fmt::Display;
 use std::time::Duration;
 
-use rushgate_core::{Fence, Priority, TaskId, Ticket};
+use rushgate_core::{
+    ContentType, Fence, Payload, Priority, QueueName, TaskId, TaskKey, Ticket, Timestamp, TraceParent,
+};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-/// One claimed task in a handler's hands.
+use super::Progress;
+
+/// One claimed task in a handler's hands. What layers see has its content as bytes: `Job`, which is `Job<Payload>`.
 #[derive(Clone, Debug)]
-pub struct Job<T> {
+pub struct Job<T = Payload> {
     /// Its content.
     pub payload: T,
+    /// What its content was as bytes, with the task's kind.
+    pub content_type: ContentType,
+    /// The queue that it was claimed from.
+    pub queue: QueueName,
     /// What was claimed, as of which revision.
     pub ticket: Ticket,
     /// How often it has been claimed, this time included.
@@ -17,9 +27,15 @@ pub struct Job<T> {
     pub max_attempts: u32,
     /// Its urgency.
     pub priority: Priority,
+    /// What it is for, such as a tenant, if whoever put it in has said so.
+    pub key: Option<TaskKey>,
+    /// When its handler is stopped at the latest, on the store's clock, if whoever put it in has said so.
+    pub deadline: Option<Timestamp>,
     /// Cancelled when the lease is lost or somebody cancels the task. A lost task's handler is dropped at the same
     /// time; a cancelled one's has the worker's grace to come to an end.
     pub cancel: CancellationToken,
+    /// Tells how far it has come.
+    pub progress: Progress,
 }
 
 impl<T> Job<T> {
@@ -32,16 +48,71 @@ impl<T> Job<T> {
     pub fn fence(&self) -> Fence {
         self.ticket.claim.unwrap_or_default()
     }
+
+    /// What sort of work it is, if whoever put it in has said so.
+    pub fn kind(&self) -> Option<&str> {
+        self.content_type.kind()
+    }
+
+    /// Where it comes from in a distributed trace, if it carries that.
+    pub fn traceparent(&self) -> Option<TraceParent> {
+        self.content_type.traceparent()
+    }
+
+    /// The same job with its content made into something else.
+    pub(super) fn carrying<U>(self, payload: U) -> Job<U> {
+        Job {
+            payload,
+            content_type: self.content_type,
+            queue: self.queue,
+            ticket: self.ticket,
+            attempt: self.attempt,
+            max_attempts: self.max_attempts,
+            priority: self.priority,
+            key: self.key,
+            deadline: self.deadline,
+            cancel: self.cancel,
+            progress: self.progress,
+        }
+    }
 }
 
 /// What became of a task, as its handler sees it.
+///
+/// Every standard error becomes a [`Retry`](Self::Retry) by `From`, so that `?` works in a handler that returns
+/// `Result<(), Outcome>`:
+///
+/// ```
+/// use rushgate::Outcome;
+///
+/// async fn send(to: String) -> Result<(), Outcome> {
+///     let port: u16 = "25".parse()?; // what fails is tried again
+///     if !to.contains('@') {
+///         return Err(Outcome::give_up("there is no such address"));
+///     }
+///     assert_eq!(port, 25);
+///     Ok(())
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// assert!(send("ann@example.org".into()).await.is_ok());
+/// assert!(matches!(send("ann".into()).await, Err(Outcome::GiveUp { .. })));
+/// # });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done: it leaves the queue.
     Done,
+    /// Done, and this came of it: at most 64 KiB, kept if the queue has a [`Retention`](crate::Retention). With more it is
+    /// given up, so that nobody waits for a result in vain. [`Output`] makes one of what a handler returns.
+    DoneWith(Payload),
+    /// It leaves the queue without having been carried out, because there is nothing to do any more. Counted apart.
+    Discard {
+        /// Why, for people who look at the log.
+        reason: String,
+    },
     /// Failed: it waits for its next attempt, or becomes a dead letter when those are used up.
     Retry {
-        /// Not before so long; by the worker's policy if `None`.
+        /// Not before so long, at most 400 days; by the worker's policy if `None`.
         after: Option<Duration>,
         /// Why, for people who look.
         error: String,
@@ -53,17 +124,32 @@ pub enum Outcome {
     },
     /// Not done, and nobody's fault: it waits again at once, and the attempt is not counted.
     GiveBack,
+    /// Too early, and nobody's fault: it waits again, and the attempt is not counted.
+    Snooze {
+        /// Not before so long; at most 400 days, and cut to that.
+        after: Duration,
+    },
 }
 
 impl Outcome {
+    /// Nothing to do any more.
+    pub fn discard(reason: impl Display) -> Self {
+        Self::Discard { reason: format!("{reason:#}") }
+    }
+
     /// Failed; the worker's policy says when to try again.
     pub fn retry(error: impl Display) -> Self {
         Self::Retry { after: None, error: format!("{error:#}") }
     }
 
-    /// Failed; try again after that time.
+    /// Failed; try again after that time, at most 400 days.
     pub fn retry_after(after: Duration, error: impl Display) -> Self {
         Self::Retry { after: Some(after), error: format!("{error:#}") }
+    }
+
+    /// Too early: come again after that time, without an attempt counted.
+    pub fn snooze(after: Duration) -> Self {
+        Self::Snooze { after }
     }
 
     /// Failed for good.
@@ -72,7 +158,46 @@ impl Outcome {
     }
 }
 
-/// What a handler may return: `()`, [`Outcome`], or a `Result` of these whose error means "try again".
+impl<E: StdError> From<E> for Outcome {
+    /// A failed attempt, told with everything that it was caused by.
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        Self::Retry { after: None, error: text }
+    }
+}
+
+/// What a handler returns for others to have: it becomes the task's result, as JSON.
+///
+/// ```
+/// use rushgate::{IntoOutcome, Outcome, Output};
+///
+/// async fn add(numbers: Vec<u64>) -> Output<u64> {
+///     Output(numbers.iter().sum())
+/// }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let Outcome::DoneWith(result) = add(vec![1, 2, 3]).await.into_outcome() else { panic!() };
+/// assert_eq!(result.bytes(), b"6");
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output<T>(pub T);
+
+impl<T: Serialize> IntoOutcome for Output<T> {
+    fn into_outcome(self) -> Outcome {
+        let content = serde_json::to_vec(&self.0).map_err(|error| error.to_string());
+        let payload = content
+            .and_then(|bytes| Payload::new(ContentType::json(), bytes).map_err(|error| error.to_string()));
+        payload.map_or_else(Outcome::give_up, Outcome::DoneWith)
+    }
+}
+
+/// What a handler may return: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error means "try again" if it can be shown,
+/// and what it says if it is an [`Outcome`].
 pub trait IntoOutcome {
     /// What became of the task.
     fn into_outcome(self) -> Outcome;
@@ -90,8 +215,26 @@ impl IntoOutcome for Outcome {
     }
 }
 
-impl<O: IntoOutcome, E: Display> IntoOutcome for Result<O, E> {
+impl<O: IntoOutcome, E: IntoFailure> IntoOutcome for Result<O, E> {
     fn into_outcome(self) -> Outcome {
-        self.map_or_else(Outcome::retry, IntoOutcome::into_outcome)
+        self.map_or_else(E::into_failure, IntoOutcome::into_outcome)
+    }
+}
+
+/// What the error of a handler may be.
+pub trait IntoFailure {
+    /// What became of the task.
+    fn into_failure(self) -> Outcome;
+}
+
+impl<E: Display> IntoFailure for E {
+    fn into_failure(self) -> Outcome {
+        Outcome::retry(self)
+    }
+}
+
+impl IntoFailure for Outcome {
+    fn into_failure(self) -> Outcome {
+        self
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod mortal;
+pub mod parts;
 
 use std::future::Future;
 use std::sync::Arc;

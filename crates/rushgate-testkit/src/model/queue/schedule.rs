@@ -3,7 +3,7 @@ use rushgate_core::{
     ScheduleId, Scheduled, Timestamp, check_batch,
 };
 
-use super::{Model, Queue};
+use super::{Model, Planted, Queue};
 
 impl Queue {
     fn schedule(&mut self, new: NewSchedule) -> Scheduled {
@@ -20,7 +20,8 @@ impl Queue {
         let (is_new, previous) = (old.is_none(), old.and_then(|old| old.previous));
         let paused = new.paused.unwrap_or(old.is_some_and(|old| old.paused));
         // Moments that are due and were not worked off yet are not lost by a change of something else.
-        let goes_on = old.filter(|old| old.recurrence == new.recurrence && old.paused == paused);
+        let loses = self.bug == Some(Planted::ChangeLosesAMoment);
+        let goes_on = old.filter(|old| old.recurrence == new.recurrence && old.paused == paused && !loses);
         let next = goes_on.map_or(new.next, |old| old.next);
         let revision = self.next_revision();
         let NewSchedule { id, recurrence, payload, priority, max_attempts, .. } = new;
@@ -40,7 +41,8 @@ impl Queue {
 
     fn fire(&mut self, now: Timestamp, fire: Fire) -> Fired {
         let is_due = |one: &&Schedule| !one.paused && one.next.is_some_and(|next| next <= now);
-        let found = self.schedules.get(&fire.id).filter(|one| one.revision == fire.revision);
+        let stale_too = self.bug == Some(Planted::StaleScheduleFires);
+        let found = self.schedules.get(&fire.id).filter(|one| stale_too || one.revision == fire.revision);
         let Some(mut schedule) = found.filter(is_due).cloned() else { return Fired::Stale };
         schedule.previous = fire.runs.iter().map(|(_, at)| *at).max().or(schedule.previous);
         let mut added = 0;

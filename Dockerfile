@@ -1,0 +1,30 @@
+# Rushgate over HTTP: one binary, no shell beside it, not as root.
+#
+#   docker build -t rushgate .
+#   docker run -p 7979:7979 -v rushgate:/var/lib/rushgate rushgate token create operator --role operator
+#   docker run -p 7979:7979 -v rushgate:/var/lib/rushgate rushgate
+#
+# The working directory is the volume: rushgate.toml, tokens.json, and the SQLite files of the store and the ledger are there.
+# RUSHGATE_STORE and RUSHGATE_ORDERS name others, and docs/http.md has every variable.
+
+FROM rust:1-slim-bookworm AS build
+# The compiler of C is for SQLite and the cryptography.
+RUN apt-get update && apt-get install -y --no-install-recommends build-essential cmake && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked -p rushgate-cli && mkdir /data
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /src/target/release/rushgate /usr/local/bin/rushgate
+COPY --from=build --chown=nonroot:nonroot /data /var/lib/rushgate
+WORKDIR /var/lib/rushgate
+VOLUME /var/lib/rushgate
+ENV RUSHGATE_SERVE_LISTEN=0.0.0.0:7979 \
+    RUSHGATE_SERVE_TOKENS=tokens.json \
+    RUSHGATE_ORDERS=sqlite:orders.db
+EXPOSE 7979
+# TERM ends it in order; the runtime should wait longer than --grace.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=5s CMD ["/usr/local/bin/rushgate", "serve", "--check"]
+ENTRYPOINT ["/usr/local/bin/rushgate"]
+CMD ["serve"]

@@ -1,0 +1,154 @@
+//! What a queue is like over time: delayed tasks, many that wait, and workers that have nothing to do. These have no
+//! ceiling beside them; the server's and the clients' own figures are told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use rushgate::{
+    CancellationToken, ContentType, Due, Job, NewTask, Payload, Rushgate, TaskId, Timestamp, Worker,
+};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use crate::ours;
+use crate::table::{LENGTH, ROUNDS, Table, median, quantile};
+
+/// How many wait in the rows of those.
+const WAITING: [(u64, &str); 3] = [(10_000, "10k"), (1_000_000, "1M"), (10_000_000, "10M")];
+/// Delayed tasks, and the time over which they fall due.
+const DELAYED: u64 = 20_000;
+const SPREAD: Duration = Duration::from_secs(4);
+/// Before the first falls due they must all be in.
+const AHEAD: Duration = Duration::from_secs(3);
+/// Workers without work, in as many clients as if they were processes.
+const IDLE: u64 = 1_000;
+const CLIENTS: u64 = 10;
+/// Two rounds of looks, at most 5 s apart.
+const STRETCH: Duration = Duration::from_secs(10);
+
+/// What the store's side can tell: calls that it has had, and its CPU time in microseconds, if it is a server.
+pub type Told<'a> = &'a dyn Fn() -> Result<(f64, f64)>;
+
+/// The rows of the store at `url`, which `fresh` empties or makes anew.
+pub fn measure(
+    table: &Table,
+    runtime: &Runtime,
+    name: &str,
+    fresh: &dyn Fn() -> Result<String>,
+    told: Option<Told<'_>>,
+) -> Result<()> {
+    for (n, short) in WAITING {
+        let row = format!("{name}: queue cycles/s in batches, {short} waiting");
+        // The large ones take minutes and gigabytes: they are for whoever asks for them by name.
+        if table.wants(&row) && (n == WAITING[0].0 || table.names(short)) {
+            let url = fresh()?;
+            runtime.block_on(ours::fill_queue(&url, "bench", n))?;
+            let rates = (0..ROUNDS).map(|_| runtime.block_on(ours::queue_in_batches(&url, LENGTH)));
+            println!("{row:<52} {:>12.1}", median(rates.collect::<Result<_>>()?));
+        }
+    }
+    let row = format!("{name}: lateness of delayed tasks, p50 and p99 ms");
+    if table.wants(&row) {
+        let (mut p50, mut p99) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let mut late = runtime.block_on(lateness(&fresh()?))?;
+            p50.push(quantile(&mut late, 0.5));
+            p99.push(quantile(&mut late, 0.99));
+        }
+        println!("{row:<52} {:>12.2} {:>12.2}", median(p50), median(p99));
+    }
+    let row = format!("{name}: one of 1,000 without work: calls/s, CPU µs/s, server's");
+    if table.wants(&row) {
+        let [calls, ours, servers] = idle(runtime, &fresh()?, told)?;
+        println!("{row:<52} {calls:>12.2} {ours:>12.1} {servers:>7.1}");
+    }
+    Ok(())
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// From the moment at which a task is due to the start of its handler, in milliseconds, for each of many.
+async fn lateness(url: &str) -> Result<Vec<f64>> {
+    let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+    let first = now() + AHEAD;
+    let queue = sender.queue("late")?;
+    for from in (0..DELAYED).step_by(1_000) {
+        let task = |n: u64| {
+            let due = first + SPREAD.mul_f64(n as f64 / DELAYED as f64);
+            let payload = Payload::new(ContentType::bytes(), vec![b'x'; 100])?;
+            let task = NewTask::new(TaskId::new(format!("task:{n}"))?, payload);
+            anyhow::Ok(NewTask { due: Due::At(Timestamp::from_micros(due.as_micros() as u64)), ..task })
+        };
+        queue.enqueue_all((from..from + 1_000).map(task).collect::<Result<_>>()?).await?;
+    }
+    ensure!(now() < first, "the tasks could not be put in before the first is due");
+    let (late, stop) = (Arc::new(Mutex::new(Vec::with_capacity(DELAYED as usize))), CancellationToken::new());
+    let (all, over) = (Arc::clone(&late), stop.clone());
+    let handler = move |job: Job| {
+        let late = now().as_secs_f64() * 1e3 - job.ticket.due.as_micros() as f64 / 1e3;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(late);
+        if all.len() as u64 == DELAYED {
+            over.cancel();
+        }
+        async {}
+    };
+    let worker = Worker::new(&receiver.queue("late")?).register("*", handler).concurrency(100);
+    worker.run_until(stop.cancelled_owned()).await?;
+    sender.close().await?;
+    receiver.close().await?;
+    let late = std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner));
+    ensure!(late.iter().all(|late| *late >= 0.0), "a task was given out before it was due");
+    Ok(late)
+}
+
+/// Of one worker in a second: calls of the store, CPU time here, and the server's.
+fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]> {
+    let stop = CancellationToken::new();
+    let (gates, workers) = runtime.block_on(async {
+        let (mut gates, mut workers) = (Vec::new(), JoinSet::new());
+        for _ in 0..CLIENTS {
+            let gate = Rushgate::connect(url).await?;
+            let queue = gate.queue("idle")?;
+            for _ in 0..IDLE / CLIENTS {
+                let worker = Worker::new(&queue).register("*", async |_: Job| {});
+                workers.spawn(worker.run_until(stop.clone().cancelled_owned()));
+            }
+            gates.push(gate);
+        }
+        // All have looked, and sleep.
+        tokio::time::sleep(STRETCH).await;
+        anyhow::Ok((gates, workers))
+    })?;
+    let calls = || gates.iter().map(|gate| gate.calls().calls as f64).sum::<f64>();
+    let look = || anyhow::Ok((told.map_or(Ok((calls(), 0.0)), |told| told())?, cpu_us()?));
+    let (((calls_before, server_before), cpu_before), start) = (look()?, Instant::now());
+    std::thread::sleep(STRETCH);
+    let ((calls_after, server_after), cpu_after) = look()?;
+    let each = |difference: f64| difference / start.elapsed().as_secs_f64() / IDLE as f64;
+    stop.cancel();
+    runtime.block_on(async {
+        let mut workers = workers;
+        while let Some(worked) = workers.join_next().await {
+            worked??;
+        }
+        for gate in gates {
+            gate.close().await?;
+        }
+        anyhow::Ok(())
+    })?;
+    Ok([each(calls_after - calls_before), each(cpu_after - cpu_before), each(server_after - server_before)])
+}
+
+/// The CPU time of this process, in microseconds.
+fn cpu_us() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // What comes before is the name, which may have blanks in it.
+    let (_, fields) = stat.rsplit_once(") ").context("the kernel tells of this process")?;
+    let ticks = |at: usize| fields.split(' ').nth(at).and_then(|n| n.parse::<f64>().ok());
+    // A tick is 10 ms wherever Linux runs.
+    Ok((ticks(11).context("user time")? + ticks(12).context("system time")?) * 10_000.0)
+}

@@ -1,0 +1,108 @@
+use clap::{Args, Subcommand};
+
+/// Move tasks from transactions of your own database into queues.
+///
+/// A transaction inserts a row into rushgate_outbox (SQLite) or rushgate.outbox (Postgres), or calls
+/// rushgate.enqueue(queue, id, payload) (Postgres). What has committed is moved by a relay. Each of these commands makes
+/// the tables if they are not there.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OutboxVerb {
+    Relay(RelayArgs),
+    Stats(StatsArgs),
+    Ls(LsArgs),
+    Retry(RetryArgs),
+    Delete(DeleteArgs),
+}
+
+/// The database with the outbox.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Your own database, which must be there: sqlite:PATH or postgres://USER@HOST/NAME. RUSHGATE_OUTBOX names it as
+    /// well, and keeps a password out of the list of processes.
+    #[arg(env = "RUSHGATE_OUTBOX", value_name = "URL", hide_env = true)]
+    pub(crate) url: String,
+}
+
+/// Move what transactions have left in the outbox into its queues, until INT or TERM.
+///
+/// Each task that was committed is put in once, whatever dies on the way, and those of a queue in order. Any number of
+/// relays may run: one is at work, and another takes over when it ends. Outages of the store and of the database are
+/// waited out. A first signal lets the step at hand end; a second one does not.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate outbox relay sqlite:shop.db --store redis://localhost
+  rushgate outbox relay postgres://shop@localhost/shop
+  rushgate outbox relay sqlite:shop.db --until-empty
+
+With --json, stdout has one line when the relay stops: the `summary`, with how many tasks were `moved` and `refused`,
+the number of `outages`, and `lag_max_us`, the longest that a task had waited.")]
+pub(crate) struct RelayArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Stop when nothing waits.
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+}
+
+/// Show how many tasks wait and were set aside, and how long the oldest has waited.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate outbox stats sqlite:shop.db --json")]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// List tasks that were set aside because no queue takes them, and why.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate outbox ls sqlite:shop.db")]
+pub(crate) struct LsArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// At most so many: 1 to 10,000.
+    #[arg(short, long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) n: u32,
+    /// Only positions after this one.
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "POSITION")]
+    pub(crate) after: i64,
+}
+
+/// Which of the tasks that were set aside.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Which {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The one at this position, as `outbox ls` shows it; may be said again for others.
+    #[arg(long, value_name = "POSITION", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) at: Vec<i64>,
+    /// All of them.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Try tasks again that were set aside, after their rows were mended.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate outbox retry sqlite:shop.db --at 17 --at 19
+  rushgate outbox retry sqlite:shop.db --all
+
+Exit status: 1 if none of those named was set aside.")]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+/// Delete tasks that were set aside.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate outbox delete sqlite:shop.db --at 17
+  rushgate outbox delete sqlite:shop.db --all
+
+Exit status: 1 if none of those named was set aside.")]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}

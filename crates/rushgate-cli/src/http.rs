@@ -1,0 +1,31 @@
+//! The client of whatever this program calls by HTTP: webhooks, and the collector of spans.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::exit::{Exit, Fault};
+
+/// One that keeps connections open.
+pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// A client for that scheme. Certificates of authorities are needed for https:// only, and missed before anything is sent.
+pub(crate) fn client(scheme: Option<&str>) -> Result<Client, Fault> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if scheme == Some("https") && roots.is_empty() {
+        return Err(Fault::new(
+            Exit::Unavailable,
+            "no_certificates",
+            "there are no certificates of authorities, so no https:// server can be trusted",
+        )
+        .hint("install them (on Debian: apt-get install ca-certificates), or name a file by SSL_CERT_FILE"));
+    }
+    let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(https))
+}

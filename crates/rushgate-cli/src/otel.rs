@@ -1,0 +1,203 @@
+//! Spans for a collector, by OpenTelemetry's protocol over HTTP, as the `OTEL_*` variables of the environment say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Result;
+use async_trait::async_trait;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Request, Response};
+use opentelemetry::KeyValue;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use rushgate::TraceParent;
+use rushgate::trace::{TraceContext, set_trace_context};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tracing::{Level, Metadata, Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::exit::{Fault, chain};
+use crate::http::{self, Client};
+use crate::log::is_ours;
+use crate::output::Output;
+
+/// How much of a collector's answer is read, in bytes.
+const ANSWER_MAX: usize = 1 << 20;
+/// How long a collector may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long the last spans may take when the command ends.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// What sends spans, if anybody collects them.
+pub(crate) struct Telemetry(Option<Sending>);
+
+struct Sending {
+    provider: SdkTracerProvider,
+    trouble: Trouble,
+}
+
+/// Where to send to; the first that is set counts.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+
+/// Starts sending if the environment names a collector. Called in a runtime.
+///
+/// # Errors
+/// A [`Fault`] of usage if the environment says what cannot be done.
+pub(crate) fn start(output: Output) -> Result<Telemetry> {
+    if !is_wanted() {
+        return Ok(Telemetry(None));
+    }
+    check_protocol()?;
+    let trouble = Trouble { output, is_told: Arc::default() };
+    let endpoint = ENDPOINTS.into_iter().find_map(variable).unwrap_or_default();
+    let client = http::client(endpoint.split_once("://").map(|(scheme, _)| scheme))?;
+    let sender = Sender { client, runtime: Handle::current(), trouble: trouble.clone() };
+    let exporter = SpanExporter::builder().with_http().with_http_client(sender).build();
+    let exporter = exporter.map_err(|error| unusable(&error.to_string()))?;
+    let provider =
+        SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
+    // Once is for the whole process, and this is the only place.
+    let _ = set_trace_context(Spans);
+    Ok(Telemetry(Some(Sending { provider, trouble })))
+}
+
+fn unusable(why: &str) -> Fault {
+    Fault::usage(format_args!("spans cannot be sent as OTEL_* in the environment say: {why}"))
+        .hint("set OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, or OTEL_SDK_DISABLED=true for no spans")
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Without an endpoint nobody asked for it: its default would have every command look for a collector.
+fn is_wanted() -> bool {
+    let is = |name: &str, word: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
+    let asked =
+        ENDPOINTS.into_iter().any(|name| variable(name).is_some()) || is("OTEL_TRACES_EXPORTER", "otlp");
+    asked && !is("OTEL_SDK_DISABLED", "true") && !is("OTEL_TRACES_EXPORTER", "none")
+}
+
+/// One of the protocols is spoken here.
+fn check_protocol() -> Result<(), Fault> {
+    let named = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+    match named.into_iter().find_map(variable) {
+        Some(other) if other != "http/protobuf" => {
+            Err(unusable(&format!("the protocol `{other}` is not spoken here; http/protobuf is")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, and `rushgate` if they name no service.
+fn resource() -> Resource {
+    let attributes = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let is_named = variable("OTEL_SERVICE_NAME").is_some() || attributes.contains("service.name=");
+    let named = (!is_named).then(|| KeyValue::new("service.name", "rushgate"));
+    Resource::builder().with_attributes(named).build()
+}
+
+impl Telemetry {
+    /// The spans of this program, for the subscriber.
+    pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let tracer = self.0.as_ref()?.provider.tracer("rushgate");
+        let layer =
+            tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
+        // What the sending itself says is not sent.
+        let ours = |metadata: &Metadata<'_>| is_ours(metadata) && *metadata.level() <= Level::INFO;
+        Some(layer.with_filter(filter_fn(ours)))
+    }
+
+    /// Sends what is left, for a few seconds at most.
+    pub(crate) async fn end(self) {
+        let Some(Sending { provider, trouble }) = self.0 else { return };
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_WORDS)).await;
+        if let Ok(Err(error)) = ended {
+            trouble.tell(&error.to_string());
+        }
+    }
+}
+
+/// The span that the caller is in, as a W3C traceparent, if spans are sent.
+pub(crate) fn current() -> Option<TraceParent> {
+    let mut carrier = HashMap::new();
+    TraceContextPropagator::new().inject_context(&Span::current().context(), &mut carrier);
+    carrier.get("traceparent")?.parse().ok()
+}
+
+/// Traces that go through queues.
+struct Spans;
+
+impl TraceContext for Spans {
+    fn current(&self) -> Option<TraceParent> {
+        current()
+    }
+
+    fn continue_in(&self, span: &Span, parent: &TraceParent) {
+        let carrier = HashMap::from([("traceparent".to_owned(), parent.to_string())]);
+        // A span that nobody collects has no parent either.
+        let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
+    }
+}
+
+/// What kept spans from the collector. It is told once: the work goes on without.
+#[derive(Clone, Debug)]
+struct Trouble {
+    output: Output,
+    is_told: Arc<AtomicBool>,
+}
+
+impl Trouble {
+    fn tell(&self, why: &str) {
+        if !self.is_told.swap(true, Relaxed) {
+            self.output.warn(format_args!("spans do not reach the collector: {why}"));
+        }
+    }
+}
+
+/// Sends by the HTTP client that webhooks have, from whatever thread it is called.
+#[derive(Debug)]
+struct Sender {
+    client: Client,
+    runtime: Handle,
+    trouble: Trouble,
+}
+
+#[async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let sent = self.runtime.spawn(async move {
+            let answer = async {
+                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+                let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
+                Ok::<_, HttpError>(Response::from_parts(head, body))
+            };
+            timeout(ANSWER_WITHIN, answer).await?
+        });
+        let answer = sent.await.map_err(HttpError::from).flatten();
+        match &answer {
+            Ok(answer) if !answer.status().is_success() => {
+                self.trouble.tell(&format!("it answers {}", answer.status()));
+            }
+            Ok(_) => {}
+            Err(error) => self.trouble.tell(&chain(&**error)),
+        }
+        answer
+    }
+}

@@ -1,0 +1,122 @@
+//! One verb for many tasks.
+
+use anyhow::Result;
+use rushgate::{Cancelled, Queue, Rushgate, Selection};
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::filter::{Chosen, Progress};
+use crate::args::queue::{CancelArgs, Which};
+use crate::exit::Exit;
+use crate::output::{Output, counted};
+
+/// Calls under way at a time: what keeps a store across a network busy.
+const AT_ONCE: usize = 64;
+/// Dead letters in one step.
+const STEP: usize = 1_000;
+
+/// What became of those that were chosen.
+#[derive(Default, Serialize)]
+struct Tally {
+    looked: u64,
+    chosen: u64,
+    removed: u64,
+    /// Somebody was working on them and is told to stop.
+    marked: u64,
+    dry_run: bool,
+}
+
+pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let mut chosen = Chosen::new(&queue, &args.filter, args.state);
+    let (mut tally, mut progress) =
+        (Tally { dry_run: args.dry_run, ..Tally::default() }, Progress::new(output));
+    while let Some(tasks) = chosen.tasks().await? {
+        tally.chosen += tasks.len() as u64;
+        for batch in tasks.chunks(AT_ONCE).filter(|_| !args.dry_run) {
+            let ids = batch.iter().map(|info| info.task.ticket.id.as_str().to_owned());
+            cancel_all(&queue, ids, &mut tally).await?;
+            progress
+                .says(|| format!("{} looked at, {} cancelled", chosen.looked, tally.removed + tally.marked));
+        }
+    }
+    drop(progress);
+    tally.looked = chosen.looked;
+    let text = match args.dry_run {
+        true => format!("would cancel {} of {}", tally.chosen, counted(tally.looked, "task")),
+        false => format!("removed {}, told {} to stop", tally.removed, tally.marked),
+    };
+    output.line(&tally, text)?;
+    Ok(Exit::Done)
+}
+
+async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mut Tally) -> Result<()> {
+    let mut calls = JoinSet::new();
+    for id in ids {
+        let queue = queue.clone();
+        calls.spawn(async move { queue.cancel(id).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        match answer?? {
+            Cancelled::Removed => tally.removed += 1,
+            Cancelled::Marked => tally.marked += 1,
+            // It ended meanwhile.
+            Cancelled::NotFound => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is to become of dead letters.
+#[derive(Clone, Copy)]
+pub(super) enum Dead {
+    Retry,
+    Delete,
+}
+
+/// What became of dead letters that were chosen.
+#[derive(Default, Serialize)]
+struct DeadTally {
+    looked: u64,
+    chosen: u64,
+    /// Put back, or deleted.
+    done: u64,
+    /// Not put back: their ids are live, or the queue is full.
+    kept: u64,
+    dry_run: bool,
+}
+
+pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&which.queue)?;
+    let mut chosen = Chosen::new(&queue, &which.filter, None);
+    let (mut tally, mut progress) =
+        (DeadTally { dry_run: which.dry_run, ..DeadTally::default() }, Progress::new(output));
+    while let Some(letters) = chosen.dead().await? {
+        tally.chosen += letters.len() as u64;
+        for some in letters.chunks(STEP).filter(|_| !which.dry_run) {
+            let ids = Selection::Ids(some.iter().map(|letter| letter.id.clone()).collect());
+            match verb {
+                Dead::Retry => {
+                    let revived = queue.retry_dead(ids).await?;
+                    tally.done += revived.revived;
+                    tally.kept += revived.kept;
+                }
+                Dead::Delete => tally.done += queue.delete_dead(ids).await?,
+            }
+            progress.says(|| format!("{} looked at, {} done", chosen.looked, tally.done));
+        }
+    }
+    drop(progress);
+    tally.looked = chosen.looked;
+    let (would, did) = match verb {
+        Dead::Retry => ("put back", "put back"),
+        Dead::Delete => ("delete", "deleted"),
+    };
+    let text = match which.dry_run {
+        true => format!("would {would} {} of {}", tally.chosen, counted(tally.looked, "dead letter")),
+        false if tally.kept > 0 => format!("{did} {}, kept {}", tally.done, tally.kept),
+        false => format!("{did} {}", tally.done),
+    };
+    output.line(&tally, text)?;
+    Ok(Exit::Done)
+}

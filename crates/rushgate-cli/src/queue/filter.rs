@@ -1,0 +1,115 @@
+//! Choosing among all tasks of a queue, page by page, and saying how far it is.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rushgate::{DeadLetter, Listing, Payload, Queue, TaskInfo, TaskState};
+
+use super::look::task_state;
+use crate::args::queue::{FilterArgs, State};
+use crate::output::{CLEAR_LINE, Output};
+
+/// Tasks that are read at a time: at first, and at most. A store may look at all ids for each page, so few large ones
+/// are best, but for their weight.
+const PAGE_FIRST: u32 = 1_000;
+const PAGE_MAX: u32 = 10_000;
+/// About how many bytes a page may have.
+const PAGE_BYTES: usize = 16 << 20;
+/// How often it is said how far it is: on a terminal, and elsewhere.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+const PRINT_EVERY: Duration = Duration::from_secs(5);
+
+/// The pages of a queue that may have something to choose, and what of them is chosen.
+pub(super) struct Chosen<'a> {
+    queue: &'a Queue,
+    filter: &'a FilterArgs,
+    state: Option<TaskState>,
+    /// Where the next page begins; `None` after the last.
+    after: Option<String>,
+    page: u32,
+    pub(super) looked: u64,
+}
+
+impl<'a> Chosen<'a> {
+    pub(super) fn new(queue: &'a Queue, filter: &'a FilterArgs, state: Option<State>) -> Self {
+        let prefix = filter.id_prefix.as_deref().unwrap_or_default();
+        // The greatest text that no id with the prefix is smaller than, but for the prefix itself, which is greater.
+        let mut after = prefix.to_owned();
+        after.pop();
+        Self { queue, filter, state: state.map(task_state), after: Some(after), page: PAGE_FIRST, looked: 0 }
+    }
+
+    /// What is chosen of the next page; `None` after the last.
+    pub(super) async fn tasks(&mut self) -> Result<Option<Vec<TaskInfo>>> {
+        let Some(after) = self.after.take() else { return Ok(None) };
+        let page = self.queue.tasks(Listing { state: self.state, after, limit: self.page }).await?;
+        self.turn(page.iter().map(|info| (info.task.ticket.id.as_str(), &info.task.payload)));
+        let chosen = |info: &TaskInfo| self.filter.takes(info.task.ticket.id.as_str(), &info.task.payload);
+        Ok(Some(page.into_iter().filter(chosen).collect()))
+    }
+
+    /// The same of the dead letters.
+    pub(super) async fn dead(&mut self) -> Result<Option<Vec<DeadLetter>>> {
+        let Some(after) = self.after.take() else { return Ok(None) };
+        let page = self.queue.dead(&after, self.page).await?;
+        self.turn(page.iter().map(|letter| (letter.id.as_str(), &letter.payload)));
+        Ok(Some(
+            page.into_iter()
+                .filter(|letter| self.filter.takes(letter.id.as_str(), &letter.payload))
+                .collect(),
+        ))
+    }
+
+    fn turn<'p>(&mut self, page: impl ExactSizeIterator<Item = (&'p str, &'p Payload)> + Clone) {
+        self.looked += page.len() as u64;
+        let prefix = self.filter.id_prefix.as_deref().unwrap_or_default();
+        let last = page.clone().last().map(|(id, _)| id).filter(|_| page.len() == self.page as usize);
+        self.after = last.filter(|last| last.starts_with(prefix) || *last < prefix).map(str::to_owned);
+        let each = page.clone().map(|(_, payload)| payload.bytes().len()).sum::<usize>() / page.len().max(1);
+        self.page = u32::try_from(PAGE_BYTES / each.max(1)).unwrap_or(PAGE_MAX).clamp(10, PAGE_MAX);
+    }
+}
+
+impl FilterArgs {
+    /// Whether anything was said at all.
+    pub(super) fn is_set(&self) -> bool {
+        self.id_prefix.is_some() || self.kind.is_some()
+    }
+
+    fn takes(&self, id: &str, payload: &Payload) -> bool {
+        self.id_prefix.as_ref().is_none_or(|prefix| id.starts_with(prefix))
+            && self.kind.as_ref().is_none_or(|kind| payload.kind() == Some(kind))
+    }
+}
+
+/// How far it is, for whoever waits.
+pub(super) struct Progress {
+    output: Output,
+    said: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(output: Output) -> Self {
+        Self { output, said: Instant::now() }
+    }
+
+    pub(super) fn says(&mut self, words: impl FnOnce() -> String) {
+        let terminal = stderr().is_terminal();
+        if self.said.elapsed() < if terminal { DRAW_EVERY } else { PRINT_EVERY } || self.output.is_quiet() {
+            return;
+        }
+        self.said = Instant::now();
+        let mut out = stderr().lock();
+        let _ = if terminal { write!(out, "{CLEAR_LINE}{}", words()) } else { writeln!(out, "{}", words()) };
+        let _ = out.flush();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if stderr().is_terminal() && !self.output.is_quiet() {
+            let _ = write!(stderr(), "{CLEAR_LINE}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A queue as lines of JSON, and back.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::Result;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rushgate::{
+    ContentType, DeadLetter, Due, Enqueued, NewTask, Payload, Priority, Queue, Rushgate, TaskId, TaskInfo,
+    TaskKey, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::filter::{Chosen, Progress};
+use crate::args::queue::{ExportArgs, ImportArgs};
+use crate::exit::{Exit, Fault};
+use crate::output::{Output, counted};
+
+/// Tasks in one step.
+const BATCH: usize = 500;
+/// A line with the largest content, all of it escaped, is shorter.
+const LINE_MAX: u64 = 8 << 20;
+
+/// A task as it is written down. The content is text or base64, so that its bytes stay what they are.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    id: String,
+    content_type: String,
+    payload: String,
+    encoding: Encoding,
+    /// When it is due; at once if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due_us: Option<u64>,
+    priority: u8,
+    max_attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// From when on it is not given out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline_us: Option<u64>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Encoding {
+    Text,
+    Base64,
+}
+
+impl Line {
+    fn new(id: &TaskId, payload: &Payload, priority: Priority, max_attempts: u32) -> Self {
+        let (text, encoding) = match std::str::from_utf8(payload.bytes()) {
+            Ok(text) => (text.to_owned(), Encoding::Text),
+            Err(_) => (BASE64_STANDARD.encode(payload.bytes()), Encoding::Base64),
+        };
+        Self {
+            id: id.to_string(),
+            content_type: payload.content_type().to_string(),
+            payload: text,
+            encoding,
+            due_us: None,
+            priority: priority.get(),
+            max_attempts,
+            key: None,
+            deadline_us: None,
+        }
+    }
+
+    fn task(self) -> Result<NewTask> {
+        let bytes = match self.encoding {
+            Encoding::Text => self.payload.into_bytes(),
+            Encoding::Base64 => BASE64_STANDARD.decode(self.payload)?,
+        };
+        let payload = Payload::new(ContentType::new(self.content_type)?, bytes)?;
+        let task = NewTask {
+            due: self.due_us.map_or(Due::Now, |due| Due::At(Timestamp::from_micros(due))),
+            priority: Priority::new(self.priority)?,
+            max_attempts: self.max_attempts,
+            key: self.key.map(TaskKey::new).transpose()?,
+            deadline: self.deadline_us.map(|at| Due::At(Timestamp::from_micros(at))),
+            ..NewTask::new(TaskId::new(self.id)?, payload)
+        };
+        task.check()?;
+        Ok(task)
+    }
+}
+
+impl From<&TaskInfo> for Line {
+    fn from(info: &TaskInfo) -> Self {
+        let task = &info.task;
+        let due_us = Some(task.ticket.due.as_micros());
+        let key = task.key.as_ref().map(ToString::to_string);
+        let deadline_us = task.deadline.map(Timestamp::as_micros);
+        Self {
+            due_us,
+            key,
+            deadline_us,
+            ..Self::new(&task.ticket.id, &task.payload, task.priority, task.max_attempts)
+        }
+    }
+}
+
+impl From<&DeadLetter> for Line {
+    fn from(dead: &DeadLetter) -> Self {
+        let key = dead.key.as_ref().map(ToString::to_string);
+        Self { key, ..Self::new(&dead.id, &dead.payload, dead.priority, dead.max_attempts) }
+    }
+}
+
+pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let mut chosen = Chosen::new(&queue, &args.filter, args.state);
+    let (mut written, mut progress) = (0, Progress::new(output));
+    loop {
+        let lines: Vec<Line> = match args.dead {
+            true => match chosen.dead().await? {
+                Some(letters) => letters.iter().map(Line::from).collect(),
+                None => break,
+            },
+            false => match chosen.tasks().await? {
+                Some(tasks) => tasks.iter().map(Line::from).collect(),
+                None => break,
+            },
+        };
+        written += lines.len() as u64;
+        let text =
+            lines.iter().map(|line| Ok(serde_json::to_string(line)? + "\n")).collect::<Result<String>>()?;
+        output.text(text)?;
+        progress.says(|| format!("{} looked at, {written} written", chosen.looked));
+    }
+    drop(progress);
+    output.note(format_args!("{} written", counted(written, "task")));
+    Ok(Exit::Done)
+}
+
+/// What became of the lines.
+#[derive(Default, Serialize)]
+struct Tally {
+    lines: u64,
+    added: u64,
+    kept: u64,
+    /// By a queue at its bound that drops newcomers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<u64>,
+    /// Too late: their deadlines have passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<u64>,
+}
+
+pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let mut import =
+        Import { queue, tally: Tally::default(), waiting: Vec::new(), progress: Progress::new(output) };
+    let ended = match args.file.as_path() {
+        file if file == Path::new("-") => import.all(std::io::stdin().lock()).await,
+        file => match File::open(file) {
+            Ok(file) => import.all(BufReader::new(file)).await,
+            Err(error) => {
+                Err(Fault::usage(format_args!("`{}` cannot be read: {error}", file.display())).into())
+            }
+        },
+    };
+    let Import { tally, progress, .. } = import;
+    drop(progress);
+    let dropped = tally.dropped.map(|n| format!(", dropped {n}")).unwrap_or_default();
+    let late = tally.late.map(|n| format!(", left out {n} whose deadline has passed")).unwrap_or_default();
+    let Tally { added, kept, .. } = tally;
+    output.line(&tally, format_args!("added {added}, kept {kept} that were there{dropped}{late}"))?;
+    ended.map(|()| Exit::Done)
+}
+
+/// An import under way.
+struct Import {
+    queue: Queue,
+    tally: Tally,
+    waiting: Vec<NewTask>,
+    progress: Progress,
+}
+
+impl Import {
+    /// Everything before a line that cannot be read is put in.
+    async fn all(&mut self, mut from: impl BufRead) -> Result<()> {
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            let read = (&mut from).take(LINE_MAX).read_until(b'\n', &mut line);
+            let task = match read {
+                Ok(0) => break,
+                Ok(_) if line.trim_ascii().is_empty() => continue,
+                Ok(_) => serde_json::from_slice::<Line>(&line).map_err(Into::into).and_then(Line::task),
+                Err(error) => Err(error.into()),
+            };
+            match task {
+                Ok(task) => self.waiting.push(task),
+                Err(error) => {
+                    self.put_in().await?;
+                    return Err(Fault::usage(format_args!("line {number}: {error}"))
+                        .hint("what came before it is in; mend it and import again: nothing is put in twice")
+                        .into());
+                }
+            }
+            if self.waiting.len() == BATCH {
+                self.put_in().await?;
+            }
+        }
+        self.put_in().await
+    }
+
+    async fn put_in(&mut self) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        match self.queue.enqueue_all(waiting.clone()).await {
+            Ok(answers) => self.count(answers),
+            // One that is late by the store's clock is refused with all that come with it, and then none was put in.
+            Err(error) if error.is_invalid() && waiting.iter().any(|task| task.deadline.is_some()) => {
+                for task in waiting {
+                    let has_deadline = task.deadline.is_some();
+                    match self.queue.enqueue_all(vec![task]).await {
+                        Ok(answers) => self.count(answers)?,
+                        Err(error) if error.is_invalid() && has_deadline => {
+                            *self.tally.late.get_or_insert(0) += 1;
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn count(&mut self, answers: Vec<Enqueued>) -> Result<()> {
+        for answer in answers {
+            match answer {
+                Enqueued::Added { .. } | Enqueued::Displaced { .. } => self.tally.added += 1,
+                Enqueued::Dropped { .. } => *self.tally.dropped.get_or_insert(0) += 1,
+                Enqueued::Kept { .. } | Enqueued::Replaced { .. } => self.tally.kept += 1,
+                Enqueued::Full { bound } => {
+                    let after = self.tally.added + self.tally.kept;
+                    return Err(Fault::refused(
+                        "full",
+                        format_args!("the queue is full at {bound}, after {}", counted(after, "task")),
+                    )
+                    .hint("import again when there is room: nothing is put in twice")
+                    .into());
+                }
+            }
+            self.tally.lines += 1;
+        }
+        let Tally { lines, added, .. } = self.tally;
+        self.progress.says(|| format!("{lines} read, {added} added"));
+        Ok(())
+    }
+}

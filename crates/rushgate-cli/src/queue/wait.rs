@@ -1,0 +1,39 @@
+//! Waiting for a task to be over.
+
+use anyhow::Result;
+use rushgate::{Finish, Over, Payload, Rushgate};
+use serde_json::json;
+
+use super::shown::{Content, DeadView, InfoView};
+use crate::args::queue::WaitArgs;
+use crate::exit::Exit;
+use crate::output::Output;
+
+pub(super) async fn wait(gate: &Rushgate, args: WaitArgs, output: Output) -> Result<Exit> {
+    let Some(over) = gate.queue(&args.queue)?.wait_for(&args.id, args.wait).await? else {
+        output.note(format_args!("`{}` is not over yet", args.id));
+        return Ok(Exit::Refused);
+    };
+    let (how, done) = match &over {
+        Over::Finished(info) => match info.finished.as_ref().map(|finished| finished.how) {
+            Some(Finish::Cancelled) => ("cancelled", false),
+            Some(Finish::Discarded) => ("discarded", false),
+            Some(Finish::Dropped) => ("dropped", false),
+            _ => ("done", true),
+        },
+        Over::Dead(_) => ("dead", false),
+        Over::Gone => ("gone", false),
+    };
+    if !done {
+        output.note(format_args!("`{}` is {how}", args.id));
+    }
+    let task = match &over {
+        Over::Finished(info) => Some(json!(InfoView::from(&**info))),
+        Over::Dead(letter) => Some(json!(DeadView::from(&**letter))),
+        Over::Gone => None,
+    };
+    let result = over.payload();
+    let view = json!({ "id": args.id, "how": how, "result": result.map(Content::from), "task": task });
+    output.bytes(&view, result.map_or(&[], Payload::bytes))?;
+    Ok(Exit::done_if(done))
+}

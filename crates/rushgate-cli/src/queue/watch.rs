@@ -1,0 +1,258 @@
+//! Queues as they change.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use rushgate::{Listing, QueueStats, Rushgate, TaskProgress, TaskState, Timestamp};
+use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::shown::{in_words, printable, rounded};
+use crate::args::queue::WatchArgs;
+use crate::exit::Exit;
+use crate::output::{Output, Table, moment};
+use crate::signals::Signals;
+
+/// Leases that are read to tell who works.
+const LEASES: u32 = 1_000;
+/// Another screen, and back.
+const OPEN: &str = "\x1b[?1049h\x1b[?25l";
+const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
+const HOME: &str = "\x1b[H\x1b[J";
+
+/// One look at one queue.
+#[derive(Serialize)]
+struct Look {
+    at_us: u64,
+    queue: String,
+    ready: u64,
+    scheduled: u64,
+    leased: u64,
+    /// Behind others of their keys.
+    blocked: u64,
+    dead: u64,
+    oldest_due_us: u64,
+    paused: bool,
+    /// Net changes since the look before; none at the first.
+    ready_per_s: Option<f64>,
+    scheduled_per_s: Option<f64>,
+    leased_per_s: Option<f64>,
+    dead_per_s: Option<f64>,
+    /// Who has tasks, and how many: of 1,000 at most.
+    workers: BTreeMap<String, u64>,
+    /// How far tasks have come whose workers say so: of 1,000 at most.
+    progress: Vec<Run>,
+}
+
+/// A task under way.
+#[derive(Serialize)]
+struct Run {
+    id: String,
+    #[serde(flatten)]
+    progress: TaskProgress,
+}
+
+/// What was seen before.
+type Before = BTreeMap<String, (Instant, QueueStats)>;
+
+pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
+    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let screen = Screen::open(output)?;
+    let (mut before, mut ticks) = (Before::new(), interval(args.every.max(Duration::from_millis(10))));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looks = 0;
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(Exit::Done),
+            _ = ticks.tick() => {}
+        }
+        match look_at_all(gate, &args.queues, &mut before).await {
+            Ok(looks) => screen.show(&looks)?,
+            // It may come back, and whoever watches wants to see that.
+            Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
+            Err(error) => return Err(error.into()),
+        }
+        looks += 1;
+        if args.n.is_some_and(|n| looks >= n) {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) -> rushgate::Result<Vec<Look>> {
+    let names = match queues {
+        [] => gate.queues().await?.iter().map(ToString::to_string).collect(),
+        named => named.to_vec(),
+    };
+    let mut looks = Vec::with_capacity(names.len());
+    for name in names {
+        looks.push(look_at(gate, name, before).await?);
+    }
+    Ok(looks)
+}
+
+async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate::Result<Look> {
+    let queue = gate.queue(&name)?;
+    let stats = queue.stats().await?;
+    let now = Instant::now();
+    let (mut workers, mut progress) = (BTreeMap::new(), Vec::new());
+    if stats.leased > 0 {
+        let leased = Listing { state: Some(TaskState::Leased), after: String::new(), limit: LEASES };
+        for info in queue.tasks(leased).await? {
+            *workers.entry(info.worker.unwrap_or_default()).or_default() += 1;
+            let id = info.task.ticket.id;
+            progress.extend(info.progress.map(|progress| Run { id: id.to_string(), progress }));
+        }
+    }
+    let last = before.insert(name.clone(), (now, stats.clone()));
+    let rate = |of: fn(&QueueStats) -> u64| {
+        let (at, last) = last.as_ref()?;
+        let change = of(&stats) as f64 - of(last) as f64;
+        Some(change / now.duration_since(*at).as_secs_f64().max(1e-3))
+    };
+    Ok(Look {
+        at_us: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64,
+        ready_per_s: rate(|stats| stats.ready),
+        scheduled_per_s: rate(|stats| stats.scheduled),
+        leased_per_s: rate(|stats| stats.leased),
+        dead_per_s: rate(|stats| stats.dead),
+        queue: name,
+        ready: stats.ready,
+        scheduled: stats.scheduled,
+        leased: stats.leased,
+        blocked: stats.blocked,
+        dead: stats.dead,
+        oldest_due_us: stats.oldest_due_us,
+        paused: stats.paused,
+        workers,
+        progress,
+    })
+}
+
+/// Where looks are shown.
+struct Screen {
+    output: Output,
+    live: bool,
+}
+
+impl Screen {
+    fn open(output: Output) -> Result<Self> {
+        let live = stdout().is_terminal() && !output.is_json();
+        if live {
+            output.text(OPEN)?;
+        }
+        Ok(Self { output, live })
+    }
+
+    fn show(&self, looks: &[Look]) -> Result<()> {
+        if self.live {
+            return self.output.text(format_args!("{HOME}{}", page(looks)));
+        }
+        looks.iter().try_for_each(|look| self.output.line(look, words(look)))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.live {
+            let _ = self.output.text(CLOSE);
+        }
+    }
+}
+
+/// All of it on one page.
+fn page(looks: &[Look]) -> String {
+    let row = |look: &Look| {
+        [
+            printable(&look.queue, 40),
+            count(look.ready, look.ready_per_s),
+            count(look.scheduled, look.scheduled_per_s),
+            count(look.leased, look.leased_per_s),
+            look.blocked.to_string(),
+            count(look.dead, look.dead_per_s),
+            oldest(look),
+            if look.paused { "paused" } else { "runs" }.to_owned(),
+        ]
+    };
+    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "OLDEST DUE", "STATE"];
+    let mut page = Table::new(head, looks.iter().map(row)).to_string();
+    for look in looks.iter().filter(|look| !look.workers.is_empty()) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "\n{} is worked on by", printable(&look.queue, 40));
+        for (worker, tasks) in look.workers.iter().take(20) {
+            let _ = writeln!(page, "  {tasks:>5}  {}", printable(worker, 60));
+        }
+        for run in look.progress.iter().take(20) {
+            let _ = writeln!(page, "  {}: {}", printable(&run.id, 40), in_words(&run.progress));
+        }
+    }
+    let _ = write!(page, "\nChanges are per second and net: what came less what went. ^C ends this.");
+    page
+}
+
+/// The same of one queue in a line.
+fn words(look: &Look) -> String {
+    let at = moment(Timestamp::from_micros(look.at_us));
+    let paused = if look.paused { ", paused" } else { "" };
+    format!(
+        "{at} {}: ready {}, scheduled {}, leased {}, blocked {}, dead {}, oldest due {}, workers {}{paused}",
+        look.queue,
+        count(look.ready, look.ready_per_s),
+        count(look.scheduled, look.scheduled_per_s),
+        count(look.leased, look.leased_per_s),
+        look.blocked,
+        count(look.dead, look.dead_per_s),
+        oldest(look),
+        look.workers.len(),
+    )
+}
+
+fn count(n: u64, per_s: Option<f64>) -> String {
+    match per_s {
+        Some(rate) if rate.abs() >= 0.05 => format!("{n} ({rate:+.1}/s)"),
+        _ => n.to_string(),
+    }
+}
+
+fn oldest(look: &Look) -> String {
+    match look.ready {
+        0 => "-".to_owned(),
+        _ => rounded(Duration::from_micros(look.oldest_due_us)).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_changes_and_nothing_that_a_terminal_obeys() {
+        let look = Look {
+            at_us: 1_700_000_000_000_000,
+            queue: "a\x1b[2J".to_owned(),
+            ready: 3,
+            scheduled: 0,
+            leased: 2,
+            blocked: 0,
+            dead: 0,
+            oldest_due_us: 2_500_000,
+            paused: false,
+            ready_per_s: Some(-1.5),
+            scheduled_per_s: Some(0.0),
+            leased_per_s: None,
+            dead_per_s: None,
+            workers: BTreeMap::from([("host:1".to_owned(), 2)]),
+            progress: vec![Run {
+                id: "a".to_owned(),
+                progress: TaskProgress { percent: Some(40), note: "page\x1b4".to_owned() },
+            }],
+        };
+        let page = page(&[look]);
+        assert!(page.contains("3 (-1.5/s)") && page.contains("    2  host:1"), "{page}");
+        assert!(page.contains("a: 40 %, page"), "{page}");
+        assert!(!page.contains('\x1b'), "{page}");
+    }
+}

@@ -1,0 +1,250 @@
+//! A server, as the crowd and whoever sends it speak to it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::exit::{Exit, Fault, chain};
+
+/// Where the bearer token may be.
+const TOKEN: &str = "RUSHGATE_TOKEN";
+/// An answer that is longer is none of a Rushgate server.
+const ANSWER_MAX: usize = 64 << 20;
+/// The longest that anything but a wait may take: the store of the server may be away for a while.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// Connections to one server. Each value has its own, as many as it has requests under way.
+pub(super) struct Api {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: HttpsConnector<HttpConnector>,
+    base: String,
+    host: HeaderValue,
+    bearer: Option<HeaderValue>,
+}
+
+/// What a server answered.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Value,
+    /// When to ask again, if it says so.
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// One request.
+#[derive(Clone)]
+pub(super) struct Ask<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<Bytes>,
+    key: Option<&'a str>,
+    wait: Option<Duration>,
+}
+
+pub(super) fn get(path: &str) -> Ask<'_> {
+    Ask { method: Method::GET, path, body: None, key: None, wait: None }
+}
+
+pub(super) fn post(path: &str, body: String) -> Ask<'_> {
+    Ask { method: Method::POST, path, body: Some(body.into()), key: None, wait: None }
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn key(self, key: &'a str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    pub(super) fn wait(self, wait: Duration) -> Self {
+        Self { wait: Some(wait), ..self }
+    }
+}
+
+/// The address of a server: `http://HOST[:PORT]`.
+pub(super) fn base(url: &str) -> Result<String, Fault> {
+    let amiss = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
+    let uri: Uri = url.parse().map_err(|_| amiss("is no address"))?;
+    match (uri.scheme_str(), uri.authority(), uri.path_and_query().map_or("/", |path| path.as_str())) {
+        (Some("http" | "https"), Some(authority), "/") if !authority.as_str().contains('@') => {
+            Ok(format!("{}://{authority}", uri.scheme_str().unwrap_or("http")))
+        }
+        (_, Some(authority), _) if authority.as_str().contains('@') => {
+            Err(Fault::usage("--url: a password has no place in the address")
+                .hint(format_args!("put a token into {TOKEN}, or name a file: --token-file")))
+        }
+        _ => Err(amiss("is not http://HOST:PORT or https://HOST:PORT")),
+    }
+}
+
+/// The bearer token, if there is to be one.
+pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, Fault> {
+    let text = match file {
+        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+            Fault::usage(format_args!("the token cannot be read from `{}`: {error}", file.display()))
+        })?),
+        None => std::env::var(TOKEN).ok(),
+    };
+    Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+}
+
+impl Api {
+    pub(super) fn new(base: &str, token: Option<&str>) -> Result<Self> {
+        let mut http = HttpConnector::new();
+        // Small requests are not held back to be sent together.
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let https = match base.starts_with("https:") {
+            true => HttpsConnectorBuilder::new().with_native_roots()?,
+            // No certificate is looked at, so none need be there.
+            false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
+        };
+        let connector = https.https_or_http().enable_http1().wrap_connector(http);
+        let bearer = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose();
+        let mut bearer =
+            bearer.map_err(|_| Fault::usage("the token is not one line of visible characters"))?;
+        if let Some(bearer) = &mut bearer {
+            bearer.set_sensitive(true);
+        }
+        let host = HeaderValue::try_from(base.rsplit('/').next().unwrap_or_default())?;
+        let client = Client::builder(TokioExecutor::new()).build(connector.clone());
+        Ok(Self { client, connector, base: base.to_owned(), host, bearer })
+    }
+
+    /// The same server, over connections of its own.
+    pub(super) fn sibling(&self) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build(self.connector.clone());
+        let Self { connector, base, host, bearer, .. } = self;
+        let (connector, base, host, bearer) = (connector.clone(), base.clone(), host.clone(), bearer.clone());
+        Self { client, connector, base, host, bearer }
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// No answer came that can be read: what was asked for may have been done.
+    pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
+        let within = ask.wait.unwrap_or_default() + ANSWER_WITHIN;
+        let answered = tokio::time::timeout(within, self.exchange(ask)).await;
+        answered.unwrap_or_else(|_| Err(format!("no answer within {} s", within.as_secs())))
+    }
+
+    async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, String> {
+        let request = self.request(ask).map_err(|error| error.to_string())?;
+        let answer = self.client.request(request).await.map_err(|error| chain(&error))?;
+        let (head, body) = answer.into_parts();
+        let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let whole = Limited::new(body, ANSWER_MAX).collect().await;
+        let bytes = whole.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+        let body = serde_json::from_slice(&bytes)
+            .map_err(|_| format!("the answer with status {} is no JSON", head.status.as_u16()))?;
+        Ok(Answer { status: head.status, body, retry_after: seconds.map(Duration::from_secs) })
+    }
+
+    fn request(&self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = Request::builder()
+            .method(ask.method.clone())
+            .uri(format!("{}{}", self.base, ask.path))
+            .header(HOST, self.host.clone())
+            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")));
+        if let Some(bearer) = &self.bearer {
+            request = request.header(AUTHORIZATION, bearer.clone());
+        }
+        if let Some(key) = ask.key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(wait) = ask.wait {
+            request = request.header("prefer", format!("wait={}", wait.as_secs()));
+        }
+        match &ask.body {
+            Some(body) => request.header(CONTENT_TYPE, "application/json").body(Full::from(body.clone())),
+            None => request.body(Full::default()),
+        }
+    }
+
+    /// Asks for what must succeed, again and again while the server or its store is away, up to `patience`.
+    pub(super) async fn must<T: for<'de> Deserialize<'de>>(
+        &self,
+        ask: Ask<'_>,
+        patience: Duration,
+    ) -> Result<T> {
+        let start = std::time::Instant::now();
+        loop {
+            let why = match self.ask(&ask).await {
+                Ok(answer) if answer.status.is_success() => {
+                    return Ok(serde_json::from_value(answer.body)?);
+                }
+                Ok(answer) if !answer.is_passing() => return Err(answer.fault().into()),
+                Ok(answer) => answer.code().to_owned(),
+                Err(why) => why,
+            };
+            if start.elapsed() >= patience {
+                let gone = format_args!("{} does not answer: {why}", self.base).to_string();
+                return Err(Fault::new(Exit::Unavailable, "unavailable", gone)
+                    .hint("start a server: rushgate serve --demo")
+                    .into());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Answer {
+    /// The stable word of a refusal or an error.
+    pub(super) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or("unknown")
+    }
+
+    /// Whether the same request may do better in a moment: the server, its store or the sale is away.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.status.as_u16(), 429 | 502..=504 | 507)
+    }
+
+    fn fault(&self) -> Fault {
+        let exit = match self.status.as_u16() {
+            401 | 403 => Exit::NotAllowed,
+            400..=499 => Exit::Refused,
+            _ => Exit::Unavailable,
+        };
+        let detail =
+            self.body["detail"].as_str().or(self.body["title"].as_str()).unwrap_or("it says no more");
+        let fault =
+            Fault::new(exit, "refused", format_args!("the server refuses: {} ({})", detail, self.code()));
+        match exit {
+            Exit::NotAllowed => fault.hint("give an operator's token: RUSHGATE_TOKEN, or --token-file"),
+            _ => fault,
+        }
+    }
+}
+
+fn no_roots() -> rustls::ClientConfig {
+    rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_scheme_and_a_host_and_nothing_else() {
+        assert_eq!(base("http://127.0.0.1:7979").unwrap(), "http://127.0.0.1:7979");
+        assert_eq!(base("https://shop.example/").unwrap(), "https://shop.example");
+        for wrong in
+            ["127.0.0.1:7979", "ftp://host", "http://", "http://host/path", "http://host?x", "http://a b"]
+        {
+            assert!(base(wrong).is_err(), "{wrong}");
+        }
+        let fault = base("http://ann:secret@host").unwrap_err();
+        assert!(!fault.to_string().contains("secret"), "{fault}");
+    }
+}

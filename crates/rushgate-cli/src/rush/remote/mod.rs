@@ -1,0 +1,386 @@
+//! `rushgate rush --url`: the same crowd over HTTP, from processes of its own.
+
+mod api;
+mod crowd;
+mod report;
+mod wire;
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rushgate::{Audit, CancellationToken};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::progress::{self, Look, Moment};
+use super::tally::Told;
+use super::{DRAIN_MAX, OUTAGE_MAX, RushArgs, SKU, STOPPING_MAX, duration, say_that_it_stops};
+use crate::exit::{Exit, Fault};
+use crate::globals::Globals;
+use crate::signals::{Signals, died_of};
+use api::{Api, get, post};
+use report::Report;
+use wire::{Line, Plan, Share};
+
+pub(crate) use crowd::run as run_crowd;
+
+/// How long a server may take until it answers for the first time: one that was started just now.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
+
+/// What `--url` adds.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Over HTTP")]
+pub(crate) struct RemoteArgs {
+    /// Sends the crowd to this server, http://HOST:PORT, over connections of its own; --store and --orders are the
+    /// server's business then.
+    #[arg(long, value_name = "URL", conflicts_with = "keep")]
+    pub(super) url: Option<String>,
+    /// How long the crowd takes to come, up to 1d; 0s is all at once. Each buyer has a moment of its own, whether or
+    /// not the server keeps up, and waits from then on.
+    #[arg(long, requires = "url", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    within: Duration,
+    /// How many processes the crowd comes from.
+    #[arg(long, requires = "url", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
+    processes: u32,
+    /// A file with an operator's token [default: RUSHGATE_TOKEN, if it is set].
+    #[arg(long, requires = "url", value_name = "FILE")]
+    token_file: Option<std::path::PathBuf>,
+}
+
+/// A sale as the server shows it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Seen {
+    status: String,
+    skus: Vec<SkuSeen>,
+    hold_ms: u64,
+    generation: u32,
+}
+
+/// Its stock of one thing.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct SkuSeen {
+    sku: String,
+    total: u32,
+    pub(super) free: u32,
+    pub(super) held: u32,
+    confirmed: u32,
+    withdrawn: u32,
+    per_buyer: u32,
+}
+
+impl Seen {
+    pub(super) fn is_open(&self) -> bool {
+        self.status == "open"
+    }
+
+    /// What the crowd wants.
+    pub(super) fn phone(&self) -> Option<&SkuSeen> {
+        self.skus.iter().find(|sku| sku.sku == SKU)
+    }
+}
+
+/// Where a sale is. Names may have characters that a path must not.
+pub(super) fn sale_path(sale: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    let segment: String = sale
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect();
+    format!("/v1/sales/{segment}")
+}
+
+pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<Exit> {
+    if args.remote.within > Duration::from_secs(86_400) {
+        return Err(Fault::usage("--within: a crowd comes within 1d at most").into());
+    }
+    let seed = args.seed.unwrap_or_else(rand::random);
+    let sale = args.sale(seed)?.to_string();
+    let base = api::base(url)?;
+    let token = api::token(args.remote.token_file.as_deref())?;
+    let api = Api::new(&base, token.as_deref())?;
+    let (stop, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    tokio::spawn(say_that_it_stops(stop.clone(), globals.output()));
+    let rush = Rush { args, seed, sale, base, token, api: Arc::new(api), globals: globals.clone(), stop };
+    let rush = tokio::spawn(rush.carry_out());
+    tokio::select! {
+        done = rush => done?,
+        signal = second_signal => Ok(died_of(signal.as_raw())),
+    }
+}
+
+/// One run.
+struct Rush {
+    args: RushArgs,
+    seed: u64,
+    sale: String,
+    base: String,
+    token: Option<String>,
+    api: Arc<Api>,
+    globals: Globals,
+    /// Cancelled by the first signal.
+    stop: CancellationToken,
+}
+
+impl Rush {
+    async fn carry_out(self) -> Result<Exit> {
+        let start = Instant::now();
+        let ready: Value = self.api.must(get("/readyz"), FIRST_ANSWER).await?;
+        let seen = self.open().await?;
+        let shares = self.send(&seen).await?;
+        if self.args.join.is_none() {
+            self.post("/end", OUTAGE_MAX).await?;
+        }
+        let seen = self.drained().await?;
+        let audit = self.audit(&seen, &shares).await?;
+        let report = Report {
+            rush: &self,
+            ready,
+            seen: &seen,
+            shares: &shares,
+            audit,
+            elapsed: start.elapsed(),
+            interrupted: self.stop.is_cancelled(),
+        };
+        report.print(self.globals.output())?;
+        Ok(Exit::done_if(report.ok()))
+    }
+
+    async fn seen(&self) -> Result<Seen> {
+        let path = sale_path(&self.sale);
+        self.api.must(get(&path), OUTAGE_MAX).await
+    }
+
+    async fn post(&self, verb: &str, patience: Duration) -> Result<Value> {
+        let path = format!("{}{verb}", sale_path(&self.sale));
+        self.api.must(post(&path, "{}".into()), patience).await
+    }
+
+    /// Makes the sale unless it is joined and there, and opens it.
+    async fn open(&self) -> Result<Seen> {
+        let found = self.api.ask(&get(&sale_path(&self.sale))).await;
+        let is_there = found.is_ok_and(|answer| answer.status.is_success());
+        if !is_there {
+            let body = json!({
+                "id": self.sale,
+                "skus": [{ "sku": SKU, "units": self.args.stock(), "per_buyer": self.args.per_buyer() }],
+                "hold_ms": self.args.hold().as_millis() as u64,
+            })
+            .to_string();
+            let made: Result<Value> = self.api.must(post("/v1/sales", body), OUTAGE_MAX).await;
+            // Of several who join at the same moment, one makes it; that is seen below.
+            if self.args.join.is_none() {
+                made?;
+            }
+        }
+        let seen = self.seen().await?;
+        if seen.phone().is_none() {
+            let message =
+                format_args!("`{}` sells no `{SKU}`, which is what the crowd wants", self.sale).to_string();
+            return Err(Fault::refused("not_found", message)
+                .hint("join a sale that `rush` or `serve --demo` made")
+                .into());
+        }
+        self.warn_of_differences(&seen, is_there);
+        if seen.status == "created" {
+            self.post("/open", OUTAGE_MAX).await?;
+        }
+        Ok(seen)
+    }
+
+    /// A sale that is there stays as it is. Whoever asked for something else should know.
+    fn warn_of_differences(&self, seen: &Seen, is_there: bool) {
+        let asked = self.args.stock.is_some() || self.args.per_buyer.is_some() || self.args.hold.is_some();
+        if is_there && asked {
+            let (sale, hold) = (&self.sale, seen.hold_ms);
+            let (total, limit) = seen.phone().map_or((0, 0), |sku| (sku.total, sku.per_buyer));
+            self.globals.output().warn(format_args!(
+                "`{sale}` was made before and stays as it is: {total} units, {limit} per buyer, holds of {hold} ms"
+            ));
+        }
+    }
+
+    /// Sends the crowd, and waits until it is back.
+    async fn send(&self, seen: &Seen) -> Result<Vec<Share>> {
+        let counts = Arc::new(Counts::new(self.args.remote.processes as usize));
+        let mut squads = Vec::new();
+        for share in 0..u64::from(self.args.remote.processes) {
+            squads.push(Squad::start(&self.plan(seen, share)).await?);
+        }
+        for squad in &mut squads {
+            squad.is_ready().await?;
+        }
+        let look =
+            View { api: Arc::clone(&self.api), path: sale_path(&self.sale), counts: Arc::clone(&counts) };
+        let progress = progress::start(look, &self.globals);
+        let mut members = JoinSet::new();
+        for (number, squad) in squads.into_iter().enumerate() {
+            members.spawn(squad.come(number, Arc::clone(&counts), self.stop.clone()));
+        }
+        let mut shares = Vec::new();
+        while let Some(share) = members.join_next().await {
+            shares.push(share??);
+        }
+        progress.finish().await;
+        Ok(shares)
+    }
+
+    fn plan(&self, seen: &Seen, share: u64) -> Plan {
+        let (shares, all) = (self.args.remote.processes as usize, self.args.concurrency as usize);
+        let units = seen.phone().map_or(0, |sku| sku.total) as usize;
+        Plan {
+            base: self.base.clone(),
+            token: self.token.clone(),
+            sale: self.sale.clone(),
+            generation: seen.generation,
+            buyers: self.args.buyers,
+            seed: self.seed,
+            share,
+            shares: shares as u64,
+            connections: all.div_ceil(shares),
+            within_us: self.args.remote.within.as_micros() as u64,
+            patient_max: (units * 2).clamp(1_000, 1_000_000).div_ceil(shares),
+        }
+    }
+
+    /// The sale once nothing is in carts or waits for the ledger, unless that takes too long.
+    async fn drained(&self) -> Result<Seen> {
+        let start = Instant::now();
+        loop {
+            let seen = self.seen().await?;
+            let most = if self.stop.is_cancelled() { STOPPING_MAX } else { DRAIN_MAX };
+            if seen.phone().is_none_or(|sku| sku.held == 0) || start.elapsed() >= most {
+                return Ok(seen);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The server's audit, and what this crowd was told held against what the server says now.
+    async fn audit(&self, seen: &Seen, shares: &[Share]) -> Result<Audit> {
+        let path = format!("{}/audit", sale_path(&self.sale));
+        let mut audit: Audit = self.api.must(get(&path), OUTAGE_MAX).await?;
+        audit.checks.extend(report::kept_promises(shares));
+        let closed: u64 = shares
+            .iter()
+            .map(|of| of.answers[Told::NotOpen as usize] + of.answers[Told::Ended as usize])
+            .sum();
+        let total = seen.phone().map_or(0, |sku| u64::from(sku.total));
+        if closed == 0 && !self.stop.is_cancelled() && self.args.buyers >= 10 * total {
+            audit.checks.extend(seen.phone().map(report::nothing_left));
+        }
+        audit.ok = audit.checks.iter().all(|check| check.ok);
+        Ok(audit)
+    }
+}
+
+/// Answers so far, of each process.
+struct Counts(Vec<Mutex<[u64; Told::ALL.len()]>>);
+
+impl Counts {
+    fn new(processes: usize) -> Self {
+        Self((0..processes).map(|_| Mutex::default()).collect())
+    }
+
+    fn of(&self, process: usize) -> MutexGuard<'_, [u64; Told::ALL.len()]> {
+        self.0[process].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sum(&self) -> [u64; Told::ALL.len()] {
+        let mut sum = [0; Told::ALL.len()];
+        for process in 0..self.0.len() {
+            for (all, of) in sum.iter_mut().zip(*self.of(process)) {
+                *all += of;
+            }
+        }
+        sum
+    }
+}
+
+/// What the live line is made of.
+struct View {
+    api: Arc<Api>,
+    path: String,
+    counts: Arc<Counts>,
+}
+
+impl Look for View {
+    async fn look(&self) -> Option<Moment> {
+        let answer = self.api.ask(&get(&self.path)).await.ok()?;
+        let seen: Seen = serde_json::from_value(answer.body).ok()?;
+        let sku = seen.phone()?;
+        let units = [sku.confirmed, sku.held, sku.free].map(u64::from);
+        Some(Moment { units, told: self.counts.sum() })
+    }
+}
+
+/// One process of the crowd. It ends when this is dropped.
+struct Squad {
+    process: Child,
+    /// While this is open it goes on.
+    orders: Option<ChildStdin>,
+    told: Lines<BufReader<ChildStdout>>,
+}
+
+impl Squad {
+    async fn start(plan: &Plan) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg("__crowd")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("no process can be started for the crowd")?;
+        let out = process.stdout.take().context("a process of the crowd has no stdout")?;
+        let orders = process.stdin.take();
+        let mut squad = Self { process, orders, told: BufReader::new(out).lines() };
+        squad.tell(&serde_json::to_string(plan)?).await?;
+        Ok(squad)
+    }
+
+    async fn tell(&mut self, line: &str) -> Result<()> {
+        let orders = self.orders.as_mut().context("a process of the crowd has no stdin")?;
+        Ok(orders.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+
+    /// The next line. Cancel safe.
+    async fn line(&mut self) -> Result<Line> {
+        let line = self.told.next_line().await?.context("a process of the crowd ended before its time")?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    async fn is_ready(&mut self) -> Result<()> {
+        match self.line().await? {
+            Line::Failed(why) => Err(Fault::usage(why).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets it begin, and waits for what came of it.
+    async fn come(mut self, number: usize, counts: Arc<Counts>, stop: CancellationToken) -> Result<Share> {
+        self.tell("begin").await?;
+        loop {
+            let line = tokio::select! {
+                line = self.line() => line?,
+                () = stop.cancelled(), if self.orders.is_some() => {
+                    self.orders = None;
+                    continue;
+                }
+            };
+            match line {
+                Line::Progress(answers) => *counts.of(number) = answers,
+                Line::Done(share) => {
+                    *counts.of(number) = share.answers;
+                    self.process.wait().await?;
+                    return Ok(*share);
+                }
+                Line::Ready | Line::Failed(_) => {}
+            }
+        }
+    }
+}

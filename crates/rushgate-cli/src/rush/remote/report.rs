@@ -1,0 +1,246 @@
+//! What came of a crowd over HTTP, for a shop owner and for a program.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use rushgate::{Audit, Check};
+use serde_json::{Value, json};
+
+use super::wire::{Promises, Share, Sparse};
+use super::{Rush, Seen, SkuSeen};
+use crate::output::Output;
+use crate::rush::SKU;
+use crate::rush::report::{many, micros, seconds, thousands};
+use crate::rush::tally::{Told, per_second};
+use crate::sale::audit_text;
+
+/// One run, as it ended.
+pub(super) struct Report<'a> {
+    pub(super) rush: &'a Rush,
+    /// What the server says of itself.
+    pub(super) ready: Value,
+    pub(super) seen: &'a Seen,
+    pub(super) shares: &'a [Share],
+    pub(super) audit: Audit,
+    pub(super) elapsed: Duration,
+    pub(super) interrupted: bool,
+}
+
+/// How long answers took, in microseconds.
+struct Times {
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+impl From<&Histogram<u64>> for Times {
+    fn from(of: &Histogram<u64>) -> Self {
+        let at = |quantile| of.value_at_quantile(quantile) as f64 / 1e3;
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: of.max() as f64 / 1e3 }
+    }
+}
+
+impl Times {
+    fn json(&self) -> Value {
+        json!({ "p50": self.p50, "p99": self.p99, "p999": self.p999, "max": self.max })
+    }
+
+    fn text(&self) -> String {
+        let Self { p50, p99, p999, max } = *self;
+        let [p50, p99, p999, max] = [p50, p99, p999, max].map(micros);
+        format!("half up to {p50}, 99 of 100 up to {p99}, 999 of 1,000 up to {p999}, the longest {max}")
+    }
+}
+
+/// What the crowd was told, held against what the server says.
+pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
+    let Promises { told, missing, paid, unsold, .. } = promises(shares);
+    [
+        Check {
+            name: "told_reserved".into(),
+            claim: "every buyer who was told \"yours\", and not since that it is lost, is in the books"
+                .into(),
+            ok: missing == 0,
+            figures: format!("{told} told, {missing} missing"),
+        },
+        Check {
+            name: "told_confirmed".into(),
+            claim: "every buyer whose payment was taken has a sold unit".into(),
+            ok: unsold == 0,
+            figures: format!("{paid} told, {unsold} without"),
+        },
+    ]
+}
+
+/// With ten times as many buyers as units, none may be left.
+pub(super) fn nothing_left(sku: &SkuSeen) -> Check {
+    let left = sku.free + sku.held;
+    Check {
+        name: "nothing_left".into(),
+        claim: "with buyers waiting, every unit was sold".into(),
+        ok: left == 0,
+        figures: format!("{} of {} sold or withdrawn", sku.total - left, sku.total),
+    }
+}
+
+fn processes(n: usize) -> String {
+    format!("{n} process{}", if n == 1 { "" } else { "es" })
+}
+
+fn promises(shares: &[Share]) -> Promises {
+    let mut sum = Promises::default();
+    for share in shares {
+        sum.add(&share.promises);
+    }
+    sum
+}
+
+impl Report<'_> {
+    pub(super) fn ok(&self) -> bool {
+        self.audit.ok
+    }
+
+    pub(super) fn print(&self, output: Output) -> Result<()> {
+        output.data(&self.json(), self.text(output))
+    }
+
+    fn count(&self, told: Told) -> u64 {
+        self.shares.iter().map(|share| share.answers[told as usize]).sum()
+    }
+
+    fn attempts(&self) -> u64 {
+        Told::ALL.into_iter().map(|told| self.count(told)).sum()
+    }
+
+    fn sum(&self, of: impl Fn(&Share) -> u64) -> u64 {
+        self.shares.iter().map(of).sum()
+    }
+
+    /// Until the last of the first wave had an answer.
+    fn wave(&self) -> Duration {
+        Duration::from_micros(self.shares.iter().map(|share| share.wave_us).max().unwrap_or(0))
+    }
+
+    fn rate(&self) -> u64 {
+        per_second(self.sum(|share| share.wave_attempts), self.wave())
+    }
+
+    fn latency(&self) -> Times {
+        (&Sparse::whole(self.shares, |share| &share.latency)).into()
+    }
+
+    fn served(&self) -> Times {
+        (&Sparse::whole(self.shares, |share| &share.served)).into()
+    }
+
+    fn first_error(&self) -> Option<&str> {
+        self.shares.iter().find_map(|share| share.first_error.as_deref())
+    }
+
+    fn json(&self) -> Value {
+        let Rush { args, seed, sale, base, .. } = self.rush;
+        let answers: serde_json::Map<String, Value> =
+            Told::ALL.into_iter().map(|told| (told.word().into(), self.count(told).into())).collect();
+        let Promises { paid, cancelled, late, restored, lost, .. } = promises(self.shares);
+        let stock = |of: fn(&SkuSeen) -> u32| self.seen.phone().map_or(0, of);
+        json!({
+            "sale": sale,
+            "seed": seed,
+            "url": base,
+            "durability": self.ready["durability"],
+            "joined": args.join.is_some(),
+            "interrupted": self.interrupted,
+            "units": stock(|sku| sku.total),
+            "buyers": args.buyers,
+            "processes": self.shares.len(),
+            "connections": args.concurrency,
+            "confirmed": stock(|sku| sku.confirmed),
+            "held": stock(|sku| sku.held),
+            "free": stock(|sku| sku.free),
+            "withdrawn": stock(|sku| sku.withdrawn),
+            "answers": answers,
+            "attempts": self.attempts(),
+            "attempts_per_second": self.rate(),
+            "asked_again": self.sum(|share| share.asked_again),
+            "crowd_ms": self.wave().as_millis() as u64,
+            "elapsed_ms": self.elapsed.as_millis() as u64,
+            "latency_us": self.latency().json(),
+            "served_us": self.served().json(),
+            "payments": { "confirmed": paid, "cancelled": cancelled, "late": late },
+            "generation": self.seen.generation,
+            "receipts": { "restored": restored, "lost": lost },
+            "first_error": self.first_error(),
+            "memory_peak_bytes": self.sum(|share| share.memory_peak_bytes),
+            "audit": self.audit,
+        })
+    }
+
+    fn text(&self, output: Output) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text, output);
+        text
+    }
+
+    fn write(&self, out: &mut String, output: Output) -> std::fmt::Result {
+        let Rush { args, seed, sale, base, .. } = self.rush;
+        let Some(stock) = self.seen.phone() else { return Ok(()) };
+        let number = |n: u32| thousands(n.into());
+        writeln!(
+            out,
+            "Sale `{sale}` at {base}: {} × {SKU}, {} per buyer; {} (seed {seed}) in {}, over {}\n",
+            number(stock.total),
+            stock.per_buyer,
+            many(args.buyers, "buyer"),
+            processes(self.shares.len()),
+            many(args.concurrency.into(), "connection"),
+        )?;
+        if self.interrupted {
+            writeln!(out, "  Stopped     by a signal\n")?;
+        }
+        let left = match (stock.free, stock.held) {
+            (0, 0) => "nothing left, nothing in carts".to_owned(),
+            (free, held) => format!("{} free, {} in carts", number(free), number(held)),
+        };
+        writeln!(out, "  Sold        {} of {}: {left}", number(stock.confirmed), number(stock.total))?;
+        let Promises { paid, cancelled, late, restored, lost, .. } = promises(self.shares);
+        let [paid, cancelled, late] = [paid, cancelled, late].map(thousands);
+        writeln!(out, "  Payments    {paid} paid, {cancelled} called off, {late} too late")?;
+        if self.seen.generation > 1 {
+            writeln!(
+                out,
+                "  Lost writes now in generation {}; by receipt {} came back, {} did not",
+                self.seen.generation,
+                many(restored, "cart"),
+                thousands(lost),
+            )?;
+        }
+        writeln!(
+            out,
+            "  Answers     {} in {} ({} a second); all done after {}",
+            thousands(self.attempts()),
+            seconds(self.wave()),
+            thousands(self.rate()),
+            seconds(self.elapsed)
+        )?;
+        for told in Told::ALL {
+            let n = self.count(told);
+            if n > 0 {
+                writeln!(out, "    {:>12}  {}", thousands(n), told.meaning())?;
+            }
+        }
+        if let Some(error) = self.first_error() {
+            writeln!(out, "                  first of them: {error}")?;
+        }
+        let again = self.sum(|share| share.asked_again);
+        if again > 0 {
+            writeln!(out, "  Asked again {} while the server or the sale was away", many(again, "time"))?;
+        }
+        writeln!(out, "  Waiting     {}", self.latency().text())?;
+        writeln!(out, "  … of it     {}, once the request was sent", self.served().text())?;
+        write!(out, "\n{}", audit_text(&self.audit, output))
+    }
+}

@@ -1,0 +1,300 @@
+//! `rushgate serve`, and `rushgate token` for who is let in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rushgate::{BuyerId, Ledger, Rushgate, SaleBuilder, SaleId, SaleStatus, Timestamp};
+use rushgate_server::{NewToken, Role, Server, SigningKey, TokenEntry, TokenFile};
+use serde::Serialize;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::args::serve::{TokenCreateArgs, TokenKeyArgs, TokenSignArgs, TokenVerb};
+use crate::exit::{Exit, Fault};
+use crate::files;
+use crate::globals::Globals;
+use crate::log;
+use crate::output::{Output, Table, moment};
+use crate::settings::{REFERENCE, Settings};
+use crate::signals::Signals;
+
+/// The sale that a demo opens, what it sells and how much of it.
+const DEMO: (&str, &str, u32) = ("demo", "phone", 5_000);
+/// How long carts of a demo are kept: short enough to be watched.
+const DEMO_HOLD: Duration = Duration::from_secs(10);
+/// How long a check waits for its answer, and what it reads of that.
+const CHECK_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_MAX: u64 = 4 << 10;
+
+/// Prints the file that says every option.
+pub(crate) fn print_config(output: Output) -> Result<Exit> {
+    output.line(&json!({ "config": REFERENCE }), REFERENCE.trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// Asks the server that listens there whether it is ready: for containers, in which there is nothing else that could ask.
+pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
+    let mut address = settings.listen;
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    let ready = tokio::time::timeout(CHECK_WITHIN, ready(address)).await;
+    let amiss = match ready {
+        Ok(Ok(line)) if line.split(' ').nth(1) == Some("200") => {
+            let url = format!("http://{address}");
+            output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"))?;
+            return Ok(Exit::Done);
+        }
+        Ok(Ok(line)) => format!("it answers `{line}`"),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("there is no answer within {CHECK_WITHIN:?}"),
+    };
+    Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {amiss}")).into())
+}
+
+/// The first line of its answer.
+async fn ready(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut line).await?;
+    Ok(line.trim_end().to_owned())
+}
+
+pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
+    let telemetry = log::start(globals.output())?;
+    raise_limit(&args, globals.output());
+    let (globals, _folder) = stage(&args, globals)?;
+    let served = globals.with_gate(async |gate| serve(gate, args, &globals).await).await;
+    telemetry.end().await;
+    served
+}
+
+/// Each connection is a file, and the store and the ledger have some, too.
+fn raise_limit(args: &Settings, output: Output) {
+    const OTHERS: u64 = 100;
+    let wanted = u64::from(args.connections) + OTHERS;
+    if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
+        output.detail(format_args!(
+            "this process may have {limit} files open, and {} connections want {wanted}: others wait to be accepted",
+            args.connections
+        ));
+    }
+}
+
+/// A demo that was not told where to keep its things has a folder of its own, which goes when it ends.
+fn stage(args: &Settings, globals: &Globals) -> Result<(Globals, Option<TempDir>)> {
+    let mut globals = globals.clone();
+    if !args.demo || globals.store.is_some() {
+        return Ok((globals, None));
+    }
+    let folder = tempfile::Builder::new().prefix("rushgate-demo-").tempdir();
+    let folder = folder.context("no temporary directory can be made")?;
+    let file = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+    globals.store = Some(file("store.db"));
+    globals.orders = globals.orders.or(Some(file("orders.db")));
+    Ok((globals, Some(folder)))
+}
+
+/// Opens a sale of its own, and gives its name: the first of `demo`, `demo-2` and so on that is not over.
+async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
+    let (name, sku, units) = DEMO;
+    for number in 1.. {
+        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let mut sale = SaleBuilder::new(&name).sku(sku, units, 1).hold(DEMO_HOLD);
+        if has_ledger {
+            sale = sale.orders(format!("orders:{name}"));
+        }
+        gate.create_sale(sale).await?;
+        let sale = gate.sale(&name)?;
+        if sale.open().await? == SaleStatus::Open {
+            return Ok(sale.id().clone());
+        }
+    }
+    unreachable!("names do not end")
+}
+
+async fn serve(gate: Rushgate, args: Settings, globals: &Globals) -> Result<Exit> {
+    let ledger = match globals.orders {
+        Some(_) => Some(globals.ledger().await?),
+        None => None,
+    };
+    let served = listen(gate, args, ledger.clone(), globals.output()).await;
+    if let Some(ledger) = ledger {
+        ledger.close().await?;
+    }
+    served
+}
+
+async fn listen(
+    gate: Rushgate,
+    args: Settings,
+    ledger: Option<Arc<dyn Ledger>>,
+    output: Output,
+) -> Result<Exit> {
+    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let has_ledger = ledger.is_some();
+    let bound = server(gate.clone(), &args, ledger).bind(args.listen).await?;
+    let demo = match args.demo {
+        true => Some(open_demo(&gate, has_ledger).await?),
+        false => None,
+    };
+    let (url, info) = (format!("http://{}", bound.address()), gate.info());
+    let durability = format!("{:?}", info.durability);
+    let said = json!({ "url": url, "store": info.url, "durability": durability, "sale": demo });
+    output.line(&said, &url)?;
+    if let Some(sale) = demo {
+        output.remark(format_args!(
+            "watch the sale at {url}, buy at {url}/shop/{sale}, and send a crowd:\n  \
+             rushgate rush --url {url} --join {sale} --buyers 100000"
+        ));
+    }
+    if args.insecure && !args.listen.ip().is_loopback() {
+        output.warn("whoever reaches this address is an operator");
+    }
+    tokio::select! {
+        report = bound.run(shutdown) => Ok(Exit::done_if(report.is_orderly)),
+        _ = second_signal => Ok(Exit::Refused),
+    }
+}
+
+fn server(gate: Rushgate, args: &Settings, ledger: Option<Arc<dyn Ledger>>) -> Server {
+    let connections = usize::try_from(args.connections).unwrap_or(usize::MAX);
+    let mut server = Server::new(gate)
+        .insecure(args.insecure)
+        .longest_wait(args.longest_wait)
+        .grace(args.grace)
+        .connections(connections);
+    if let Some(ledger) = ledger {
+        server = server.ledger(ledger);
+    }
+    if let Some(path) = &args.tokens {
+        server = server.tokens(TokenFile::at(path));
+    }
+    if let Some(rate) = args.limit_buyer {
+        server = server.limit_buyer(rate);
+    }
+    if let Some(rate) = args.limit_address {
+        server = server.limit_address(rate);
+    }
+    let server = args.proxies.iter().copied().fold(server, Server::proxy);
+    let server = args.hosts.iter().fold(server, |server, host| server.host(host));
+    args.origins.iter().cloned().fold(server, Server::origin)
+}
+
+pub(crate) fn token(verb: TokenVerb, output: Output) -> Result<Exit> {
+    match verb {
+        TokenVerb::Create(args) => create(args, output),
+        TokenVerb::Key(args) => key(args, output),
+        TokenVerb::Sign(args) => sign(&args, output),
+        TokenVerb::Ls(args) => ls(&TokenFile::at(args.file.tokens), output),
+        TokenVerb::Revoke(args) => revoke(&TokenFile::at(args.file.tokens), &args.id, output),
+    }
+}
+
+fn create(args: TokenCreateArgs, output: Output) -> Result<Exit> {
+    let TokenCreateArgs { label, role, scopes, buyer, file } = args;
+    let file = TokenFile::at(file.tokens);
+    let (entry, secret) = file.create(NewToken { label, role: role.into(), scopes, buyer })?;
+    output.line(&json!({ "id": entry.id, "token": secret }), &secret)?;
+    output.note(format_args!("this is said once; `{}` has its hash", file.path().display()));
+    Ok(Exit::Done)
+}
+
+fn key(args: TokenKeyArgs, output: Output) -> Result<Exit> {
+    let file = TokenFile::at(args.file.tokens);
+    let key = file.create_key(args.label, args.scopes)?;
+    let said = json!({ "id": key.id, "alg": "HS256", "secret": key.secret() });
+    output.line(&said, format_args!("kid {}\nalg HS256\nsecret {}", key.id, key.secret()))?;
+    output.note("the secret is base64url, and the 32 bytes that it stands for are the key");
+    Ok(Exit::Done)
+}
+
+fn sign(args: &TokenSignArgs, output: Output) -> Result<Exit> {
+    let keys = TokenFile::at(&args.file.tokens).keys()?;
+    let key = match (&args.key, &keys[..]) {
+        (Some(id), _) => keys.iter().find(|key| key.id == *id),
+        (None, [key]) => Some(key),
+        (None, []) => None,
+        (None, _) => {
+            return Err(Fault::usage("there are several keys").hint("say which with --key ID").into());
+        }
+    };
+    let key = key.ok_or_else(|| {
+        Fault::refused("not_found", "there is no such key").hint("`rushgate token key LABEL` makes one")
+    })?;
+    let token = key.sign(&BuyerId::new(&args.buyer)?, args.time, &args.scopes)?;
+    output.line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)?;
+    Ok(Exit::Done)
+}
+
+/// A token or a key as JSON.
+#[derive(Serialize)]
+struct View<'a> {
+    id: &'a str,
+    /// Whether it is a key, which signs tokens of buyers.
+    signs: bool,
+    label: &'a str,
+    role: &'static str,
+    scopes: Vec<String>,
+    buyer: Option<&'a str>,
+    created_ms: u64,
+}
+
+impl<'a> From<&'a TokenEntry> for View<'a> {
+    fn from(of: &'a TokenEntry) -> Self {
+        Self {
+            id: &of.id,
+            signs: false,
+            label: &of.label,
+            role: of.role.word(),
+            scopes: of.scopes.iter().map(ToString::to_string).collect(),
+            buyer: of.buyer.as_deref(),
+            created_ms: of.created_ms,
+        }
+    }
+}
+
+impl<'a> From<&'a SigningKey> for View<'a> {
+    fn from(of: &'a SigningKey) -> Self {
+        Self {
+            id: &of.id,
+            signs: true,
+            label: &of.label,
+            role: Role::Buyer.word(),
+            scopes: of.scopes.iter().map(ToString::to_string).collect(),
+            buyer: None,
+            created_ms: of.created_ms,
+        }
+    }
+}
+
+fn ls(file: &TokenFile, output: Output) -> Result<Exit> {
+    let (tokens, keys) = (file.list()?, file.keys()?);
+    let views: Vec<_> = tokens.iter().map(View::from).chain(keys.iter().map(View::from)).collect();
+    let rows = views.iter().map(|of| {
+        let role = if of.signs { format!("signs {}s", of.role) } else { of.role.to_owned() };
+        let scopes = if of.scopes.is_empty() { "all".to_owned() } else { of.scopes.join(" ") };
+        let created = Timestamp::from_micros(of.created_ms.saturating_mul(1_000));
+        [of.id.to_owned(), role, of.label.to_owned(), scopes, moment(created)]
+    });
+    output.data(&views, Table::new(["ID", "ROLE", "LABEL", "SCOPES", "CREATED"], rows))?;
+    Ok(Exit::Done)
+}
+
+fn revoke(file: &TokenFile, id: &str, output: Output) -> Result<Exit> {
+    if !file.revoke(id)? {
+        return Err(Fault::refused("not_found", format_args!("there is no token `{id}`"))
+            .hint("`rushgate token ls` lists them")
+            .into());
+    }
+    output.line(&json!({ "revoked": id }), format_args!("revoked {id}"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,331 @@
+//! What `rushgate serve` is told: by flag, else by environment, else by `[serve]` in `rushgate.toml`, else by default.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use rushgate::Rate;
+use rushgate_server::Origin;
+use serde::Deserialize;
+
+use crate::duration;
+use crate::exit::Fault;
+
+/// The file with every key, its meaning and its default, all commented out.
+pub(crate) const REFERENCE: &str = include_str!("../reference.toml");
+
+/// What was said in one place. A key of the file is the name of the field; a variable is `RUSHGATE_SERVE_` and that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ServeOptions {
+    /// Where to listen [default: 127.0.0.1:7979].
+    #[arg(long, env = "RUSHGATE_SERVE_LISTEN", hide_env = true, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Open a sale of 5,000 phones and show it; without --store it is gone when the server ends.
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_DEMO",
+        hide_env = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
+    pub(crate) demo: Option<bool>,
+    /// Let in only who bears a token of this file; `rushgate token create` makes them.
+    #[arg(long, env = "RUSHGATE_SERVE_TOKENS", hide_env = true, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Serve beyond loopback without tokens: whoever reaches the address is an operator.
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_INSECURE",
+        hide_env = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
+    pub(crate) insecure: Option<bool>,
+    /// Without tokens, answer to this name too; loopback's are always answered to. Again, or with commas, for more.
+    #[arg(
+        long = "host",
+        env = "RUSHGATE_SERVE_HOSTS",
+        hide_env = true,
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub(crate) hosts: Option<Vec<String>>,
+    /// Let pages of this origin ask, too, such as https://shop.example (CORS). Again, or with commas, for more.
+    #[arg(
+        long = "origin",
+        env = "RUSHGATE_SERVE_ORIGINS",
+        hide_env = true,
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    pub(crate) origins: Option<Vec<Origin>>,
+    /// How often one buyer may ask, such as 20/10s, if the token says who that is.
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_LIMIT_BUYER",
+        hide_env = true,
+        value_parser = duration::rate,
+        value_name = "N/DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read_rate")]
+    pub(crate) limit_buyer: Option<Rate>,
+    /// How often buyers may ask from one address, such as 100/10s.
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_LIMIT_ADDRESS",
+        hide_env = true,
+        value_parser = duration::rate,
+        value_name = "N/DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read_rate")]
+    pub(crate) limit_address: Option<Rate>,
+    /// Take this proxy's X-Forwarded-For for where a request comes from. Again, or with commas, for more.
+    #[arg(
+        long = "proxy",
+        env = "RUSHGATE_SERVE_PROXIES",
+        hide_env = true,
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub(crate) proxies: Option<Vec<IpAddr>>,
+    /// The longest that a request may wait for a lock, a task or an order [default: 1m].
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_LONGEST_WAIT",
+        hide_env = true,
+        value_parser = duration::parse,
+        value_name = "DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read")]
+    pub(crate) longest_wait: Option<Duration>,
+    /// How long requests may go on after it is stopped [default: 10s].
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_GRACE",
+        hide_env = true,
+        value_parser = duration::parse,
+        value_name = "DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read")]
+    pub(crate) grace: Option<Duration>,
+    /// How many connections there are at a time [default: 50000].
+    #[arg(long, env = "RUSHGATE_SERVE_CONNECTIONS", hide_env = true, value_name = "N")]
+    pub(crate) connections: Option<NonZeroU32>,
+}
+
+impl ServeOptions {
+    /// What is said here, and what `file` says of the rest.
+    pub(crate) fn or(self, file: Self) -> Self {
+        Self {
+            listen: self.listen.or(file.listen),
+            demo: self.demo.or(file.demo),
+            tokens: self.tokens.or(file.tokens),
+            insecure: self.insecure.or(file.insecure),
+            hosts: self.hosts.or(file.hosts),
+            origins: self.origins.or(file.origins),
+            limit_buyer: self.limit_buyer.or(file.limit_buyer),
+            limit_address: self.limit_address.or(file.limit_address),
+            proxies: self.proxies.or(file.proxies),
+            longest_wait: self.longest_wait.or(file.longest_wait),
+            grace: self.grace.or(file.grace),
+            connections: self.connections.or(file.connections),
+        }
+    }
+
+    /// What is said, with the defaults of what is not.
+    pub(crate) fn settle(self) -> Result<Settings, Fault> {
+        let settings = Settings {
+            listen: self.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 7979))),
+            demo: self.demo.unwrap_or(false),
+            tokens: self.tokens,
+            insecure: self.insecure.unwrap_or(false),
+            hosts: self.hosts.unwrap_or_default(),
+            origins: self.origins.unwrap_or_default(),
+            limit_buyer: self.limit_buyer,
+            limit_address: self.limit_address,
+            proxies: self.proxies.unwrap_or_default(),
+            longest_wait: self.longest_wait.unwrap_or(Duration::from_secs(60)),
+            grace: self.grace.unwrap_or(Duration::from_secs(10)),
+            connections: self.connections.map_or(50_000, NonZeroU32::get),
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// How a server is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) demo: bool,
+    pub(crate) tokens: Option<PathBuf>,
+    pub(crate) insecure: bool,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) limit_buyer: Option<Rate>,
+    pub(crate) limit_address: Option<Rate>,
+    pub(crate) proxies: Vec<IpAddr>,
+    pub(crate) longest_wait: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) connections: u32,
+}
+
+impl Settings {
+    /// Each may come from another place, so whether they go together is seen only here.
+    fn check(&self) -> Result<(), Fault> {
+        let open = [("insecure", self.insecure), ("hosts", !self.hosts.is_empty())];
+        match open.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_some()) {
+            Some((key, _)) => Err(Fault::usage(format_args!("`{key}` and `tokens` cannot be used together"))
+                .hint("`tokens` lets in who bears one, whatever name is asked for; the other is for a server without. \
+                    They may be flags, RUSHGATE_SERVE_… variables, or keys of [serve] in rushgate.toml")),
+            None => self.check_limits(),
+        }
+    }
+
+    /// Without tokens everybody is an operator, and operators are not counted.
+    fn check_limits(&self) -> Result<(), Fault> {
+        let limits = [("limit_buyer", self.limit_buyer), ("limit_address", self.limit_address)];
+        match limits.into_iter().find(|(_, rate)| rate.is_some() && self.tokens.is_none()) {
+            Some((key, _)) => Err(Fault::usage(format_args!("`{key}` wants `tokens`"))
+                .hint("without them everybody is an operator, and only buyers are counted")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::args;
+    use crate::config::Config;
+
+    /// Keys that are not set unless somebody sets them: the reference has an example of each.
+    const UNSET: &[&str] = &["store", "orders", "tokens", "limit_buyer", "limit_address"];
+
+    /// The lines of the reference that set something: `#key = value`, where prose is `# prose`.
+    fn lines() -> Vec<(String, String)> {
+        let set = REFERENCE.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+        set.filter(|(key, _)| !key.starts_with(' '))
+            .map(|(key, value)| (key.to_owned(), format!("{key} = {value}")))
+            .collect()
+    }
+
+    /// The reference with those lines in force.
+    fn in_force(is_wanted: impl Fn(&str) -> bool) -> Config {
+        let lines = lines();
+        let set = |line: &str| lines.iter().find(|(key, set)| is_wanted(key) && line == format!("#{set}"));
+        let text: Vec<_> = REFERENCE.lines().map(|line| set(line).map_or(line, |(_, set)| set)).collect();
+        Config::parse(&text.join("\n")).unwrap()
+    }
+
+    #[test]
+    fn the_reference_has_every_option_and_its_variable_and_nothing_else() {
+        let command = args::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let verbs = ["print_config", "check"];
+        let options: Vec<_> =
+            serve.get_arguments().filter(|arg| !verbs.contains(&arg.get_id().as_str())).collect();
+        let mut names: BTreeSet<_> = options.iter().map(|arg| arg.get_id().to_string()).collect();
+        for option in &options {
+            let name = option.get_id().as_str();
+            let variable = format!("RUSHGATE_SERVE_{}", name.to_uppercase());
+            assert_eq!(option.get_env().unwrap(), variable.as_str());
+            assert!(REFERENCE.contains(&variable), "{variable}");
+            let flag = format!("--{}", option.get_long().unwrap());
+            assert!(REFERENCE.contains(&flag), "{flag}");
+        }
+        names.extend(["store".to_owned(), "orders".to_owned()]);
+        let keys: Vec<_> = lines().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), names.len(), "each once: {keys:?}");
+        assert_eq!(keys.into_iter().collect::<BTreeSet<_>>(), names);
+    }
+
+    #[test]
+    fn the_reference_reads_back_as_the_defaults() {
+        assert_eq!(Config::parse(REFERENCE).unwrap(), Config::default(), "as it is, it says nothing");
+        let defaults = ServeOptions::default().settle().unwrap();
+        let stated = in_force(|key| !UNSET.contains(&key)).serve;
+        for (key, is_stated) in [
+            ("listen", stated.listen.is_some()),
+            ("demo", stated.demo.is_some()),
+            ("insecure", stated.insecure.is_some()),
+            ("hosts", stated.hosts.is_some()),
+            ("origins", stated.origins.is_some()),
+            ("proxies", stated.proxies.is_some()),
+            ("longest_wait", stated.longest_wait.is_some()),
+            ("grace", stated.grace.is_some()),
+            ("connections", stated.connections.is_some()),
+        ] {
+            assert!(is_stated, "{key} was not read");
+        }
+        assert_eq!(stated.settle().unwrap(), defaults);
+    }
+
+    #[test]
+    fn what_has_no_default_is_said_to_have_none_and_its_example_is_read() {
+        let all = in_force(|_| true);
+        assert!(all.store.is_some() && all.orders.is_some() && all.serve.tokens.is_some());
+        for key in UNSET {
+            let (before, _) = REFERENCE.split_once(&format!("\n#{key} = ")).unwrap();
+            assert!(before.lines().last().unwrap().ends_with("for example:"), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_defaults_that_hold() {
+        let Settings { listen, longest_wait, grace, connections, .. } =
+            ServeOptions::default().settle().unwrap();
+        let command = args::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        for (id, default) in [
+            ("listen", listen.to_string()),
+            ("longest_wait", format!("{}m", longest_wait.as_secs() / 60)),
+            ("grace", format!("{}s", grace.as_secs())),
+            ("connections", connections.to_string()),
+        ] {
+            let option = serve.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            let help = option.get_help().unwrap().to_string();
+            assert!(help.contains(&format!("[default: {default}]")), "{id}: {help}");
+        }
+    }
+
+    #[test]
+    fn what_is_typed_wins_over_the_file_key_by_key() {
+        let file =
+            Config::parse("[serve]\nlisten = \"[::1]:1\"\ngrace = \"1s\"\nhosts = [\"a\"]\ndemo = true\n");
+        let typed = ServeOptions {
+            grace: Some(Duration::from_secs(2)),
+            demo: Some(false),
+            ..ServeOptions::default()
+        };
+        let settled = typed.or(file.unwrap().serve).settle().unwrap();
+        assert_eq!(settled.listen, "[::1]:1".parse().unwrap());
+        assert_eq!((settled.grace, settled.demo), (Duration::from_secs(2), false));
+        assert_eq!(settled.hosts, ["a"]);
+    }
+
+    #[test]
+    fn tokens_go_with_nothing_that_is_for_a_server_without() {
+        for text in ["tokens = \"t\"\ninsecure = true", "tokens = \"t\"\nhosts = [\"a\"]"] {
+            let said = Config::parse(&format!("[serve]\n{text}\n")).unwrap().serve;
+            let fault = said.settle().unwrap_err().to_string();
+            assert!(fault.contains("`tokens` cannot be used together"), "{fault}");
+        }
+        let off = Config::parse("[serve]\ntokens = \"t\"\ninsecure = false\nhosts = []\n").unwrap().serve;
+        assert!(off.settle().is_ok());
+    }
+}

@@ -1,0 +1,191 @@
+//! A command for each task.
+
+use std::ffi::OsString;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rushgate::{Completion, ContentType, Job, Outcome, Payload};
+use rustix::process::Signal;
+use serde::de::IgnoredAny;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::Stop;
+use super::line::Line;
+use crate::args::work::WorkArgs;
+use crate::exit::Exit;
+use crate::group::{Group, command, not_started, status};
+use crate::otel;
+use crate::output::Output;
+use crate::warden::Warden;
+
+/// "Try again later", `EX_TEMPFAIL` of sysexits.h.
+const TEMPFAIL: u8 = 75;
+/// "Give up", `EX_DATAERR` of sysexits.h.
+const DATAERR: u8 = 65;
+/// How long the end of a command's output may take when it and whatever it started in its group have ended.
+const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
+
+/// An option that is typed after the command is the command's, which is seldom meant.
+pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
+    const OURS: [&str; 7] =
+        ["--concurrency", "--lease", "--timeout", "--grace", "--until-empty", "--keep-output", "--json"];
+    for word in exec.iter().filter_map(|word| word.to_str()).filter(|word| OURS.contains(word)) {
+        output.note(format_args!("note: `{word}` comes after --exec and is handed to the command"));
+    }
+}
+
+/// What the commands share.
+pub(super) struct Shop {
+    exec: Vec<OsString>,
+    output: Output,
+    /// What a command's output is, if it is the task's result.
+    kept: Option<ContentType>,
+    lease: Duration,
+    /// Why no command can be started.
+    fault: Stop,
+}
+
+impl Shop {
+    pub(super) fn new(args: &WorkArgs, output: Output, fault: Stop) -> Self {
+        let (exec, kept) = (args.exec.clone(), args.keep_output.clone());
+        Self { exec, output, kept, lease: args.lease, fault }
+    }
+
+    pub(super) async fn carry_out(&self, job: Job) -> Outcome {
+        let mut line = Line::new(self.output, &job);
+        let mut group = match self.start(&job).await {
+            Ok(group) => group,
+            Err(error) => {
+                // Every task would fare the same: keep them all.
+                self.fault.is(error);
+                line.ends("not started");
+                return Outcome::GiveBack;
+            }
+        };
+        match self.wait(&mut group, &job).await {
+            Ok((ended, output)) => {
+                group.end_left_behind().await;
+                self.judge(&mut line, ended, output).await
+            }
+            Err(error) => {
+                line.ends("failed");
+                Outcome::retry(error)
+            }
+        }
+    }
+
+    async fn start(&self, job: &Job) -> Result<Group> {
+        let warden = Warden::start().await.context("the command's warden cannot be started")?;
+        warden.watch(self.alive()).await;
+        Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
+    }
+
+    /// What the warden is told again and again while this process lives. If it is stopped, the command ends before
+    /// its lease does: that is extended at a third.
+    fn alive(&self) -> Duration {
+        self.lease / 3
+    }
+
+    /// Hands the content over and waits for the end. Whoever drops this ends the command by dropping the group: its
+    /// lease is lost, or it took too long. Gives what it writes, too.
+    async fn wait(&self, group: &mut Group, job: &Job) -> std::io::Result<(ExitStatus, JoinSet<Vec<u8>>)> {
+        let content = job.payload.clone();
+        let stdin = group.child().stdin.take();
+        // On its own, since a command need not read its content.
+        let handing_over = tokio::spawn(async move {
+            if let Some(mut stdin) = stdin {
+                let _ = stdin.write_all(content.bytes()).await;
+            }
+        });
+        // So is what it writes: a command whose pipe is full stands still.
+        let mut output = JoinSet::new();
+        output.spawn(read_all(group.child().stdout.take()));
+        let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = false;
+        let ended = loop {
+            tokio::select! {
+                ended = group.child().wait() => break ended,
+                () = job.cancel.cancelled(), if !told => {
+                    // The worker gives it its grace; then it ends by force.
+                    group.signal(Signal::TERM);
+                    told = true;
+                }
+                _ = tick.tick() => group.watch(self.alive()).await,
+            }
+        };
+        handing_over.abort();
+        Ok((ended?, output))
+    }
+
+    fn command(&self, job: &Job) -> Command {
+        let mut command = command(&self.exec);
+        command
+            .stdin(Stdio::piped())
+            .env("RUSHGATE_QUEUE", job.queue.as_str())
+            .env("RUSHGATE_TASK", job.id().as_str())
+            .env("RUSHGATE_TICKET", job.ticket.to_string())
+            .env("RUSHGATE_FENCE", job.fence().to_string())
+            .env("RUSHGATE_ATTEMPT", job.attempt.to_string())
+            .env("RUSHGATE_KIND", job.kind().unwrap_or_default());
+        match otel::current().or_else(|| job.traceparent()) {
+            Some(parent) => command.env("TRACEPARENT", parent.as_str()),
+            // That of this process would be another's.
+            None => command.env_remove("TRACEPARENT"),
+        };
+        if self.kept.is_some() {
+            command.stdout(Stdio::piped());
+        } else if self.output.is_json() {
+            // stdout has one line of JSON for each task, and the summary.
+            command.stdout(std::io::stderr());
+        }
+        command
+    }
+
+    async fn judge(&self, line: &mut Line, ended: ExitStatus, output: JoinSet<Vec<u8>>) -> Outcome {
+        let why = ended.to_string();
+        match (status(ended), &self.kept) {
+            (Exit::Passed(0), None) => line.done(&why),
+            (Exit::Passed(0), Some(kept)) => match result(output, kept).await {
+                Ok(result) => line.done_with(&why, result),
+                Err(error) => line.given_up(&error),
+            },
+            (Exit::Passed(DATAERR), _) => line.given_up(&why),
+            (Exit::Passed(TEMPFAIL), _) => {
+                line.later(&why);
+                Outcome::retry(&why)
+            }
+            _ => line.failed(&why),
+        }
+    }
+}
+
+/// What comes, up to a little more than a result may have; the rest is read and thrown away.
+async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut written = Vec::new();
+    if let Some(mut pipe) = pipe {
+        let _ = (&mut pipe).take(Completion::RESULT_MAX as u64 + 1).read_to_end(&mut written).await;
+        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+    }
+    written
+}
+
+/// What a command wrote, as what came of its task; or why that cannot be.
+async fn result(mut output: JoinSet<Vec<u8>>, kept: &ContentType) -> Result<Payload, String> {
+    let Ok(Some(Ok(written))) = timeout(OUTPUT_END_MAX, output.join_next()).await else {
+        return Err("something that it left behind keeps its output open".into());
+    };
+    if written.len() > Completion::RESULT_MAX {
+        return Err(format!("its output has more than {} bytes", Completion::RESULT_MAX));
+    }
+    if kept.is_json()
+        && let Err(error) = serde_json::from_slice::<IgnoredAny>(&written)
+    {
+        return Err(format!("its output is no JSON: {error}"));
+    }
+    Payload::new(kept.clone(), written).map_err(|error| error.to_string())
+}

@@ -1,0 +1,83 @@
+//! What is said of one task.
+
+use std::time::Instant;
+
+use rushgate::{Job, Outcome, Payload};
+use serde_json::json;
+
+use crate::output::{Output, Paint};
+
+/// The line about one task. If nothing else was said by the time it is dropped, the task was lost on the way.
+pub(super) struct Line {
+    output: Output,
+    id: String,
+    attempt: u32,
+    started: Instant,
+    said: bool,
+}
+
+impl Line {
+    pub(super) fn new(output: Output, job: &Job) -> Self {
+        Self { output, id: job.id().to_string(), attempt: job.attempt, started: Instant::now(), said: false }
+    }
+
+    /// It ends as it should.
+    pub(super) fn done(&mut self, why: &str) -> Outcome {
+        self.says("done", why, Paint::Good);
+        Outcome::Done
+    }
+
+    /// The same, with what came of it.
+    pub(super) fn done_with(&mut self, why: &str, result: Payload) -> Outcome {
+        self.says("done", why, Paint::Good);
+        Outcome::DoneWith(result)
+    }
+
+    /// No later attempt would end better.
+    pub(super) fn given_up(&mut self, why: &str) -> Outcome {
+        self.says("given up", why, Paint::Bad);
+        Outcome::give_up(why)
+    }
+
+    /// It asks for another attempt.
+    pub(super) fn later(&mut self, why: &str) {
+        self.says("later", why, Paint::Notice);
+    }
+
+    /// It failed, and is tried again.
+    pub(super) fn failed(&mut self, why: &str) -> Outcome {
+        self.says("failed", why, Paint::Bad);
+        Outcome::retry(why)
+    }
+
+    /// It did not come to an answer.
+    pub(super) fn ends(&mut self, outcome: &str) {
+        self.says(outcome, "", Paint::Bad);
+    }
+
+    fn says(&mut self, outcome: &str, why: &str, paint: Paint) {
+        self.said = true;
+        let (id, attempt, elapsed) = (&self.id, self.attempt, self.started.elapsed());
+        if self.output.is_json() {
+            let word = outcome.replace(' ', "_");
+            let elapsed_ms = elapsed.as_millis() as u64;
+            let line = json!({
+                "task": id, "attempt": attempt, "outcome": word, "status": why, "elapsed_ms": elapsed_ms
+            });
+            // Nobody reads the lines any more; the work goes on.
+            let _ = self.output.line(&line, "");
+            return;
+        }
+        let outcome = self.output.paint(paint, outcome);
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        self.output.note(format_args!("{outcome} {id} attempt {attempt} in {elapsed:.0?}{why}"));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.said {
+            self.ends("stopped");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `rushgate work`: a command or a webhook for each task.
+
+mod exec;
+mod line;
+mod webhook;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rushgate::{CancellationToken, Job, Outcome, Queue, Rushgate, Worker, WorkerReport};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::args::work::{QueueWeight, WorkArgs};
+use crate::exit::{Exit, Fault};
+use crate::globals::Globals;
+use crate::log;
+use crate::output::Output;
+use crate::signals::Signals;
+
+/// How often to look whether the queues are empty.
+const EMPTY_CHECK: Duration = Duration::from_millis(50);
+/// How long a webhook may take unless it is said.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run(args: WorkArgs, globals: &Globals) -> Result<Exit> {
+    let output = globals.output();
+    let telemetry = log::start(output)?;
+    exec::warn_of_lost_options(&args.exec, output);
+    let worked = globals.with_gate(async |gate| work(&gate, args, output).await).await;
+    telemetry.end().await;
+    worked
+}
+
+/// What carries tasks out.
+#[derive(Clone)]
+enum Hands {
+    Exec(Arc<exec::Shop>),
+    Webhook(Arc<webhook::Webhook>),
+}
+
+/// What stops a worker for which every task would fare the same.
+#[derive(Clone, Default)]
+struct Stop {
+    first: Arc<Mutex<Option<anyhow::Error>>>,
+    stop: CancellationToken,
+}
+
+impl Stop {
+    fn is(&self, error: anyhow::Error) {
+        *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.stop.cancel();
+    }
+
+    fn taken(&self) -> Result<()> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
+async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
+    let queues = args.queues.iter().map(|queue| Ok((gate.queue(&queue.name)?, queue.weight)));
+    let queues = queues.collect::<Result<Vec<_>>>()?;
+    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let fault = Stop { stop: shutdown.clone(), ..Stop::default() };
+    let hands = match &args.webhook {
+        Some(url) => Hands::Webhook(Arc::new(webhook::Webhook::new(url, &args, output)?)),
+        None => Hands::Exec(Arc::new(exec::Shop::new(&args, output, fault.clone()))),
+    };
+    if args.keep_output.is_some() {
+        check_they_keep(&queues).await?;
+    }
+    let worker = worker(&queues, &args)?.register("*", move |job: Job| carry_out(hands.clone(), job));
+    let report = tokio::select! {
+        report = worker.run_until(shutdown.cancelled()) => report?,
+        _ = second_signal => {
+            output.note("stopped at once; the tasks at hand come again when their leases run out");
+            return Ok(Exit::Done);
+        }
+        never = until_empty(&queues, args.until_empty, &shutdown) => match never? {},
+    };
+    say(report, output)?;
+    fault.taken()?;
+    Ok(Exit::Done)
+}
+
+/// What a command writes would be nowhere.
+async fn check_they_keep(queues: &[(Queue, u32)]) -> Result<()> {
+    for (queue, _) in queues {
+        if queue.stats().await?.limits.retention.is_none() {
+            let why =
+                format_args!("`{}` keeps nothing of tasks that are over, so no output either", queue.name());
+            return Err(Fault::usage(why)
+                .hint(format_args!(
+                    "give it a retention: rushgate queue limit {} --keep 1h/1000",
+                    queue.name()
+                ))
+                .into());
+        }
+    }
+    Ok(())
+}
+
+async fn carry_out(hands: Hands, job: Job) -> Outcome {
+    match hands {
+        Hands::Exec(shop) => shop.carry_out(job).await,
+        Hands::Webhook(webhook) => webhook.carry_out(job).await,
+    }
+}
+
+fn worker(queues: &[(Queue, u32)], args: &WorkArgs) -> Result<Worker> {
+    let ((first, weight), others) = queues.split_first().context("clap requires a queue")?;
+    let mut worker = Worker::new(first).weight(*weight);
+    for (queue, weight) in others {
+        worker = worker.queue(queue, *weight);
+    }
+    let worker = worker.concurrency(args.concurrency).lease(args.lease).grace(args.grace);
+    let webhook = args.webhook.as_ref().map(|_| WEBHOOK_TIMEOUT);
+    Ok(match args.timeout.or(webhook) {
+        Some(timeout) => worker.timeout(timeout),
+        None => worker,
+    })
+}
+
+/// There is no such value.
+enum Never {}
+
+/// Stops the work once nothing is left in the queues.
+async fn until_empty(queues: &[(Queue, u32)], wanted: bool, shutdown: &CancellationToken) -> Result<Never> {
+    if wanted {
+        for (queue, _) in queues.iter().cycle().take_while(|_| !shutdown.is_cancelled()) {
+            if !is_empty(queue).await? {
+                sleep(EMPTY_CHECK).await;
+            } else if are_empty(queues).await? {
+                shutdown.cancel();
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+async fn are_empty(queues: &[(Queue, u32)]) -> Result<bool> {
+    for (queue, _) in queues {
+        if !is_empty(queue).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn is_empty(queue: &Queue) -> Result<bool> {
+    let stats = queue.stats().await?;
+    Ok(stats.ready + stats.scheduled + stats.leased == 0)
+}
+
+/// The summary: data for a program, after the lines about tasks; for people a remark, since stdout is the commands'.
+fn say(report: WorkerReport, output: Output) -> Result<()> {
+    let WorkerReport { done, retried, dead, given_back, lost, .. } = report;
+    if output.is_json() {
+        let summary = json!({
+            "done": done, "retried": retried, "dead": dead, "given_back": given_back, "lost": lost
+        });
+        return output.line(&json!({ "summary": summary }), "");
+    }
+    output.note(format_args!(
+        "{done} done, {retried} to be retried, {dead} dead, {given_back} given back, {lost} lost"
+    ));
+    Ok(())
+}
+
+impl std::str::FromStr for QueueWeight {
+    type Err = String;
+
+    /// What comes after the last `=` is the weight, if it is a number.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let weighed = text.rsplit_once('=').and_then(|(name, weight)| Some((name, weight.parse().ok()?)));
+        let (name, weight) = weighed.unwrap_or((text, 1));
+        Ok(Self { name: name.to_owned(), weight })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_may_have_a_weight() {
+        let read = |text: &str| text.parse::<QueueWeight>().map(|queue| (queue.name, queue.weight));
+        assert_eq!(read("mail"), Ok(("mail".to_owned(), 1)));
+        assert_eq!(read("mail=6"), Ok(("mail".to_owned(), 6)));
+        assert_eq!(read("a=b"), Ok(("a=b".to_owned(), 1)));
+        assert_eq!(read("a=2=1"), Ok(("a=2".to_owned(), 1)));
+    }
+}

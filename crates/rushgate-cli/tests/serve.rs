@@ -1,0 +1,241 @@
+//! `rushgate serve` and `rushgate token`, spoken to by bare HTTP.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use common::{Running, Shop};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Starts a server on a free port, and gives its address.
+fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
+    let mut running = shop.start(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
+    let url = running.line();
+    let address = url.strip_prefix("http://").unwrap_or_else(|| panic!("{url}")).to_owned();
+    (running, address)
+}
+
+/// The status and body of an answer.
+fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn a_server_serves_and_ends_in_order_when_it_is_told() {
+    let shop = Shop::new();
+    let (running, address) = serve(&shop, &[]);
+    let (status, ready) = ask(&address, "GET", "/readyz", "", "");
+    assert_eq!((status, ready["durability"].as_str()), (200, Some("D2")));
+    let (status, _) = ask(&address, "POST", "/v1/queues/mail/tasks", "", "{\"id\":\"a\"}");
+    assert_eq!(status, 201);
+    running.signal(Signal::TERM);
+    let said = running.end();
+    assert_eq!((said.status, said.err.as_str()), (0, ""));
+    assert_eq!(shop.json(&["queue", "stats", "mail"])["ready"], 1);
+}
+
+#[test]
+fn a_sale_is_sold_into_a_ledger_of_the_server() {
+    let shop = Shop::new();
+    let (running, address) = serve(&shop, &["--orders", "sqlite:orders.db"]);
+    let post = |path: &str, headers: &str, body: &str| ask(&address, "POST", path, headers, body);
+    assert_eq!(post("/v1/sales", "", "{\"id\":\"s\",\"skus\":[{\"sku\":\"x\",\"units\":1}]}").0, 201);
+    assert_eq!(post("/v1/sales/s/open", "", "").0, 200);
+    let lines = "{\"buyer\":\"ann\",\"lines\":[{\"sku\":\"x\"}]}";
+    let (status, hold) = post("/v1/sales/s/reservations", "Idempotency-Key: k\r\n", lines);
+    assert_eq!(status, 202, "{hold}");
+    let path = format!("/v1/sales/s/reservations/{}/confirm", hold["id"].as_str().unwrap());
+    let (status, confirmed) = post(&path, "Prefer: wait=30\r\n", "");
+    assert_eq!((status, confirmed["state"].as_str()), (200, Some("confirmed")));
+    running.signal(Signal::INT);
+    assert_eq!(running.end().status, 0);
+    assert_eq!(shop.json(&["--orders", "sqlite:orders.db", "sale", "audit", "s"])["ok"], true);
+}
+
+#[test]
+fn tokens_are_made_listed_asked_for_and_revoked() {
+    let shop = Shop::new();
+    let made = shop.json(&["token", "create", "mailer", "--role", "worker", "--scope", "queue:mail*"]);
+    let (id, token) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    let listed = shop.json(&["token", "ls"]);
+    assert_eq!((&listed[0]["role"], &listed[0]["scopes"][0]), (&"worker".into(), &"queue:mail*".into()));
+    let (running, address) = serve(&shop, &["--tokens", "tokens.json"]);
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(ask(&address, "GET", "/v1/queues/mail", "", "").1["code"], "unauthorized");
+    assert_eq!(ask(&address, "GET", "/v1/queues/mail", &bearer, "").0, 200);
+    assert_eq!(ask(&address, "GET", "/v1/queues/pay", &bearer, "").1["code"], "forbidden");
+    assert_eq!(shop.json(&["token", "revoke", id])["revoked"], id);
+    assert_eq!(shop.run(&["token", "revoke", id]).status, 1);
+    running.signal(Signal::TERM);
+    let said = running.end();
+    let all = format!("{}{}", said.out, said.err);
+    assert!(!all.contains(token) && said.status == 0, "{all}");
+}
+
+#[test]
+fn a_key_signs_tokens_of_buyers() {
+    let shop = Shop::new();
+    assert_eq!(shop.run(&["token", "sign", "ann"]).status, 1);
+    let key = shop.json(&["token", "key", "shop", "--scope", "sale:phones"]);
+    let (id, secret) = (key["id"].as_str().unwrap(), key["secret"].as_str().unwrap());
+    let listed = shop.json(&["token", "ls"]);
+    assert_eq!((&listed[0]["id"], &listed[0]["signs"]), (&key["id"], &true.into()));
+    assert!(!shop.ok(&["token", "ls"]).contains(secret));
+    let token = shop.ok(&["token", "sign", "ann", "--for", "1h"]);
+    let (running, address) = serve(&shop, &["--tokens", "tokens.json"]);
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
+    assert_eq!(ask(&address, "GET", "/v1/sales", &bearer, "").0, 200);
+    assert_eq!(ask(&address, "GET", "/v1/queues", &bearer, "").1["code"], "forbidden");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+    assert_eq!(shop.run(&["token", "sign", "ann", "--key", "00000000"]).status, 1);
+    shop.ok(&["token", "key", "another"]);
+    let said = shop.run(&["token", "sign", "ann"]);
+    assert!(said.status == 2 && said.err.contains("--key"), "{}", said.err);
+    shop.ok(&["token", "sign", "ann", "--key", id]);
+    assert_eq!(shop.run(&["token", "key", "x", "--scope", "queue:mail"]).status, 2);
+    shop.ok(&["token", "revoke", id]);
+    assert_eq!(shop.json(&["token", "ls"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_server_is_not_opened_to_the_world_by_mistake() {
+    let shop = Shop::new();
+    let said = shop.run(&["--json", "serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!((said.status, said.error()["code"].as_str().unwrap()), (4, "misconfigured"));
+    // Without tokens everybody is an operator, and only buyers are counted.
+    for option in ["--limit-buyer", "--limit-address"] {
+        let said = shop.run(&["serve", "--listen", "127.0.0.1:0", option, "3/1h"]);
+        assert!(said.status == 2 && said.err.contains("tokens"), "{}", said.err);
+    }
+    let said = shop.run(&["token", "create", "x", "--role", "worker", "--scope", "mail"]);
+    assert!(said.status == 2 && said.err.contains("the scope"), "{}", said.err);
+}
+
+#[test]
+fn an_option_is_taken_from_the_flag_then_the_variable_then_the_file() {
+    let shop = Shop::new();
+    let waits = |args: &[&str], variable: Option<&str>| {
+        let mut command = shop.command(&[&["serve"], args].concat());
+        command.envs(variable.map(|value| ("RUSHGATE_SERVE_LONGEST_WAIT", value)));
+        let mut running = Running::of(command);
+        let url = running.line();
+        let address = url.strip_prefix("http://").unwrap_or_else(|| panic!("{url}")).to_owned();
+        let lock = "{\"lease_ms\":60000}";
+        ask(&address, "POST", "/v1/locks/held/acquire", "", lock);
+        let began = std::time::Instant::now();
+        let busy = ask(&address, "POST", "/v1/locks/held/acquire", "Prefer: wait=30\r\n", lock);
+        let waited = began.elapsed().as_secs();
+        assert_eq!(busy.1["code"], "lock_busy");
+        running.signal(Signal::TERM);
+        assert_eq!(running.end().status, 0);
+        waited
+    };
+    // The file has the port, too: without it the server would not find one that is free.
+    let file = "[serve]\nlisten = \"127.0.0.1:0\"\nlongest_wait = \"1s\"\n";
+    std::fs::write(shop.path("rushgate.toml"), file).unwrap();
+    assert_eq!(waits(&[], None), 1, "the file's");
+    assert_eq!(waits(&[], Some("2s")), 2, "the variable's");
+    assert_eq!(waits(&["--longest-wait", "0s"], Some("2s")), 0, "the flag's");
+}
+
+#[test]
+fn the_reference_is_printed_even_beside_a_broken_file_and_serves_as_one() {
+    let shop = Shop::new();
+    std::fs::write(shop.path("rushgate.toml"), "[serve]\ngrace = 5\n").unwrap();
+    let said = shop.run(&["serve"]);
+    assert!(said.status == 2 && said.err.contains("rushgate.toml, line 2, `serve.grace`"), "{}", said.err);
+    let printed = shop.run(&["serve", "--print-config"]);
+    assert_eq!((printed.status, printed.err.as_str()), (0, ""));
+    assert!(printed.out.contains("#listen = \"127.0.0.1:7979\""), "{}", printed.out);
+    std::fs::write(shop.path("rushgate.toml"), &printed.out).unwrap();
+    let (running, address) = serve(&shop, &[]);
+    assert_eq!(ask(&address, "GET", "/healthz", "", "").0, 200);
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused_wherever_they_come_from() {
+    let shop = Shop::new();
+    std::fs::write(shop.path("rushgate.toml"), "[serve]\ntokens = \"tokens.json\"\n").unwrap();
+    let said = shop.run(&["serve", "--insecure"]);
+    assert_eq!(said.status, 2);
+    assert!(said.err.contains("`insecure` and `tokens` cannot be used together"), "{}", said.err);
+}
+
+#[test]
+fn a_check_says_whether_the_server_that_is_configured_is_ready() {
+    let shop = Shop::new();
+    let (running, address) = serve(&shop, &[]);
+    let said = shop.run(&["serve", "--check", "--listen", &address]);
+    assert_eq!((said.status, said.out), (0, format!("http://{address} is ready\n")));
+    let port = address.rsplit(':').next().unwrap();
+    std::fs::write(shop.path("rushgate.toml"), format!("[serve]\nlisten = \"0.0.0.0:{port}\"\n")).unwrap();
+    assert_eq!(shop.json(&["serve", "--check"])["ready"], true, "anywhere is asked at loopback");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+    let said = shop.run(&["--json", "serve", "--check"]);
+    assert_eq!((said.status, said.error()["code"].as_str()), (1, Some("not_ready")));
+}
+
+/// The words of an instruction of the Dockerfile, written as a list of strings.
+fn listed(dockerfile: &str, instruction: &str) -> Vec<String> {
+    let line = dockerfile.lines().rfind(|line| line.starts_with(instruction)).unwrap();
+    serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap()
+}
+
+#[test]
+fn the_dockerfile_names_what_there_is_and_its_command_serves_behind_tokens_and_is_healthy() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dockerfile = std::fs::read_to_string(root.join("Dockerfile")).unwrap();
+    let ignored = std::fs::read_to_string(root.join(".dockerignore")).unwrap();
+    for kept in ignored.lines().filter_map(|line| line.strip_prefix('!')) {
+        assert!(root.join(kept).exists(), "{kept}");
+    }
+    let entry = listed(&dockerfile, "ENTRYPOINT");
+    let copied = "COPY --from=build /src/target/release/rushgate /usr/local/bin/rushgate";
+    assert!(dockerfile.lines().any(|line| line == copied) && entry == ["/usr/local/bin/rushgate"]);
+    assert!(dockerfile.contains("cargo build --release --locked -p rushgate-cli"));
+    assert!(dockerfile.contains(":nonroot\n") && !dockerfile.contains("USER root"));
+
+    // Its variables, its command and its health check, with a port that is free.
+    let shop = Shop::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("0.0.0.0:{}", taken.local_addr().unwrap().port());
+    drop(taken);
+    let (_, rest) = dockerfile.split_once("\nENV ").unwrap();
+    let (variables, _) = rest.split_once("\nEXPOSE 7979\n").unwrap();
+    let variables: Vec<_> = variables.split_whitespace().filter_map(|word| word.split_once('=')).collect();
+    assert!(variables.contains(&("RUSHGATE_SERVE_LISTEN", "0.0.0.0:7979")), "{variables:?}");
+    let command = |args: &[String]| {
+        let mut command = shop.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        command.envs(variables.iter().copied()).env("RUSHGATE_SERVE_LISTEN", &listen);
+        command
+    };
+    let mut running = Running::of(command(&listed(&dockerfile, "CMD")));
+    let url = running.line();
+    assert_eq!(url, format!("http://{listen}"));
+    let health = listed(&dockerfile, "HEALTHCHECK");
+    assert_eq!(health[0], entry[0]);
+    let healthy = command(&health[1..]).output().unwrap();
+    assert_eq!(healthy.status.code(), Some(0), "{healthy:?}");
+    let refused = ask(&listen.replace("0.0.0.0", "127.0.0.1"), "GET", "/v1/sales", "", "");
+    assert_eq!(refused.1["code"], "unauthorized");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+    assert!(shop.path("orders.db").exists() && shop.path("rushgate.db").exists());
+}

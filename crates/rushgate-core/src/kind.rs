@@ -1,0 +1,323 @@
+//! What travels with a task beside its content: parameters of the content type.
+//!
+//! They are stored wherever the content type is, so no store has to know of them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{ContentType, Error, NewTask, Payload, Result};
+
+const KIND: &str = "kind";
+const TRACEPARENT: &str = "traceparent";
+
+/// What sort of work a task is, by which a worker finds its handler: 1 to 80 ASCII letters, digits and `.`, `_`, `:`,
+/// `/`, `-`.
+///
+/// ```
+/// use rushgate_core::{ContentType, Kind};
+///
+/// let welcome = Kind::new("mail:welcome")?;
+/// let content_type = ContentType::json().with_kind(&welcome)?;
+/// assert_eq!(content_type.as_str(), "application/json;kind=\"mail:welcome\"");
+/// assert_eq!(content_type.kind(), Some("mail:welcome"));
+/// assert!(Kind::new("two words").is_err());
+/// # Ok::<_, rushgate_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(Arc<str>);
+
+impl Kind {
+    /// The longest, in bytes.
+    pub const MAX_BYTES: usize = 80;
+
+    /// Checks `text` against the limits.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid), with the limit that it broke.
+    pub fn new(text: impl AsRef<str>) -> Result<Self> {
+        let text = text.as_ref();
+        if text.is_empty() || text.len() > Self::MAX_BYTES {
+            let why = format_args!("has {} bytes; 1 to {} are allowed", text.len(), Self::MAX_BYTES);
+            return Err(Error::invalid("the kind", why));
+        }
+        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || "._:/-".contains(*c))) {
+            Some(c) => Err(Error::invalid(
+                "the kind",
+                format_args!("contains {c:?}; letters, digits and . _ : / - are allowed"),
+            )),
+            None => Ok(Self(Arc::from(text))),
+        }
+    }
+
+    /// The kind as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a task comes from in a distributed trace: a [W3C `traceparent`](https://www.w3.org/TR/trace-context/).
+///
+/// ```
+/// use rushgate_core::TraceParent;
+///
+/// let parent: TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse()?;
+/// assert_eq!(parent.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+/// assert!(parent.is_sampled());
+/// assert!("00-00000000000000000000000000000000-b7ad6b7169203331-01".parse::<TraceParent>().is_err());
+/// # Ok::<_, rushgate_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TraceParent(Arc<str>);
+
+impl TraceParent {
+    /// Checks `text`: version, trace id, span id and flags in lower-case hexadecimal, the ids not all zero.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if it is something else.
+    pub fn new(text: impl AsRef<str>) -> Result<Self> {
+        let text = text.as_ref();
+        let wrong = || Error::invalid("the traceparent", "is not one of the W3C, such as 00-…-…-01");
+        let parts: Vec<_> = text.split('-').collect();
+        let [version, trace, span, flags] = parts[..] else { return Err(wrong()) };
+        let hexadecimal = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let said = |part: &str, length| part.len() == length && hexadecimal(part);
+        let named = |part: &str| part.bytes().any(|b| b != b'0');
+        let holds = said(version, 2) && version != "ff" && said(flags, 2);
+        match holds && said(trace, 32) && named(trace) && said(span, 16) && named(span) {
+            true => Ok(Self(Arc::from(text))),
+            false => Err(wrong()),
+        }
+    }
+
+    /// The whole of it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The trace: 32 hexadecimal digits.
+    pub fn trace_id(&self) -> &str {
+        &self.0[3..35]
+    }
+
+    /// The span that the task was put in by: 16 hexadecimal digits.
+    pub fn span_id(&self) -> &str {
+        &self.0[36..52]
+    }
+
+    /// Whether that span was recorded.
+    pub fn is_sampled(&self) -> bool {
+        u8::from_str_radix(&self.0[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
+    }
+}
+
+macro_rules! words {
+    ($($name:ident)*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<Self> {
+                Self::new(text)
+            }
+        }
+    )*};
+}
+
+words!(Kind TraceParent);
+
+impl ContentType {
+    /// The media type without its parameters, such as `application/json`.
+    pub fn essence(&self) -> &str {
+        self.as_str().split(';').next().unwrap_or_default()
+    }
+
+    /// Whether the bytes are JSON: `application/json`, or a type that ends in `+json`.
+    pub fn is_json(&self) -> bool {
+        self.essence().eq_ignore_ascii_case("application/json") || self.essence().ends_with("+json")
+    }
+
+    /// A parameter's value by its name, without quotes. One that needs escapes is not understood.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let named = |(_, had, value): (_, &str, Option<_>)| value.filter(|_| had.eq_ignore_ascii_case(name));
+        parameters(self.as_str()).find_map(named)
+    }
+
+    /// The [`Kind`] of the task, as it is written there.
+    pub fn kind(&self) -> Option<&str> {
+        self.parameter(KIND)
+    }
+
+    /// The same type with that kind.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the whole has more than 200 bytes.
+    pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
+        self.with(KIND, kind.as_str())
+    }
+
+    /// Where the task comes from, if it says so and can be read.
+    pub fn traceparent(&self) -> Option<TraceParent> {
+        self.parameter(TRACEPARENT)?.parse().ok()
+    }
+
+    /// The same type with that origin.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the whole has more than 200 bytes.
+    pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
+        self.with(TRACEPARENT, parent.as_str())
+    }
+
+    /// The same type without what Rushgate keeps there: as others know it.
+    pub fn plain(&self) -> String {
+        let mut text = self.essence().to_owned();
+        for (whole, name, _) in parameters(self.as_str()) {
+            if ![KIND, TRACEPARENT].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                text = format!("{text};{whole}");
+            }
+        }
+        text
+    }
+
+    fn with(&self, name: &str, value: &str) -> Result<Self> {
+        let mut text = self.essence().to_owned();
+        for (whole, had, _) in parameters(self.as_str()) {
+            if !had.eq_ignore_ascii_case(name) {
+                text = format!("{text};{whole}");
+            }
+        }
+        let is_token = value.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        let quote = if is_token { "" } else { "\"" };
+        Self::new(format!("{text};{name}={quote}{value}{quote}"))
+    }
+}
+
+/// Each parameter as it is written, its name, and its value if that can be read.
+fn parameters(text: &str) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
+    let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut quoted = false;
+        let end = rest.find(|c| {
+            quoted ^= c == '"';
+            c == ';' && !quoted
+        });
+        let (whole, after) = end.map_or((rest, ""), |end| (&rest[..end], &rest[end + 1..]));
+        rest = after;
+        let (name, value) = whole.split_once('=').map_or((whole, None), |(name, value)| (name, Some(value)));
+        let value = value.map(unquoted);
+        Some((whole, name, value.filter(|value| !value.contains(['"', '\\']))))
+    })
+}
+
+fn unquoted(value: &str) -> &str {
+    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
+}
+
+impl Payload {
+    /// The task's [`Kind`], as its content type says.
+    pub fn kind(&self) -> Option<&str> {
+        self.content_type().kind()
+    }
+
+    /// The same bytes, of that kind.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the content type would have more than 200 bytes.
+    pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
+        Ok(self.as_content(self.content_type().with_kind(kind)?))
+    }
+
+    /// The same bytes, which come from there.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the content type would have more than 200 bytes.
+    pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
+        Ok(self.as_content(self.content_type().with_traceparent(parent)?))
+    }
+}
+
+impl NewTask {
+    /// The same task, of that kind.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a bad [`Kind`], and if the content type would have more than 200 bytes.
+    pub fn kind(mut self, kind: impl AsRef<str>) -> Result<Self> {
+        self.payload = self.payload.with_kind(&Kind::new(kind)?)?;
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parent() -> TraceParent {
+        TraceParent::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap()
+    }
+
+    #[test]
+    fn parameters_are_added_replaced_and_read_back() {
+        let named = ContentType::new("text/plain;charset=utf-8").unwrap();
+        let named = named.with_kind(&Kind::new("a").unwrap()).unwrap();
+        let both = named.with_traceparent(&parent()).unwrap().with_kind(&Kind::new("b/c").unwrap()).unwrap();
+        assert_eq!(both.kind(), Some("b/c"));
+        assert_eq!(both.traceparent(), Some(parent()));
+        assert_eq!(both.parameter("CHARSET"), Some("utf-8"));
+        assert_eq!(both.plain(), "text/plain;charset=utf-8");
+        assert_eq!((both.essence(), both.is_json()), ("text/plain", false));
+        let longest = ContentType::json().with_kind(&Kind::new("k:".repeat(40)).unwrap()).unwrap();
+        assert!(longest.with_traceparent(&parent()).unwrap().is_json(), "there is room for both");
+    }
+
+    #[test]
+    fn what_others_have_written_is_read_as_far_as_it_can_be() {
+        let read = |text| ContentType::new(text).unwrap().kind().map(str::to_owned);
+        assert_eq!(read("a/b;x=\"1;kind=no\";KIND=yes"), Some("yes".to_owned()));
+        assert_eq!(read("a/b;kind=\"esc\\aped\""), None);
+        assert_eq!(read("a/b;kind"), None);
+        assert_eq!(read("a/b"), None);
+        let kept =
+            ContentType::new("a/b;x=\"\\y\";flag").unwrap().with_kind(&Kind::new("k").unwrap()).unwrap();
+        assert_eq!(kept.as_str(), "a/b;x=\"\\y\";flag;kind=k");
+        let odd = ContentType::new("a/b;traceparent=00-1-2-3").unwrap();
+        assert_eq!(odd.traceparent(), None);
+    }
+
+    #[test]
+    fn a_kind_has_limits() {
+        for wrong in ["", "a b", "a;b", "*", "ä", &"k".repeat(81)] {
+            assert!(Kind::new(wrong).unwrap_err().is_invalid(), "{wrong:?}");
+        }
+        assert!(Kind::new("k".repeat(80)).is_ok());
+    }
+
+    #[test]
+    fn a_traceparent_is_that_of_the_standard() {
+        let (trace, span) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+        for wrong in [
+            String::new(),
+            format!("00-{trace}-{span}"),
+            format!("ff-{trace}-{span}-01"),
+            format!("00-{}-{span}-01", trace.to_uppercase()),
+            format!("00-{trace}-0000000000000000-01"),
+            format!("00-{trace}-{span}-01-more"),
+        ] {
+            assert!(TraceParent::new(&wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parent().span_id(), span);
+    }
+}

@@ -1,0 +1,107 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rushgate_core::{Due, Error, NewTask, OnDuplicate, QueueName, Result};
+
+/// A row for the outbox, made of a task, in plain values that every client of a database takes.
+///
+/// The fields are in the order of the parameters of [`POSTGRES`](Self::POSTGRES) and [`SQLITE`](Self::SQLITE). With
+/// `rusqlite`, in the transaction that makes the order:
+///
+/// ```
+/// # use rushgate_ledger::{Outbox, OutboxEntry};
+/// # use rushgate_core::{ContentType, NewTask, Payload, QueueName, TaskId};
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("shop.db");
+/// # let mut shop = rusqlite::Connection::open(&path).unwrap();
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)").unwrap();
+/// let outbox = Outbox::open(&format!("sqlite:{}", path.display())).await?;
+/// let payload = Payload::new(ContentType::json(), *b"{\"order\": 42}")?;
+/// let row = OutboxEntry::new(&QueueName::new("mail")?, &NewTask::new(TaskId::new("order:42")?, payload))?;
+///
+/// let transaction = shop.transaction().unwrap();
+/// transaction.execute("INSERT INTO orders VALUES (42, 'ann')", []).unwrap();
+/// transaction.execute(OutboxEntry::SQLITE, rusqlite::params![
+///     row.queue, row.id, row.payload, row.content_type, row.due_at_ms, row.priority, row.max_attempts, row.key,
+///     row.on_duplicate, row.max_wait_ms,
+/// ]).unwrap();
+/// transaction.commit().unwrap();
+///
+/// assert_eq!(outbox.stats().await?.waiting, 1);
+/// # Ok::<(), rushgate_core::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxEntry {
+    /// The queue.
+    pub queue: String,
+    /// The task's id.
+    pub id: String,
+    /// The content.
+    pub payload: Vec<u8>,
+    /// What the content is, with the task's kind and trace.
+    pub content_type: String,
+    /// Not given out before, in milliseconds since 1970.
+    pub due_at_ms: Option<i64>,
+    /// The urgency.
+    pub priority: i32,
+    /// How often it may be claimed before it is dead.
+    pub max_attempts: i32,
+    /// Whose turn it is part of.
+    pub key: Option<String>,
+    /// `keep`, `replace`, `earliest` or `debounce`.
+    pub on_duplicate: &'static str,
+    /// The longest that `debounce` may put the run off, in milliseconds.
+    pub max_wait_ms: Option<i64>,
+}
+
+impl OutboxEntry {
+    /// The statement for Postgres, for the schema `rushgate`.
+    pub const POSTGRES: &str = "INSERT INTO rushgate.outbox \
+        (queue, id, payload, content_type, due_at_ms, priority, max_attempts, key, on_duplicate, max_wait_ms) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    /// The statement for SQLite.
+    pub const SQLITE: &str = "INSERT INTO rushgate_outbox \
+        (queue, id, payload, content_type, due_at_ms, priority, max_attempts, key, on_duplicate, max_wait_ms) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+    /// The row of a task. A delay counts from now, by this machine's clock.
+    ///
+    /// # Errors
+    /// [`is_invalid`](rushgate_core::Error::is_invalid) for a task that no queue would take.
+    pub fn new(queue: &QueueName, task: &NewTask) -> Result<Self> {
+        task.check()?;
+        if task.deadline.is_some() {
+            return Err(Error::invalid("the deadline", "has no place in a row of an outbox"));
+        }
+        let (on_duplicate, max_wait_ms) = match task.on_duplicate {
+            OnDuplicate::Keep => ("keep", None),
+            OnDuplicate::Replace => ("replace", None),
+            OnDuplicate::Earliest => ("earliest", None),
+            OnDuplicate::Debounce { max_wait } => ("debounce", Some(millis(max_wait))),
+        };
+        let due_at_ms = match task.due {
+            Due::Now => None,
+            Due::After(delay) => {
+                Some(millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + delay))
+            }
+            Due::At(at) => Some(millis(Duration::from_micros(at.as_micros()))),
+        };
+        Ok(Self {
+            queue: queue.as_str().to_owned(),
+            id: task.id.as_str().to_owned(),
+            payload: task.payload.bytes().to_vec(),
+            content_type: task.payload.content_type().as_str().to_owned(),
+            due_at_ms,
+            priority: task.priority.get().into(),
+            max_attempts: task.max_attempts as i32,
+            key: task.key.as_ref().map(|key| key.as_str().to_owned()),
+            on_duplicate,
+            max_wait_ms,
+        })
+    }
+}
+
+/// Rounded up: nothing is given out early.
+fn millis(duration: Duration) -> i64 {
+    duration.as_micros().div_ceil(1_000).try_into().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,21 @@
+-- Ending claimed tasks that are done.
+-- include: queue
+
+-- Outcomes: 0 stale, 1 done, 2 requeued.
+local function complete(q, id, number, how, result)
+  local run = read(q.runs, id)
+  if not run then return 0 end
+  local claim, turn, _, flags = struct.unpack('>I7I1I2I1', run)
+  if claim + turn ~= tonumber(number) or flags % 2 ~= LEASED then return 0 end
+  -- Most runs have nothing from the newcomer's flag on, and need no more than to be taken out.
+  if flags >= REPLACED or q.concurrency or q.keep_n then
+    local t = load(q, id)
+    if promote(q, t, true) then return 2 end
+    finish_task(q, t, now, has(t, CANCELLED) and ends_as.cancelled or how, result, true)
+    return 1
+  end
+  take_out(q.leases, string.sub(run, 1, LEASE_BYTES) .. id)
+  set_field(q.records, id, false)
+  set_field(q.runs, id, false)
+  return 1
+end

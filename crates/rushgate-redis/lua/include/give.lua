@@ -1,0 +1,112 @@
+-- Giving tasks out.
+-- include: queue
+
+-- So many were given out now. What is kept of it is written once, when all is written.
+local function count_starts(q, key, n, per, given)
+  if not n or given == 0 then return end
+  local field = (key or '') .. '\0s'
+  local starts = q.started[field] or read(q.keys, field) or ''
+  q.started[field] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
+  if key then
+    -- Each that comes clears two away, so that they cannot pile up.
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.moot, '-inf', now, 'LIMIT', 0, 2)) do
+      redis.call('ZREM', q.moot, other)
+      if other ~= key then set_field(q.keys, other .. '\0s', false) end
+    end
+    redis.call('ZADD', q.moot, int(now + per), key)
+  end
+end
+
+-- How many the queue's own limits allow to be given out now.
+local function allowed(q)
+  local most = math.huge
+  if q.concurrency then
+    write_back(q.leases)
+    most = math.max(q.concurrency - redis.call('ZCARD', q.leases.key), 0)
+  end
+  if q.rate_n then
+    local starts, since = read(q.keys, '\0s') or '', now - q.rate_us
+    -- Those that count are the last ones: the first of them is found by halves.
+    local from, to = 1, #starts / 7 + 1
+    while from < to do
+      local at = math.floor((from + to) / 2)
+      if struct.unpack('>I7', starts, 7 * at - 6) > since then to = at else from = at + 1 end
+    end
+    most = math.min(most, q.rate_n - (#starts / 7 + 1 - from))
+  end
+  return most
+end
+
+-- The first due tasks, in the order in which they are given out: their ids, their records, their runs.
+local function due_tasks(q, n)
+  write_back_queue(q)
+  local ids = {}
+  for priority = 0, 9 do
+    if #ids < n and is_used(q, priority) then
+      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
+      for _, at in ipairs(places) do
+        ids[#ids + 1] = string.sub(at, PLACE_BYTES + 1)
+      end
+    end
+  end
+  if #ids == 0 then return {}, {}, {} end
+  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
+end
+
+-- A task with a key was given out: it counts, and its line has had its turn.
+local function take_turn(q, t, leased)
+  local name = line_name(t.key, t.priority)
+  redis.call('ZREM', q.lines, name .. stand_of(t))
+  local line = read_line(q, name)
+  q.arrival, q.turn, q.lines_waiting = q.arrival + 1, nil, q.lines_waiting - 1
+  line.turn, line.place, line.moment, line.first = now, struct.pack('>I6', q.arrival) .. '\0', 0, ''
+  store_line(q, name, line)
+  if q.fresh[name] then q.woken = q.woken - 1 end
+  if leased then count_leased(q, t.key, 1) end
+  count_starts(q, t.key, q.key_rate_n, q.key_rate_us, 1)
+  touch_line(q, t)
+  seat_touched(q, true)
+end
+
+-- Gives out the first due tasks, one after another: their ids, their records, and their runs. Where a line had its turn,
+-- the priority is looked into again before the next, because the line may have another.
+local function give_out(q, n, leased)
+  write_back_queue(q)
+  local ids, records, runs = {}, {}, {}
+  n = math.min(n, allowed(q))
+  for priority = 0, 9 do
+    local again = is_used(q, priority)
+    while again and #ids < n do
+      local set, some = waiting(q, priority), {}
+      write_back(set)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now, 'LIMIT', 0, n - #ids)
+      again = false
+      if #places > 0 then
+        for at, place in ipairs(places) do
+          some[at] = string.sub(place, PLACE_BYTES + 1)
+        end
+        redis.call('ZREMRANGEBYRANK', set.key, 0, #places - 1)
+        local new_records = redis.call('HMGET', q.records.key, unpack(some))
+        local new_runs = redis.call('HMGET', q.runs.key, unpack(some))
+        for at, id in ipairs(some) do
+          local record, run = new_records[at], new_runs[at]
+          ids[#ids + 1] = id
+          records[#ids], runs[#ids] = record, run
+          local byte = string.byte(record, PRIORITY_AT)
+          if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(id, record)) end
+          if byte >= DATED then
+            redis.call('ZREM', q.dead_ids, date_of(id, struct.unpack('>I7', record, HEADER_BYTES + 1)))
+            byte = byte - DATED
+          end
+          if byte >= KEYED then
+            take_turn(q, task_of(id, record, run), leased)
+            again = true
+          end
+        end
+        q.changed = true
+      end
+    end
+  end
+  count_starts(q, nil, q.rate_n, q.rate_us, #ids)
+  return ids, records, runs
+end

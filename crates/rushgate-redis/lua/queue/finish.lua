@@ -1,0 +1,39 @@
+-- Ends claimed tasks that are done or were discarded, with what came of them: it is kept if the queue has a retention. For
+-- one caller or several.
+--
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
+-- ARGV[1..]    for each task, 1 to 1,000 of them:
+--                op: 8 bytes or ''; of the request: new for each, the same when it is sent again; '' as the task before
+--                id: name
+--                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
+--                how: 0 or 1; 0 if it was done, 1 if it was discarded
+--                result: body or ''; at most 64 KiB of payload, '' for none
+--
+-- {{outcome, ...}, ...}  for each request: 0 stale, 1 done, 2 requeued
+--
+-- flags: allow-oom
+-- include: now
+-- include: complete
+-- include: once
+local WIDTH, RESULT_MAX = 5, 65536
+for at = 5, #ARGV, WIDTH do
+  local length = string.byte(ARGV[at]) or 0
+  if #ARGV[at] > RESULT_MAX + 1 + (length < 255 and length or 0) then
+    return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
+  end
+end
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+allow_when_full(q)
+local answered = remembered_all(once)
+if once.known == #once.ops then return answered end
+if reap(q) then return AGAIN end
+fetch(q.runs, arguments(2, WIDTH))
+
+local function answer_item(answer, at)
+  answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4])
+end
+
+local answers = answer_each(once, WIDTH, answer_item)
+finish(q)
+return remember_all(once, answers)

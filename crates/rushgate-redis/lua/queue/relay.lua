@@ -1,0 +1,36 @@
+-- Puts in what a relay brings from an outbox, in the order given: the tasks whose number is greater than all that the
+-- queue had from it, up to the first for which there is no room. Sent again, it goes on from there.
+--
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     outbox: name
+-- ARGV[2..]   for each task, 0 to 1,000 of them:
+--               number: 1 to 9,007,199,254,740,991; grows from task to task
+--               id: name
+--               terms: terms
+--               body: body
+--
+-- upto  the greatest number of the outbox that the queue had, now or before; 0 for none
+-- include: now
+-- include: put
+-- include: asked
+local WIDTH = 4
+local q, field = queue_keys(1), '$' .. ARGV[1]
+local upto = tonumber(redis.call('HGET', q.meta, field) or 0)
+local before = upto
+if (tonumber(ARGV[#ARGV - WIDTH + 1]) or 0) <= before then return before end
+for at = 2, #ARGV, WIDTH do
+  if tonumber(ARGV[at]) > before and asks_too_late(q, at + 2, at + 2, WIDTH) then return TOO_LATE end
+end
+touch(q)
+if reap(q) then return AGAIN end
+fetch(q.records, arguments(3, WIDTH))
+for at = 2, #ARGV, WIDTH do
+  local number = tonumber(ARGV[at])
+  if number > upto then
+    if put_asked(q, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) == 4 then break end
+    upto = number
+  end
+end
+if upto > before then redis.call('HSET', q.meta, field, int(upto)) end
+finish(q)
+return upto

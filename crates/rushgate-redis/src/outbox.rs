@@ -1,0 +1,20 @@
+//! The verb of outboxes: what it sends, and how its answer is read.
+
+use rushgate_core::{QueueName, Relay, Relayed, Result};
+
+use crate::command::Call;
+use crate::keys;
+use crate::queue::{terms, write_body};
+use crate::reply::Reply;
+use crate::scripts::Script;
+
+pub(crate) fn relay(queue: &QueueName, relay: &Relay) -> Call {
+    let call = Call::new(Script::QueueRelay, keys::queue(queue)).arg(relay.outbox.as_str());
+    relay.tasks.iter().fold(call, |call, (number, task)| {
+        call.number(*number).arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
+    })
+}
+
+pub(crate) fn read_relayed(reply: Reply) -> Result<Relayed> {
+    Ok(Relayed { upto: reply.int()? })
+}

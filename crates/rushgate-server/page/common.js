@@ -1,0 +1,104 @@
+// What the pages share: words, elements, the API, and times.
+import { en, zh } from '/page/words.js';
+
+const stored = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+export const store = (name, value) => {
+  try { value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value); } catch { /* private mode */ }
+};
+export const recall = stored;
+
+let language = stored('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
+
+/** The word in the reader's language. */
+export const t = (word) => (language === 'zh' ? zh : en)[word] ?? word;
+
+/** Puts the words where the page has places for them. */
+export function speak(again) {
+  document.documentElement.lang = language;
+  for (const place of document.querySelectorAll('[data-word]')) place.textContent = t(place.dataset.word);
+  const button = document.getElementById('language');
+  button.textContent = language === 'zh' ? 'English' : '中文';
+  button.lang = language === 'zh' ? 'en' : 'zh';
+  button.onclick = () => {
+    language = language === 'zh' ? 'en' : 'zh';
+    store('language', language);
+    speak(again);
+    again();
+  };
+}
+
+/** An element. What comes from the server is always text. */
+export function h(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else if (typeof value === 'boolean') element.toggleAttribute(key, value);
+    else if (value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
+  return element;
+}
+
+/** Sets a text only if it is another one, so that what a reader selects stays selected. */
+export const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+
+/** A refusal of the server. */
+export class Problem extends Error {
+  constructor(problem) {
+    super(problem.detail ?? problem.title);
+    this.code = problem.code;
+    this.problem = problem;
+  }
+}
+
+const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
+export const setBearer = (token) => sessionStorage.setItem('bearer', token);
+
+/** The headers of every request. */
+export function headers(more = {}) {
+  const token = bearer();
+  return token ? { authorization: `Bearer ${token}`, ...more } : more;
+}
+
+/** Asks the API. */
+export async function api(method, path, { body, more, signal } = {}) {
+  const sent = body === undefined ? {} : { 'content-type': 'application/json' };
+  const response = await fetch(path, {
+    method, signal, cache: 'no-store', headers: headers({ ...sent, ...more }),
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Problem(answer);
+  return answer;
+}
+
+/** The events of a stream, one by one. Reading by fetch lets a token come along. */
+export async function* events(path, signal) {
+  const response = await fetch(path, { headers: headers(), cache: 'no-store', signal });
+  if (!response.ok) throw new Problem(await response.json());
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ''; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (text + value).split('\n\n');
+    text = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split('\n').find((line) => line.startsWith('data: '));
+      if (data) yield JSON.parse(data.slice(6));
+    }
+  }
+}
+
+export const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+export const path = (name) => encodeURIComponent(name);
+export const number = (n) => n.toLocaleString(language === 'zh' ? 'zh-CN' : 'en');
+
+/** A length of time in microseconds, as people write it. */
+export function spoken(us) {
+  const s = Math.max(0, us / 1e6);
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.floor(s)} s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m} min ${Math.floor(s % 60)} s`;
+  const hours = Math.floor(m / 60);
+  return hours < 48 ? `${hours} h ${m % 60} min` : `${Math.floor(hours / 24)} d`;
+}

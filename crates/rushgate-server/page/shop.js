@@ -1,0 +1,165 @@
+// A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
+// a lost network all lead to the same reservation.
+import { Problem, api, h, number, path, pause, recall, say, speak, spoken, store, t } from '/page/common.js';
+
+const at = (id) => document.getElementById(id);
+const sale = decodeURIComponent(location.pathname.split('/').pop());
+const base = `/v1/sales/${path(sale)}`;
+const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
+const REFUSED = {
+  sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
+  all_held: 'allHeld', sale_paused: 'salePaused',
+};
+
+const buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
+store('buyer', buyer);
+let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, id? }
+let skew = 0; // the server's clock minus this one's, in microseconds
+let state = null;
+let hold = null;
+let word = null;
+let busy = false;
+let mayPay = true; // until the server says otherwise
+
+const now = () => Date.now() * 1000 + skew;
+const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
+
+function chosen() {
+  return document.querySelector('#choice input:checked')?.value ?? state?.skus[0]?.sku;
+}
+
+function draw() {
+  if (state) {
+    const sku = state.skus.find((of) => of.sku === chosen()) ?? state.skus[0];
+    say(at('stock'), `${sku.sku}: ${number(sku.free)} ${t('left')}`);
+  }
+  const waits = state?.opens_at_us > now();
+  let text = word ? t(word) : '';
+  if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
+  else if (waits && !word) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
+  else if (!word && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
+  if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
+    text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
+  }
+  say(at('state'), text);
+  say(at('buy'), t('buy'));
+  at('buy').disabled = busy || attempt !== null || !state || state.status !== 'open' || waits;
+  at('buy').hidden = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
+  at('cancel').hidden = hold?.state !== 'held';
+  at('pay').hidden = hold?.state !== 'held' || !mayPay;
+  at('pay').disabled = busy;
+  at('choice').hidden = attempt !== null;
+}
+
+function choices() {
+  if (state.skus.length < 2 || at('choice').children.length) return;
+  at('choice').append(...state.skus.map((sku, n) =>
+    h('label', {}, h('input', { type: 'radio', name: 'sku', value: sku.sku, checked: n === 0, onchange: draw }), ` ${sku.sku} `)));
+}
+
+/** Looks at the sale once; says whether there is one. */
+async function look() {
+  try {
+    state = await api('GET', base);
+    skew = state.now_us - Date.now() * 1000;
+    choices();
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'not_found') { say(at('state'), error.message); return false; }
+  }
+  draw();
+  return true;
+}
+
+async function watch() {
+  while (await look()) await pause(2000);
+}
+
+/** Reserves under the key that is written down, until there is an answer that stays. */
+async function reserve() {
+  busy = true;
+  for (; attempt;) {
+    try {
+      hold = await api('POST', `${base}/reservations`, {
+        body: { buyer, lines: [{ sku: attempt.sku }] }, more: { 'idempotency-key': attempt.key },
+      });
+      keep({ ...attempt, id: hold.id });
+      word = FINAL[hold.state] ?? null;
+      busy = false;
+      draw();
+      return follow();
+    } catch (error) {
+      const refused = error instanceof Problem;
+      word = refused ? REFUSED[error.code] ?? null : 'lostWay';
+      draw();
+      // What is left must not be older than the answer.
+      if (refused) await look();
+      if (refused && !error.problem.retryable) {
+        if (!word) say(at('state'), error.message);
+        keep(null);
+        break;
+      }
+      await pause(refused ? Math.min(error.problem.retry_after_ms ?? 1000, 5000) : 1000);
+    }
+  }
+  busy = false;
+  draw();
+}
+
+/** Waits for the reservation's end. */
+async function follow() {
+  while (hold && !FINAL[hold.state]) {
+    try {
+      hold = { ...hold, ...await api('GET', `${base}/reservations/${hold.id}`, { more: { prefer: 'wait=20' } }) };
+      word = FINAL[hold.state] ?? null;
+    } catch (error) {
+      if (error instanceof Problem && !error.problem.retryable) { word = null; hold = null; break; }
+      word = 'lostWay';
+      await pause(1000);
+    }
+    draw();
+  }
+  // What came to nothing may be tried again, as another attempt.
+  if (!hold || hold.state !== 'confirmed') keep(null);
+  draw();
+}
+
+at('buy').addEventListener('click', () => {
+  if (attempt) return;
+  keep({ key: crypto.randomUUID(), sku: chosen() });
+  hold = null;
+  word = 'wait';
+  draw();
+  reserve();
+});
+/** Where nobody wants a token, the page may say itself that the unit is paid for. */
+at('pay').addEventListener('click', async () => {
+  busy = true;
+  draw();
+  try {
+    const paid = await api('POST', `${base}/reservations/${hold.id}/confirm`, { body: {}, more: { prefer: 'wait=10' } });
+    hold = { ...hold, ...paid };
+    word = FINAL[hold.state] ?? 'wait';
+  } catch (error) {
+    mayPay = !(error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code));
+    say(at('note'), mayPay ? error.message : t('payElsewhere'));
+  }
+  busy = false;
+  draw();
+});
+at('cancel').addEventListener('click', async () => {
+  try {
+    const cancelled = await api('POST', `${base}/reservations/${hold.id}/cancel`, { body: {}, more: { prefer: 'wait=5' } });
+    hold = { ...hold, ...cancelled };
+    word = FINAL[hold.state] ?? 'wait';
+  } catch (error) {
+    say(at('state'), error.message);
+  }
+  draw();
+});
+
+document.title = sale;
+say(at('name'), sale);
+speak(draw);
+setInterval(draw, 200);
+watch();
+if (attempt) reserve();

@@ -1,0 +1,589 @@
+//! Who may do what: roles, scopes, and the file of tokens.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, KeyInit, Mac};
+use rushgate::Error;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
+
+/// What a caller is there for. Each may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Looks at sales, reserves, and looks at and cancels reservations.
+    Buyer,
+    /// Locks, queues, and confirms reservations once they are paid for.
+    Worker,
+    /// Makes, changes, stops and looks at everything.
+    Operator,
+}
+
+impl Role {
+    /// Every role, the least first.
+    pub const ALL: [Self; 3] = [Self::Buyer, Self::Worker, Self::Operator];
+
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Buyer => "buyer",
+            Self::Worker => "worker",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+/// The three kinds of thing that a scope may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A lock.
+    Lock,
+    /// A queue.
+    Queue,
+    /// A sale.
+    Sale,
+}
+
+impl Kind {
+    /// Its name, which is also that of its place in a path: `{queue}`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Queue => "queue",
+            Self::Sale => "sale",
+        }
+    }
+}
+
+/// Names of one kind: `queue:mail` for one, `queue:mail*` for all that begin so, `queue:*` for all queues.
+///
+/// ```
+/// use rushgate_server::{Kind, Scope};
+///
+/// let mail: Scope = "queue:mail*".parse()?;
+/// assert!(mail.covers(Kind::Queue, "mail-out") && !mail.covers(Kind::Lock, "mail-out"));
+/// # Ok::<_, rushgate::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Scope {
+    kind: Kind,
+    name: String,
+    is_prefix: bool,
+}
+
+impl Scope {
+    /// Whether that name of that kind is among them.
+    pub fn covers(&self, kind: Kind, name: &str) -> bool {
+        self.kind == kind && if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || {
+            Error::invalid("the scope", format_args!("`{text}` is none")).hint(
+                "write KIND:NAME, such as queue:mail, queue:mail* or lock:*; kinds are lock, queue and sale",
+            )
+        };
+        let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
+        let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
+        let kind = kinds.into_iter().find(|known| known.word() == kind).ok_or_else(wrong)?;
+        let (name, is_prefix) = name.strip_suffix('*').map_or((name, false), |prefix| (prefix, true));
+        if name.contains('*') || name.is_empty() && !is_prefix {
+            return Err(wrong());
+        }
+        Ok(Self { kind, name: name.to_owned(), is_prefix })
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}{}", self.kind.word(), self.name, if self.is_prefix { "*" } else { "" })
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        scope.to_string()
+    }
+}
+
+/// A token as the file knows it: everything but the secret, of which it has the SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    /// Says which token it is, also in logs: 8 hexadecimal digits.
+    pub id: String,
+    /// What it is for, for people who look.
+    pub label: String,
+    /// What its bearer may do.
+    pub role: Role,
+    /// The only names that it is for; none means all.
+    pub scopes: Vec<Scope>,
+    /// The only buyer it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buyer: Option<String>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    sha256: String,
+}
+
+/// What a new token is to allow.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// What it is for, for people who look.
+    pub label: String,
+    /// What its bearer may do.
+    pub role: Role,
+    /// The only names that it is for; none means all.
+    pub scopes: Vec<Scope>,
+    /// The only buyer it is for.
+    pub buyer: Option<String>,
+}
+
+/// The file that knows which tokens are good. A token is 256 random bits, so its plain SHA-256 gives nothing away.
+///
+/// Tokens are created and revoked in the file while a server runs: it reads the file anew within 200 ms.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use rushgate_server::{NewToken, Role, TokenFile};
+///
+/// let file = TokenFile::at(dir.path().join("tokens.json"));
+/// let new = NewToken { label: "mail".into(), role: Role::Worker, scopes: vec!["queue:mail*".parse()?], buyer: None };
+/// let (entry, secret) = file.create(new)?;
+/// assert!(secret.starts_with(&format!("rg_{}_", entry.id)));
+/// assert_eq!(file.list()?, [entry.clone()]);
+/// assert!(file.revoke(&entry.id)?);
+/// assert!(file.list()?.is_empty());
+/// # Ok::<_, rushgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    tokens: Vec<TokenEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<WrittenKey>,
+}
+
+/// What the file says.
+#[derive(Debug, Default)]
+struct Known {
+    tokens: Vec<TokenEntry>,
+    keys: Vec<SigningKey>,
+}
+
+impl Known {
+    fn new_id(&self) -> String {
+        let ids = || self.tokens.iter().map(|token| &token.id).chain(self.keys.iter().map(|key| &key.id));
+        loop {
+            let id = format!("{:08x}", rand::random::<u32>());
+            if ids().all(|known| *known != id) {
+                return id;
+            }
+        }
+    }
+}
+
+/// Refuses scopes that a buyer has no use for.
+pub(crate) fn check_sales(scopes: &[Scope]) -> Result<(), Error> {
+    match scopes.iter().find(|scope| scope.kind != Kind::Sale) {
+        Some(scope) => Err(Error::invalid("the scope", format_args!("`{scope}` is of no use to a buyer"))
+            .hint("name a sale, such as sale:phones or sale:*")),
+        None => Ok(()),
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl TokenFile {
+    /// The file of that path, which need not be there yet.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a token, and gives it with what is said once and never again: the text that its bearer sends.
+    ///
+    /// # Errors
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written: no token was made.
+    pub fn create(&self, new: NewToken) -> Result<(TokenEntry, String), Error> {
+        let mut known = self.read()?;
+        let id = known.new_id();
+        let secret = format!("rg_{id}_{}", hex(&rand::random::<[u8; 32]>()));
+        let NewToken { label, role, scopes, buyer } = new;
+        let entry = TokenEntry {
+            id,
+            label,
+            role,
+            scopes,
+            buyer,
+            created_ms: now_ms(),
+            sha256: hex(&digest(&secret)),
+        };
+        known.tokens.push(entry.clone());
+        self.write(&known)?;
+        Ok((entry, secret))
+    }
+
+    /// Makes a key that a shop signs its buyers' tokens with.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if a scope is not of sales; otherwise as [`create`](Self::create).
+    pub fn create_key(&self, label: impl Into<String>, scopes: Vec<Scope>) -> Result<SigningKey, Error> {
+        check_sales(&scopes)?;
+        let mut known = self.read()?;
+        let key = SigningKey::new(known.new_id(), label.into(), scopes, now_ms());
+        known.keys.push(key.clone());
+        self.write(&known)?;
+        Ok(key)
+    }
+
+    /// The keys that are good, in the order in which they were made.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn keys(&self) -> Result<Vec<SigningKey>, Error> {
+        Ok(self.read()?.keys)
+    }
+
+    /// The tokens that are good, in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file is there and cannot be read.
+    pub fn list(&self) -> Result<Vec<TokenEntry>, Error> {
+        Ok(self.read()?.tokens)
+    }
+
+    /// Takes a token or a key out by its id, and says whether there was one. With a key, all that it has signed is worthless.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); the token is good as before.
+    pub fn revoke(&self, id: &str) -> Result<bool, Error> {
+        let mut known = self.read()?;
+        let before = known.tokens.len() + known.keys.len();
+        known.tokens.retain(|token| token.id != id);
+        known.keys.retain(|key| key.id != id);
+        let found = known.tokens.len() + known.keys.len() < before;
+        if found {
+            self.write(&known)?;
+        }
+        Ok(found)
+    }
+
+    fn read(&self) -> Result<Known, Error> {
+        let text = match std::fs::read(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Known::default()),
+            text => text.map_err(|error| self.amiss("cannot be read", error))?,
+        };
+        let written: Written =
+            serde_json::from_slice(&text).map_err(|error| self.amiss("is no file of tokens", error))?;
+        let keys: Result<Vec<_>, _> = written.keys.into_iter().map(SigningKey::try_from).collect();
+        let keys = keys.map_err(|error| self.amiss("has a key that is none", error))?;
+        if !keys.is_empty() {
+            self.warn_of_readers();
+        }
+        Ok(Known { tokens: written.tokens, keys })
+    }
+
+    /// Hashes of tokens may be read by anybody, keys by nobody else.
+    fn warn_of_readers(&self) {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&self.path).map(|data| data.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o077 != 0) {
+            tracing::warn!(file = %self.path.display(), "others may read the keys that buyers' tokens are signed with: chmod 600");
+        }
+    }
+
+    /// Beside the file and then in its place, so that whoever reads finds the old one or the new one.
+    fn write(&self, known: &Known) -> Result<(), Error> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let amiss = |error| self.amiss("cannot be written", error);
+        let keys = known.keys.iter().cloned().map(WrittenKey::from).collect();
+        let written = Written { tokens: known.tokens.clone(), keys };
+        let mut text =
+            serde_json::to_vec_pretty(&written).map_err(|error| self.amiss("cannot be written", error))?;
+        text.push(b'\n');
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(format!(".{:08x}", rand::random::<u32>()));
+        let options = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+        let mut file = options.open(&beside).map_err(amiss)?;
+        let done = file.write_all(&text).and_then(|()| file.sync_all());
+        done.and_then(|()| std::fs::rename(&beside, &self.path)).map_err(|error| {
+            // What was begun is of no use to anybody.
+            let _ = std::fs::remove_file(&beside);
+            amiss(error)
+        })
+    }
+
+    fn amiss(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+        let path = self.path.display();
+        Error::misconfigured(format_args!("the file of tokens `{path}` {what}: {error}")).caused_by(error)
+    }
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The token's id, or the key's and the buyer; `open` where nobody is asked for one.
+    pub id: String,
+    pub role: Role,
+    scopes: Vec<Scope>,
+    /// The token's own, if the scopes are those of the key that signed it.
+    narrower: Vec<Scope>,
+    /// The only buyer it may act for.
+    pub buyer: Option<String>,
+    /// What only this caller and the server know.
+    secret: [u8; 32],
+}
+
+impl Caller {
+    fn open() -> Self {
+        Self {
+            id: "open".to_owned(),
+            role: Role::Operator,
+            scopes: Vec::new(),
+            narrower: Vec::new(),
+            buyer: None,
+            secret: [0; 32],
+        }
+    }
+
+    /// Whoever looks at what anybody may see.
+    pub fn nobody() -> Self {
+        Self { id: "nobody".to_owned(), role: Role::Buyer, ..Self::open() }
+    }
+
+    /// 128 bits that the same caller arrives at again, in whichever process, and that others cannot work out: they are
+    /// made with what only the caller and the server know. The parts contain no NUL.
+    pub fn derive(&self, parts: &[&str]) -> [u8; 16] {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else {
+            unreachable!("HMAC takes keys of every length");
+        };
+        for part in ["rushgate key 1"].iter().chain(parts) {
+            mac.update(part.as_bytes());
+            mac.update(b"\0");
+        }
+        let whole: [u8; 32] = mac.finalize().into_bytes().into();
+        let mut half = [0; 16];
+        half.copy_from_slice(&whole[..16]);
+        half
+    }
+
+    /// Whether that name is within its scopes.
+    pub fn may(&self, kind: Kind, name: &str) -> bool {
+        let within =
+            |scopes: &[Scope]| scopes.is_empty() || scopes.iter().any(|scope| scope.covers(kind, name));
+        within(&self.scopes) && within(&self.narrower)
+    }
+}
+
+/// The door: knows who is let in.
+#[derive(Debug)]
+pub(crate) enum Door {
+    /// Everybody is an operator. Fit for loopback only.
+    Open,
+    /// Whoever bears a token of the file.
+    Tokens(TokenDoor),
+}
+
+#[derive(Debug)]
+pub(crate) struct TokenDoor {
+    file: TokenFile,
+    latest: Mutex<Latest>,
+}
+
+#[derive(Debug)]
+struct Latest {
+    known: Arc<Known>,
+    looked: Instant,
+    version: Option<Version>,
+}
+
+/// How long a revoked token may go on at most.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+impl TokenDoor {
+    pub fn new(file: TokenFile) -> Result<Self, Error> {
+        let version = version(&file);
+        let latest = Latest { version, known: Arc::new(file.read()?), looked: Instant::now() };
+        Ok(Self { file, latest: Mutex::new(latest) })
+    }
+
+    /// What the file says, read anew if it changed. One that cannot be read lets nobody in who was not in before.
+    fn known(&self) -> Arc<Known> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.looked.elapsed() >= LOOK_EVERY {
+            latest.looked = Instant::now();
+            let version = version(&self.file);
+            if version != latest.version {
+                match self.file.read() {
+                    Ok(known) => (latest.known, latest.version) = (Arc::new(known), version),
+                    Err(error) => tracing::error!(%error, "the tokens stay as they were"),
+                }
+            }
+        }
+        Arc::clone(&latest.known)
+    }
+
+    fn caller(&self, bearer: &str) -> Option<Caller> {
+        let known = self.known();
+        match bearer.strip_prefix("rg_") {
+            Some(rest) => known.bearer(bearer, rest),
+            None => known.buyer(&Unread::of(bearer)?),
+        }
+    }
+}
+
+impl Known {
+    /// Who bears a token of the file.
+    fn bearer(&self, bearer: &str, rest: &str) -> Option<Caller> {
+        let (id, _) = rest.split_once('_')?;
+        let hashed = digest(bearer);
+        let entry = self.tokens.iter().find(|token| token.id == id)?;
+        // The hash of what was sent is compared, in the same time whatever differs.
+        let is_it = bool::from(hex(&hashed).as_bytes().ct_eq(entry.sha256.as_bytes()));
+        is_it.then(|| Caller {
+            id: entry.id.clone(),
+            role: entry.role,
+            scopes: entry.scopes.clone(),
+            narrower: Vec::new(),
+            buyer: entry.buyer.clone(),
+            secret: hashed,
+        })
+    }
+
+    /// Who bears a token that one of the keys has signed.
+    fn buyer(&self, token: &Unread<'_>) -> Option<Caller> {
+        let key = self.keys.iter().find(|key| key.id == token.kid)?;
+        let Signed { buyer, scopes, secret } = key.read(token)?;
+        Some(Caller {
+            id: format!("{}/{buyer}", key.id),
+            role: Role::Buyer,
+            scopes: key.scopes.clone(),
+            narrower: scopes,
+            buyer: Some(buyer.to_string()),
+            secret,
+        })
+    }
+}
+
+/// Which file it is, and since when. The time alone is too coarse: two changes may fall into one tick.
+type Version = (u64, u64, SystemTime);
+
+fn version(file: &TokenFile) -> Option<Version> {
+    use std::os::unix::fs::MetadataExt;
+    let data = std::fs::metadata(file.path()).ok()?;
+    Some((data.ino(), data.len(), data.modified().ok()?))
+}
+
+impl Door {
+    /// Who bears that header; `None` if nobody known does.
+    pub fn caller(&self, authorization: Option<&[u8]>) -> Option<Caller> {
+        match self {
+            Self::Open => Some(Caller::open()),
+            Self::Tokens(door) => {
+                let header = std::str::from_utf8(authorization?).ok()?;
+                let (scheme, bearer) = header.split_once(' ')?;
+                scheme.eq_ignore_ascii_case("bearer").then(|| door.caller(bearer.trim()))?
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_names_one_thing_or_all_that_begin_so() {
+        for (scope, kind, name, covered) in [
+            ("queue:mail", Kind::Queue, "mail", true),
+            ("queue:mail", Kind::Queue, "mail2", false),
+            ("queue:mail", Kind::Lock, "mail", false),
+            ("queue:mail*", Kind::Queue, "mail2", true),
+            ("queue:mail*", Kind::Queue, "mai", false),
+            ("sale:*", Kind::Sale, "anything", true),
+        ] {
+            let read: Scope = scope.parse().unwrap();
+            assert_eq!(read.to_string(), scope);
+            assert_eq!(read.covers(kind, name), covered, "{scope} {name}");
+        }
+        for wrong in ["", "queue", "queue:", "thing:a", "queue:a*b", "queue:**"] {
+            assert!(wrong.parse::<Scope>().unwrap_err().is_invalid(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_file_has_no_secret_and_only_its_owner_reads_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::at(dir.path().join("tokens.json"));
+        let new = NewToken { label: "x".into(), role: Role::Buyer, scopes: Vec::new(), buyer: None };
+        let (_, secret) = file.create(new).unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        let random = secret.rsplit('_').next().unwrap();
+        assert_eq!(random.len(), 64);
+        assert!(!text.contains(random));
+        assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn only_the_whole_token_is_let_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::at(dir.path().join("tokens.json"));
+        let new = NewToken { label: "x".into(), role: Role::Worker, scopes: Vec::new(), buyer: None };
+        let (entry, secret) = file.create(new).unwrap();
+        let door = Door::Tokens(TokenDoor::new(file).unwrap());
+        let knock = |header: &str| door.caller(Some(header.as_bytes())).map(|caller| caller.id);
+        assert_eq!(knock(&format!("Bearer {secret}")), Some(entry.id.clone()));
+        assert_eq!(knock(&format!("bearer {secret}")), Some(entry.id.clone()));
+        let cut = &secret[..secret.len() - 1];
+        for wrong in
+            [&secret, "Bearer", "Bearer ", &format!("Bearer {cut}"), &format!("Basic {secret}"), "Bearer rg_"]
+        {
+            assert_eq!(knock(wrong), None, "{wrong}");
+        }
+        assert!(door.caller(None).is_none() && door.caller(Some(b"Bearer \xff")).is_none());
+        assert_eq!(Door::Open.caller(None).map(|caller| caller.role), Some(Role::Operator));
+    }
+}

@@ -1,0 +1,282 @@
+//! A request as a verb sees it: read, checked, and with whoever sent it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Query;
+use axum::http::{HeaderMap, HeaderName, Uri, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rushgate::{Lock, Queue, Sale};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::access::Caller;
+use crate::problem::{Code, Problem};
+use crate::shop::Shop;
+use crate::strict::Strict;
+
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The longest key.
+const KEY_MAX: usize = 128;
+/// How deep JSON may go.
+const DEPTH_MAX: usize = 32;
+/// The longest URI, in bytes.
+const URI_MAX: usize = 4 << 10;
+/// The most that headers may weigh, in bytes.
+const HEADERS_WEIGHT_MAX: usize = 16 << 10;
+/// The most headers.
+const HEADERS_MAX: usize = 100;
+
+/// No body, or no query.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// One request.
+pub(crate) struct Call<B = Nothing, Q = Nothing> {
+    pub shop: Arc<Shop>,
+    pub caller: Caller,
+    pub path: PathParams,
+    pub query: Q,
+    pub body: B,
+    /// The Idempotency-Key.
+    pub key: Option<String>,
+    /// How long the client would wait; already no longer than the server lets it.
+    pub wait: Duration,
+    /// The number of the event that the client has seen last.
+    pub seen: Option<u64>,
+}
+
+/// What stands in the places of a path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathParams(pub Vec<(String, String)>);
+
+impl PathParams {
+    /// What stands in that place. A route whose path has no such place is refused by its tests.
+    pub fn get(&self, place: &str) -> &str {
+        self.0.iter().find(|(name, _)| name == place).map_or("", |(_, value)| value)
+    }
+}
+
+impl<B, Q> Call<B, Q> {
+    pub fn lock(&self) -> Result<Lock, Problem> {
+        Ok(self.shop.gate.lock(self.path.get("lock"))?.renew(false))
+    }
+
+    pub fn queue(&self) -> Result<Queue, Problem> {
+        Ok(self.shop.gate.queue(self.path.get("queue"))?)
+    }
+
+    pub fn sale(&self) -> Result<Sale, Problem> {
+        Ok(self.shop.gate.sale(self.path.get("sale"))?)
+    }
+
+    /// Waits for `work`, but no longer than until the server closes: what is dropped leaves nothing behind.
+    pub async fn unless_closing<T>(
+        &self,
+        work: impl Future<Output = Result<T, rushgate::Error>>,
+    ) -> Result<T, Problem> {
+        tokio::select! {
+            done = work => Ok(done?),
+            () = self.shop.closing.cancelled() => Err(Problem::plain(Code::Closing)),
+        }
+    }
+}
+
+/// Refuses what no route would take.
+pub(crate) fn check_limits(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let length = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if length > URI_MAX {
+        return Err(Problem::plain(Code::UriTooLong));
+    }
+    let weight: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if weight > HEADERS_WEIGHT_MAX || headers.len() > HEADERS_MAX {
+        return Err(Problem::plain(Code::HeadersTooLarge));
+    }
+    Ok(())
+}
+
+/// The Idempotency-Key, if there is one.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut all = headers.get_all(&IDEMPOTENCY_KEY).iter();
+    let Some(first) = all.next() else { return Ok(None) };
+    // RFC 8941 writes a string in quotation marks; both ways are common.
+    let text = first.to_str().unwrap_or_default();
+    let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+    let is_good = (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if all.next().is_some() || !is_good {
+        return Err(Problem::plain(Code::IdempotencyKeyInvalid));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+/// `Prefer: wait=SECONDS` (RFC 7240). A preference that cannot be read is none.
+pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let all = headers.get_all(&PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut parts = all.flat_map(|text| text.split([',', ';'])).filter_map(|part| part.split_once('='));
+    let (_, seconds) = parts.find(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))?;
+    seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
+}
+
+/// `Last-Event-ID`, which browsers send when they connect again. One that is no number is none.
+pub(crate) fn seen(headers: &HeaderMap) -> Option<u64> {
+    headers.get("last-event-id")?.to_str().ok()?.parse().ok()
+}
+
+/// The body, whole and within its limit and its time. A request without one has an empty one.
+pub(crate) async fn bytes(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    arrival: Duration,
+) -> Result<Bytes, Problem> {
+    let too_large = || Problem::new(Code::PayloadTooLarge, format_args!("the body may have {limit} bytes"));
+    let said =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if said.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    let whole = tokio::time::timeout(arrival, Limited::new(body, limit).collect()).await;
+    let Ok(whole) = whole else { return Err(Problem::plain(Code::RequestTimeout)) };
+    let bytes = whole.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => too_large(),
+        None => Problem::new(Code::MalformedJson, "the body broke off"),
+    })?;
+    let bytes = bytes.to_bytes();
+    if !bytes.is_empty() {
+        check_media_type(headers)?;
+    }
+    Ok(bytes)
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_plain =
+        text(header::CONTENT_ENCODING).is_none_or(|encoding| encoding.eq_ignore_ascii_case("identity"));
+    if media.eq_ignore_ascii_case("application/json") && is_plain {
+        return Ok(());
+    }
+    Err(Problem::new(Code::UnsupportedMediaType, "send the body as application/json, not encoded"))
+}
+
+/// Reads a body. An empty one is an empty object.
+pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
+    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
+    if depth(bytes) > DEPTH_MAX {
+        let detail = format_args!("the JSON is more than {DEPTH_MAX} deep");
+        return Err(Problem::new(Code::MalformedJson, detail));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(Strict(&mut reader)).map_err(|error| {
+        let field = error.path().to_string();
+        let error = error.into_inner();
+        let is_data = error.is_data() || error.to_string().starts_with("number out of range");
+        amiss(is_data, &error, (field != ".").then_some(field))
+    })?;
+    reader.end().map_err(|error| amiss(false, &error, None))?;
+    Ok(read)
+}
+
+/// Reads a query.
+pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
+    match Query::try_from_uri(uri) {
+        Ok(Query(query)) => Ok(query),
+        Err(error) => {
+            let text = error.body_text();
+            let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            let field = text.split_once(": ").map(|(field, _)| field).filter(|field| !field.contains(' '));
+            Err(amiss(true, &text, field.map(str::to_owned)))
+        }
+    }
+}
+
+/// What a reader says, as a problem. Words of serde that are not in the words of the API are kept: they say what was
+/// expected.
+fn amiss(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> Problem {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    let code = match () {
+        () if text.contains("unknown field `") => Code::UnknownField,
+        () if !is_data || text.contains("duplicate field `") => Code::MalformedJson,
+        () => Code::Invalid,
+    };
+    let named = text.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
+    let field = match (field, named) {
+        (Some(path), Some(name)) if !path.ends_with(name) => Some(format!("{path}.{name}")),
+        (field, named) => field.or_else(|| named.map(str::to_owned)),
+    };
+    let problem = Problem::new(code, text);
+    match field {
+        Some(field) => problem.field(field),
+        None => problem,
+    }
+}
+
+/// How deep the brackets of a text go, whether or not it is JSON.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(name: &HeaderName, values: &[&str]) -> HeaderMap {
+        values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    #[test]
+    fn one_visible_key_is_taken_with_or_without_quotation_marks() {
+        let read =
+            |values: &[&str]| key(&headers(&IDEMPOTENCY_KEY, values)).map_err(|problem| problem.code());
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&["a-1"]), Ok(Some("a-1".to_owned())));
+        assert_eq!(read(&["\"a-1\""]), Ok(Some("a-1".to_owned())));
+        let long = "x".repeat(KEY_MAX + 1);
+        for wrong in [&[""][..], &["a b"], &["\"\""], &[&long], &["a", "a"]] {
+            assert_eq!(read(wrong), Err(Code::IdempotencyKeyInvalid), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_found_among_other_preferences() {
+        for (value, seconds) in [
+            ("wait=5", Some(5)),
+            ("respond-async, Wait=\"7\"", Some(7)),
+            ("return=minimal; wait=0", Some(0)),
+            ("wait", None),
+            ("wait=-1", None),
+            ("wait=soon", None),
+        ] {
+            assert_eq!(wait(&headers(&PREFER, &[value])), seconds.map(Duration::from_secs), "{value}");
+        }
+    }
+
+    #[test]
+    fn brackets_in_strings_are_not_deep() {
+        assert_eq!(depth(br#"{"a":[1,"[[[\"[",{}]}"#), 3);
+        assert_eq!(depth(b"\"[\\"), 0);
+    }
+}

@@ -1,0 +1,95 @@
+//! Who looks after the sales while the server runs: a sweeper for each, and an order worker where there is a ledger.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate::{CancellationToken, OrderWorker, Page, Result, SaleId, SaleState, SaleStatus, Sweeper};
+use tokio::task::JoinSet;
+
+use crate::shop::Shop;
+
+/// How often to look for sales that other processes made.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Sales that are read at a time.
+const PAGE: u32 = 1_000;
+
+/// Looks after every sale until `shutdown`, then lets the work at hand end.
+pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
+    let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };
+    clerks.look_after().await;
+    while clerks.tasks.join_next().await.is_some() {}
+}
+
+struct Clerks {
+    shop: Arc<Shop>,
+    shutdown: CancellationToken,
+    at_work: HashSet<SaleId>,
+    tasks: JoinSet<SaleId>,
+}
+
+impl Clerks {
+    async fn look_after(&mut self) {
+        while !self.shutdown.is_cancelled() {
+            if let Err(error) = self.send_to_new_sales().await {
+                tracing::warn!(%error, "the sales cannot be listed; trying again");
+            }
+            tokio::select! {
+                () = self.shop.sales_changed.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                Some(left) = self.tasks.join_next() => {
+                    // Whoever left is sent again at the next look, if there is still something to do.
+                    if let Ok(sale) = left {
+                        self.at_work.remove(&sale);
+                    }
+                }
+                () = self.shutdown.cancelled() => {}
+            }
+        }
+    }
+
+    async fn send_to_new_sales(&mut self) -> Result<()> {
+        let mut page = Page { after: String::new(), limit: PAGE };
+        loop {
+            let sales = self.shop.gate.sales(page.clone()).await?;
+            let is_last = sales.len() < PAGE as usize;
+            if let Some(last) = sales.last() {
+                page.after = last.spec.id.as_str().to_owned();
+            }
+            for sale in sales.into_iter().filter(has_work) {
+                self.send(sale);
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, state: SaleState) {
+        let id = state.spec.id;
+        let Ok(sale) = self.shop.gate.sale(&id) else { return };
+        if !self.at_work.insert(id.clone()) {
+            return;
+        }
+        let (ledger, shutdown) =
+            (self.shop.ledger.clone().filter(|_| state.spec.orders.is_some()), self.shutdown.clone());
+        self.tasks.spawn(async move {
+            let swept = Sweeper::new(sale.clone()).run(shutdown.clone());
+            let carried = async {
+                match ledger {
+                    Some(ledger) => OrderWorker::new(sale, ledger).run(shutdown).await.map(drop),
+                    None => Ok(()),
+                }
+            };
+            if let Err(error) = tokio::try_join!(swept, carried) {
+                tracing::error!(sale = %id, %error, "nobody looks after the sale for the moment");
+            }
+            id
+        });
+    }
+}
+
+/// An ended sale of which nothing is held has no deadline and no order to come.
+fn has_work(sale: &SaleState) -> bool {
+    sale.status != SaleStatus::Ended || sale.skus.iter().any(|sku| sku.held > 0)
+}

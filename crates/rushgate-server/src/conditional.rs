@@ -1,0 +1,99 @@
+//! Answers that are asked for again and again: what a client has already is not sent to it anew (ETag, If-None-Match).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::problem::{Code, Problem};
+
+/// Tags an answer by what it says, and leaves its body out if the client has it already.
+///
+/// `passing` are the fields that change with time alone, such as the store's clock: they do not count. So the tag is a weak
+/// one.
+pub(crate) async fn unless_known(
+    response: Response<Body>,
+    passing: &[&str],
+    asked: &HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    if response.status() != StatusCode::OK {
+        return Ok(response);
+    }
+    let (mut head, body) = response.into_parts();
+    let bytes = body.collect().await.map_err(|_| Problem::plain(Code::Bug))?.to_bytes();
+    let tag = format!("W/{}", tag(&lasting(&bytes, passing)));
+    let is_known = knows(asked, &tag);
+    head.headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
+    // Kept by whoever asked, who asks each time whether it still holds.
+    head.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    if is_known {
+        head.status = StatusCode::NOT_MODIFIED;
+        head.headers.remove(header::CONTENT_TYPE);
+        return Ok(Response::from_parts(head, Body::empty()));
+    }
+    Ok(Response::from_parts(head, Body::from(bytes)))
+}
+
+/// The answer without those fields.
+fn lasting(bytes: &Bytes, passing: &[&str]) -> Vec<u8> {
+    let fields = serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(bytes);
+    match fields {
+        Ok(mut fields) if !passing.is_empty() => {
+            fields.retain(|name, _| !passing.contains(&name.as_str()));
+            // What was read as JSON can be written as JSON.
+            serde_json::to_vec(&fields).unwrap_or_default()
+        }
+        _ => bytes.to_vec(),
+    }
+}
+
+/// A tag for that content, in its quotation marks.
+pub(crate) fn tag(content: &[u8]) -> String {
+    let hash = Sha256::digest(content);
+    let mut tag = "\"".to_owned();
+    for byte in &hash[..8] {
+        // Writing to a string cannot fail.
+        let _ = write!(tag, "{byte:02x}");
+    }
+    tag + "\""
+}
+
+/// Whether the client says that it has what the tag is of. Weak and strong tags are the same to this question (RFC 9110).
+pub(crate) fn knows(asked: &HeaderMap, tag: &str) -> bool {
+    let plain = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let said = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    said.flat_map(|text| text.split(',')).any(|known| known.trim() == "*" || plain(known) == plain(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_name_several_tags_weak_or_strong() {
+        let asked = |values: &[&str]| -> HeaderMap {
+            values
+                .iter()
+                .map(|value| (header::IF_NONE_MATCH, HeaderValue::from_str(value).unwrap()))
+                .collect()
+        };
+        for known in [&["\"a\""][..], &["W/\"a\""], &["\"x\", W/\"a\""], &["\"x\"", "\"a\""], &["*"]] {
+            assert!(knows(&asked(known), "W/\"a\"") && knows(&asked(known), "\"a\""), "{known:?}");
+        }
+        for other in [&[][..], &["\"b\""], &["a"], &["\"a"], &[""], &["\"A\""]] {
+            assert!(!knows(&asked(other), "W/\"a\""), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_with_time_does_not_count_and_all_else_does() {
+        let of = |text: &'static str| lasting(&Bytes::from_static(text.as_bytes()), &["now_us"]);
+        assert_eq!(of("{\"a\":1,\"now_us\":5}"), of("{\"a\":1,\"now_us\":6}"));
+        assert_ne!(of("{\"a\":1,\"now_us\":5}"), of("{\"a\":2,\"now_us\":5}"));
+        assert_ne!(of("{\"a\":{\"now_us\":5}}"), of("{\"a\":{\"now_us\":6}}"), "only its own fields");
+    }
+}

@@ -1,0 +1,346 @@
+//! Server-sent events. However many watch, each sale that is watched is looked at by one task, and so is the whole.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, Response, header};
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use rushgate::{
+    CancellationToken, Event, LockState, Page, QueueName, QueueStats, Result, Rushgate, Sale, SaleId,
+    SaleState, Sku, UnitRange,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::access::{Caller, Kind};
+use crate::verbs::lock::LockView;
+use crate::verbs::queue::StatsView;
+use crate::verbs::sale::SaleView;
+
+/// The media type of a stream of events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+/// How often the store is asked for what is new. It tells of no event by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A comment is sent after so long without an event, so that whoever has gone is noticed.
+const PING_EVERY: Duration = Duration::from_secs(15);
+/// How long a client should wait before it connects again, in milliseconds.
+const RETRY_MS: u32 = 1_000;
+/// Events that are read at a time.
+const PAGE: u32 = 1_000;
+
+/// The sales that are watched, each with the number of its latest event.
+#[derive(Default)]
+pub(crate) struct Tails(Mutex<HashMap<SaleId, watch::Sender<u64>>>);
+
+impl Tails {
+    /// The number of the sale's latest event, which changes while somebody watches.
+    async fn follow(
+        self: &Arc<Self>,
+        sale: &Sale,
+        closing: &CancellationToken,
+    ) -> Result<watch::Receiver<u64>> {
+        // Asked for before the map is locked; whoever is first tells the others.
+        let seq = sale.state().await?.seq;
+        let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that nobody watches for the moment goes on, or is taken out under this lock.
+        if let Some(tail) = tails.get(sale.id()) {
+            return Ok(tail.subscribe());
+        }
+        let (sender, receiver) = watch::channel(seq);
+        tails.insert(sale.id().clone(), sender.clone());
+        tokio::spawn(look(Arc::clone(self), sale.clone(), sender, closing.clone()));
+        Ok(receiver)
+    }
+
+    /// Whether nobody watches any more; the sale is then forgotten.
+    fn is_left(&self, sale: &SaleId, sender: &watch::Sender<u64>) -> bool {
+        let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_left = sender.is_closed();
+        if is_left {
+            tails.remove(sale);
+        }
+        is_left
+    }
+}
+
+/// Looks for new events of a sale while somebody watches it.
+async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing: CancellationToken) {
+    while !tails.is_left(sale.id(), &sender) && !closing.is_cancelled() {
+        match sale.state().await {
+            Ok(state) => _ = sender.send_if_modified(|seq| std::mem::replace(seq, state.seq) != state.seq),
+            Err(error) => tracing::debug!(sale = %sale.id(), %error, "the sale cannot be looked at"),
+        }
+        tokio::select! {
+            () = sleep(LOOK_EVERY) => {}
+            () = closing.cancelled() => {}
+        }
+    }
+}
+
+/// One that watches a sale.
+struct Watcher {
+    sale: Sale,
+    after: u64,
+    latest: watch::Receiver<u64>,
+    closing: CancellationToken,
+    ping_at: Instant,
+}
+
+/// The events of a sale with numbers greater than `after`, as they happen.
+pub(crate) async fn of_sale(
+    tails: &Arc<Tails>,
+    sale: Sale,
+    after: Option<u64>,
+    closing: CancellationToken,
+) -> Result<Response<Body>> {
+    let latest = tails.follow(&sale, &closing).await?;
+    let after = after.unwrap_or_else(|| *latest.borrow());
+    let watcher = Watcher { sale, after, latest, closing, ping_at: Instant::now() + PING_EVERY };
+    let events = stream::unfold(watcher, async |mut watcher| Some((watcher.next().await?, watcher)));
+    Ok(response(events.boxed()))
+}
+
+impl Watcher {
+    /// What to send next; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if *self.latest.borrow_and_update() > self.after {
+                match self.sale.events(self.after, PAGE).await {
+                    Ok(events) if !events.is_empty() => return Some(self.write(&events)),
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(sale = %self.sale.id(), %error, "events cannot be read");
+                        return None;
+                    }
+                }
+            }
+            tokio::select! {
+                changed = self.latest.changed() => changed.ok()?,
+                () = sleep_until(self.ping_at) => {
+                    self.ping_at = Instant::now() + PING_EVERY;
+                    return Some(Bytes::from_static(b": still here\n\n"));
+                }
+                () = self.closing.cancelled() => return None,
+            }
+        }
+    }
+
+    fn write(&mut self, events: &[Event]) -> Bytes {
+        let mut text = String::new();
+        for event in events {
+            self.after = event.seq;
+            // Names and numbers always become JSON.
+            let data = serde_json::to_string(&EventView::from(event)).unwrap_or_default();
+            let name = serde_json::to_value(event.kind).unwrap_or_default();
+            text += &message(event.seq, name.as_str().unwrap_or_default(), &data);
+        }
+        self.ping_at = Instant::now() + PING_EVERY;
+        text.into()
+    }
+}
+
+/// An event of a sale.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct EventView {
+    /// 1, 2, 3, …
+    seq: u64,
+    /// When, in microseconds since the Unix epoch.
+    at_us: u64,
+    /// Whose reservation, if one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<String>,
+    /// Which units it took, gave back, added or withdrew.
+    units: Vec<UnitsView>,
+}
+
+/// Numbers without a gap.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UnitsView {
+    /// Of what.
+    sku: String,
+    /// The lowest.
+    first: u32,
+    /// The highest.
+    last: u32,
+}
+
+impl From<&Event> for EventView {
+    fn from(of: &Event) -> Self {
+        let units = |(sku, range): &(Sku, UnitRange)| UnitsView {
+            sku: sku.to_string(),
+            first: range.first(),
+            last: range.last(),
+        };
+        Self {
+            seq: of.seq,
+            at_us: of.at.as_micros(),
+            reservation: of.reservation.map(String::from),
+            units: of.units.iter().map(units).collect(),
+        }
+    }
+}
+
+/// How often everything is looked at while somebody watches.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+/// Things of one kind that a snapshot has at most.
+const SNAPSHOT_MAX: u32 = 200;
+
+/// Everything at a glance.
+#[derive(Clone)]
+struct Snapshot {
+    sales: Vec<SaleState>,
+    queues: Vec<(QueueName, QueueStats)>,
+    locks: Vec<LockState>,
+}
+
+/// Everything at a glance, as far as the caller may see it: up to 200 of each kind.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SnapshotView {
+    /// The server's clock, in microseconds since the Unix epoch, for countdowns that people look at.
+    now_us: u64,
+    /// The sales.
+    sales: Vec<SaleView>,
+    /// The queues.
+    queues: Vec<QueueStatsView>,
+    /// The locks that are held or waited for.
+    locks: Vec<LockView>,
+}
+
+/// A queue with its lengths.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct QueueStatsView {
+    /// Its name.
+    name: String,
+    #[serde(flatten)]
+    stats: StatsView,
+}
+
+impl Snapshot {
+    async fn take(gate: &Rushgate) -> Result<Self> {
+        let page = Page { after: String::new(), limit: SNAPSHOT_MAX };
+        let (sales, locks) = (gate.sales(page.clone()).await?, gate.locks(page).await?);
+        let mut queues = Vec::new();
+        for queue in gate.queues().await?.into_iter().take(SNAPSHOT_MAX as usize) {
+            let stats = gate.queue(&queue)?.stats().await?;
+            queues.push((queue, stats));
+        }
+        Ok(Self { sales, queues, locks })
+    }
+
+    fn seen_by(&self, caller: &Caller) -> SnapshotView {
+        let Self { sales, queues, locks } = self.clone();
+        let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
+        let queues = queues.into_iter().filter(|(queue, _)| caller.may(Kind::Queue, queue.as_str()));
+        let locks = locks.into_iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
+        let queue = |(name, stats): (QueueName, QueueStats)| QueueStatsView {
+            name: name.to_string(),
+            stats: stats.into(),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        SnapshotView {
+            now_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            sales: sales.map(SaleView::from).collect(),
+            queues: queues.map(queue).collect(),
+            locks: locks.map(LockView::from).collect(),
+        }
+    }
+}
+
+/// The latest snapshot, with its number; none before the first.
+type Latest = (u64, Option<Arc<Snapshot>>);
+
+/// Those who watch everything.
+#[derive(Default)]
+pub(crate) struct Live(Mutex<Option<watch::Sender<Latest>>>);
+
+impl Live {
+    fn follow(self: &Arc<Self>, gate: &Rushgate, closing: &CancellationToken) -> watch::Receiver<Latest> {
+        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*live {
+            return sender.subscribe();
+        }
+        let (sender, receiver) = watch::channel((0, None));
+        *live = Some(sender.clone());
+        tokio::spawn(look_at_all(Arc::clone(self), gate.clone(), sender, closing.clone()));
+        receiver
+    }
+
+    /// Whether nobody watches any more.
+    fn is_left(&self, sender: &watch::Sender<Latest>) -> bool {
+        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_left = sender.is_closed();
+        if is_left {
+            *live = None;
+        }
+        is_left
+    }
+}
+
+async fn look_at_all(
+    live: Arc<Live>,
+    gate: Rushgate,
+    sender: watch::Sender<Latest>,
+    closing: CancellationToken,
+) {
+    let mut number = 0;
+    while !live.is_left(&sender) && !closing.is_cancelled() {
+        match Snapshot::take(&gate).await {
+            Ok(snapshot) => {
+                number += 1;
+                sender.send_replace((number, Some(Arc::new(snapshot))));
+            }
+            Err(error) => tracing::debug!(%error, "the store cannot be looked at"),
+        }
+        tokio::select! {
+            () = sleep(SNAPSHOT_EVERY) => {}
+            () = closing.cancelled() => {}
+        }
+    }
+}
+
+/// Snapshots of everything, one a second. Each is whole, so whoever comes again misses nothing by beginning anew.
+pub(crate) fn of_all(
+    live: &Arc<Live>,
+    gate: &Rushgate,
+    caller: Caller,
+    closing: CancellationToken,
+) -> Response<Body> {
+    let latest = live.follow(gate, &closing);
+    let snapshots =
+        stream::unfold((latest, caller, closing, 0), async |(mut latest, caller, closing, sent)| {
+            loop {
+                let (number, snapshot) = latest.borrow_and_update().clone();
+                if let Some(snapshot) = snapshot.filter(|_| number != sent) {
+                    let data = serde_json::to_string(&snapshot.seen_by(&caller)).unwrap_or_default();
+                    return Some((
+                        Bytes::from(message(number, "snapshot", &data)),
+                        (latest, caller, closing, number),
+                    ));
+                }
+                tokio::select! {
+                    changed = latest.changed() => changed.ok()?,
+                    () = closing.cancelled() => return None,
+                }
+            }
+        });
+    response(snapshots.boxed())
+}
+
+/// One event. JSON has no line breaks of its own.
+fn message(id: u64, name: &str, data: &str) -> String {
+    format!("id: {id}\nevent: {name}\ndata: {data}\n\n")
+}
+
+fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
+    let first = Bytes::from(format!("retry: {RETRY_MS}\n\n"));
+    let events = stream::once(async { first }).chain(events).map(Ok::<_, std::convert::Infallible>);
+    let mut response = Response::new(Body::from_stream(events));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    response
+}

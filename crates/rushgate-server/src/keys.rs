@@ -1,0 +1,172 @@
+//! Idempotency keys: what was answered, and what is being carried out.
+//!
+//! A reservation's key is the sale's own and a lock's is its token, so those two are known to the store and to every
+//! process. For all else the answers are kept here, by this process, for a while.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+
+use crate::problem::{Code, Problem};
+
+/// How long an answer is known.
+pub(crate) const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// How many answers are known at most; the oldest are forgotten first.
+const KNOWN_MAX: usize = 10_000;
+/// How much they may weigh together, in bytes.
+const WEIGHT_MAX: usize = 32 << 20;
+
+/// Whose key, for which request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyName {
+    pub caller: String,
+    pub request: String,
+    pub key: String,
+}
+
+/// An answer to be given again.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+#[derive(Default)]
+pub(crate) struct Keys {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    entries: HashMap<KeyName, Entry>,
+    /// In the order in which they were answered.
+    answered: VecDeque<(Instant, KeyName)>,
+    weight: usize,
+}
+
+struct Entry {
+    /// The hash of the body that came with the key.
+    content: [u8; 32],
+    answer: Option<Remembered>,
+}
+
+/// What a key says of a request.
+pub(crate) enum Begun {
+    /// It is new. While this lives, others with the same key are told so.
+    New(Turn),
+    /// It was answered before.
+    Before(Remembered),
+}
+
+impl Keys {
+    /// Takes a turn under that key.
+    pub fn begin(self: &Arc<Self>, name: KeyName, content: [u8; 32]) -> Result<Begun, Problem> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.forget_old();
+        match known.entries.get(&name) {
+            Some(entry) if entry.content != content => Err(Problem::plain(Code::IdempotencyKeyReused)),
+            Some(Entry { answer: Some(answer), .. }) => Ok(Begun::Before(answer.clone())),
+            Some(_) => Err(Problem::plain(Code::IdempotencyInFlight)),
+            None => {
+                known.entries.insert(name.clone(), Entry { content, answer: None });
+                Ok(Begun::New(Turn { keys: Arc::clone(self), name: Some(name) }))
+            }
+        }
+    }
+}
+
+impl Known {
+    fn forget_old(&mut self) {
+        while let Some((at, _)) = self.answered.front() {
+            let is_over = at.elapsed() > KNOWN_FOR;
+            if !is_over && self.answered.len() <= KNOWN_MAX && self.weight <= WEIGHT_MAX {
+                return;
+            }
+            let Some((_, name)) = self.answered.pop_front() else { return };
+            if let Some(answer) = self.entries.remove(&name).and_then(|entry| entry.answer) {
+                self.weight -= answer.body.len();
+            }
+        }
+    }
+}
+
+/// A request under way. Dropped without an answer to remember, the key is as good as new.
+pub(crate) struct Turn {
+    keys: Arc<Keys>,
+    name: Option<KeyName>,
+}
+
+impl Turn {
+    pub fn remember(mut self, answer: Remembered) {
+        let Some(name) = self.name.take() else { return };
+        let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let weight = answer.body.len();
+        if let Some(entry) = known.entries.get_mut(&name) {
+            entry.answer = Some(answer);
+            known.weight += weight;
+            known.answered.push_back((Instant::now(), name));
+            known.forget_old();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entries.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(key: &str) -> KeyName {
+        KeyName { caller: "a".into(), request: "POST /x".into(), key: key.into() }
+    }
+
+    fn answer(bytes: usize) -> Remembered {
+        Remembered { status: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(vec![0; bytes]) }
+    }
+
+    fn code(begun: Result<Begun, Problem>) -> Option<Code> {
+        begun.err().map(|problem| problem.code())
+    }
+
+    #[test]
+    fn a_key_is_in_flight_then_answered_and_good_for_one_body_only() {
+        let keys = Arc::new(Keys::default());
+        let Ok(Begun::New(turn)) = keys.begin(name("k"), [1; 32]) else { panic!("it is new") };
+        assert_eq!(code(keys.begin(name("k"), [1; 32])), Some(Code::IdempotencyInFlight));
+        assert_eq!(code(keys.begin(name("k"), [2; 32])), Some(Code::IdempotencyKeyReused));
+        turn.remember(answer(3));
+        assert!(
+            matches!(keys.begin(name("k"), [1; 32]), Ok(Begun::Before(answer)) if answer.body.len() == 3)
+        );
+        assert_eq!(code(keys.begin(name("k"), [2; 32])), Some(Code::IdempotencyKeyReused));
+    }
+
+    #[test]
+    fn a_turn_that_came_to_nothing_leaves_the_key_as_it_was() {
+        let keys = Arc::new(Keys::default());
+        drop(keys.begin(name("k"), [1; 32]));
+        assert!(matches!(keys.begin(name("k"), [2; 32]), Ok(Begun::New(_))));
+    }
+
+    #[test]
+    fn the_oldest_answers_are_forgotten_once_they_weigh_too_much() {
+        let keys = Arc::new(Keys::default());
+        for key in ["a", "b", "c"] {
+            let Ok(Begun::New(turn)) = keys.begin(name(key), [1; 32]) else { panic!("{key} is new") };
+            turn.remember(answer(WEIGHT_MAX / 2));
+        }
+        assert!(matches!(keys.begin(name("a"), [1; 32]), Ok(Begun::New(_))));
+        assert!(matches!(keys.begin(name("c"), [1; 32]), Ok(Begun::Before(_))));
+    }
+}

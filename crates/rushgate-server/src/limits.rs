@@ -1,0 +1,227 @@
+//! How often one buyer, and one address, may ask.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName};
+use rushgate::Rate;
+
+use crate::access::{Caller, Role};
+use crate::problem::{Code, Problem};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// So many asks are looked up at a time without one waiting for another.
+const SHARDS: usize = 16;
+
+/// How long those who are done are remembered at most.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub IpAddr);
+
+/// What buyers may ask of this process. Workers and operators ask for many, and are not counted.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    of_buyer: Option<Meter<String>>,
+    of_address: Option<Meter<IpAddr>>,
+    /// Whose word for where a request comes from is taken.
+    proxies: Vec<IpAddr>,
+}
+
+impl Limits {
+    pub fn new(of_buyer: Option<Rate>, of_address: Option<Rate>, proxies: Vec<IpAddr>) -> Self {
+        Self { of_buyer: of_buyer.map(Meter::new), of_address: of_address.map(Meter::new), proxies }
+    }
+
+    /// Refuses a buyer who asks too often. What the address has asked counts even if the buyer is refused.
+    pub fn check(&self, caller: &Caller, peer: Peer, headers: &HeaderMap) -> Result<(), Problem> {
+        if caller.role != Role::Buyer {
+            return Ok(());
+        }
+        if let Some(meter) = &self.of_address {
+            meter
+                .ask(network(self.origin(peer, headers)))
+                .map_err(|wait| too_often("this address", meter.rate, wait))?;
+        }
+        match (&self.of_buyer, &caller.buyer) {
+            (Some(meter), Some(buyer)) => {
+                meter.ask(buyer.clone()).map_err(|wait| too_often("this buyer", meter.rate, wait))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the request comes from: what the nearest proxy that is not ours says, or the connection's other end. Whatever
+    /// stands further left in the header was written by strangers.
+    fn origin(&self, Peer(peer): Peer, headers: &HeaderMap) -> IpAddr {
+        if !self.proxies.contains(&peer.to_canonical()) {
+            return peer;
+        }
+        let said: Vec<_> = headers.get_all(FORWARDED_FOR).iter().map(|value| value.as_bytes()).collect();
+        let mut nearest = peer;
+        for address in said.iter().flat_map(|value| value.split(|byte| *byte == b',')).rev() {
+            let Some(address) = read(address) else { return nearest };
+            nearest = address;
+            if !self.proxies.contains(&address.to_canonical()) {
+                break;
+            }
+        }
+        nearest
+    }
+}
+
+/// An address as proxies write it: some add the port, and brackets around one of IPv6.
+fn read(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?.trim();
+    let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    text.parse().ok().or_else(with_port).or_else(bare)
+}
+
+fn too_often(who: &str, rate: Rate, wait: Duration) -> Problem {
+    let Rate { n, per } = rate;
+    Problem::new(Code::TooMany, format_args!("{who} may ask {n} times in {per:?}")).retry_after(wait)
+}
+
+/// Whoever has one address of an IPv6 network of 64 bits has them all.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    }
+}
+
+/// Counts the asks of each key: as many at once as the rate has, and then as often as it says.
+///
+/// The generic cell rate algorithm of ITU-T I.371: of each key one moment is kept, at which all that it has asked would be
+/// done if it had asked evenly.
+#[derive(Debug)]
+struct Meter<K> {
+    rate: Rate,
+    hasher: RandomState,
+    shards: [Mutex<Shard<K>>; SHARDS],
+}
+
+#[derive(Debug)]
+struct Shard<K> {
+    done_at: HashMap<K, Instant>,
+    swept: Instant,
+}
+
+impl<K: Hash + Eq> Meter<K> {
+    fn new(rate: Rate) -> Self {
+        let shard = |_| Mutex::new(Shard { done_at: HashMap::new(), swept: Instant::now() });
+        Self { rate, hasher: RandomState::new(), shards: std::array::from_fn(shard) }
+    }
+
+    fn ask(&self, key: K) -> Result<(), Duration> {
+        self.ask_at(key, Instant::now())
+    }
+
+    /// Otherwise, how long to wait.
+    fn ask_at(&self, key: K, now: Instant) -> Result<(), Duration> {
+        let Rate { n, per } = self.rate;
+        let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever is done is as one who never asked.
+        if now.saturating_duration_since(shard.swept) > per.min(SWEEP_EVERY) {
+            shard.done_at.retain(|_, done_at| *done_at > now);
+            shard.swept = now;
+        }
+        let done_at = shard.done_at.get(&key).copied().unwrap_or(now).max(now) + per / n;
+        let too_early = done_at.saturating_duration_since(now).saturating_sub(per);
+        if !too_early.is_zero() {
+            return Err(too_early);
+        }
+        shard.done_at.insert(key, done_at);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn meter(n: u32, per: Duration) -> Meter<&'static str> {
+        Meter::new(Rate::new(n, per))
+    }
+
+    #[test]
+    fn as_many_as_the_rate_has_at_once_and_then_as_often_as_it_says() {
+        let (meter, start) = (meter(4, Duration::from_secs(2)), Instant::now());
+        let at = |ms: u64| meter.ask_at("ann", start + Duration::from_millis(ms));
+        for _ in 0..4 {
+            assert_eq!(at(0), Ok(()));
+        }
+        assert_eq!(at(0), Err(Duration::from_millis(500)));
+        assert_eq!(at(499), Err(Duration::from_millis(1)));
+        assert_eq!(at(500), Ok(()));
+        assert_eq!(at(500), Err(Duration::from_millis(500)), "a refusal does not count");
+        assert_eq!(meter.ask_at("bob", start), Ok(()), "another's are his own");
+        for _ in 0..4 {
+            assert_eq!(at(60_000), Ok(()), "all of them, after a while");
+        }
+        assert!(at(60_000).is_err());
+    }
+
+    #[test]
+    fn whoever_is_done_is_forgotten() {
+        let (meter, start) = (meter(2, Duration::from_secs(1)), Instant::now());
+        let names: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+        for name in &names {
+            meter.ask_at(Box::leak(name.clone().into_boxed_str()), start).unwrap();
+        }
+        let known = || meter.shards.iter().map(|shard| shard.lock().unwrap().done_at.len()).sum::<usize>();
+        assert_eq!(known(), 1_000);
+        let later = start + Duration::from_secs(3);
+        for name in &names[..200] {
+            meter.ask_at(Box::leak(name.clone().into_boxed_str()), later).unwrap();
+        }
+        assert_eq!(known(), 200);
+    }
+
+    #[test]
+    fn a_proxy_of_ours_says_where_a_request_comes_from_and_nobody_else_does() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let limits = Limits::new(None, None, vec![address("10.0.0.1"), address("10.0.0.2")]);
+        let from = |peer: &str, said: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for said in said {
+                headers.append(FORWARDED_FOR, HeaderValue::from_str(said).unwrap());
+            }
+            limits.origin(Peer(address(peer)), &headers).to_string()
+        };
+        assert_eq!(from("9.9.9.9", &["1.1.1.1"]), "9.9.9.9", "no proxy of ours");
+        assert_eq!(from("10.0.0.1", &["1.1.1.1"]), "1.1.1.1");
+        assert_eq!(
+            from("10.0.0.1", &["6.6.6.6, 1.1.1.1, 10.0.0.2"]),
+            "1.1.1.1",
+            "the left is anybody's word"
+        );
+        assert_eq!(from("10.0.0.1", &["6.6.6.6", "1.1.1.1"]), "1.1.1.1", "two headers are one list");
+        assert_eq!(from("::ffff:10.0.0.1", &["1.1.1.1"]), "1.1.1.1");
+        assert_eq!(from("10.0.0.1", &["6.6.6.6", "nobody, 1.1.1.1:443"]), "1.1.1.1", "with a port");
+        assert_eq!(from("10.0.0.1", &["[2001:db8::1]:443"]), "2001:db8::1");
+        assert_eq!(from("10.0.0.1", &["[2001:db8::1]"]), "2001:db8::1");
+        let forged = HeaderValue::from_bytes(b"\xff, 10.0.0.2").unwrap();
+        let headers = HeaderMap::from_iter([(FORWARDED_FOR, forged)]);
+        assert_eq!(limits.origin(Peer(address("10.0.0.1")), &headers).to_string(), "10.0.0.2", "no further");
+        for said in [&[][..], &["nobody"]] {
+            assert_eq!(from("10.0.0.1", said), "10.0.0.1", "{said:?}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_address() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("::ffff:1.2.3.4"), "1.2.3.4");
+        assert_eq!(of("1.2.3.4"), "1.2.3.4");
+    }
+}

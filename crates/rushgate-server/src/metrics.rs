@@ -1,0 +1,168 @@
+//! What the server counts, and how the store stands when somebody asks: OpenMetrics text, as Prometheus reads it.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use rushgate::{Page, Result, Rushgate};
+
+use crate::access::{Caller, Kind};
+use crate::shop::Shop;
+
+/// The media type of the text.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Things of one kind that are told of at most: each is a question to the store.
+const THINGS_MAX: u32 = 1_000;
+
+type RouteLabels = [(&'static str, &'static str); 2];
+type RequestLabels = (RouteLabels, [(&'static str, u32); 1]);
+type NameLabels = Vec<(&'static str, String)>;
+
+/// What the server counts while it runs.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    connections: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        // 0.1 ms to 52 s: what waits is slow on purpose.
+        let buckets: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_1, 3.0, 13));
+        Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(buckets),
+            connections: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// One request that was answered.
+    pub fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration) {
+        let route = [("method", method), ("route", path)];
+        self.requests.get_or_create(&(route, [("status", u32::from(status))])).inc();
+        self.seconds.get_or_create(&route).observe(took.as_secs_f64());
+    }
+
+    /// One connection, as long as the answer lives.
+    pub fn connection(&self) -> impl Drop + Send + use<> {
+        self.connections.inc();
+        Connected(self.connections.clone())
+    }
+
+    /// The text: what was counted, and how that which the caller may see stands now.
+    pub async fn text(&self, shop: &Shop, caller: &Caller) -> Result<String> {
+        let mut registry = Registry::with_prefix("rushgate");
+        registry.register("http_requests", "Requests that were answered", self.requests.clone());
+        registry.register_with_unit(
+            "http_request",
+            "How long answers took, waits included",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
+        registry.register("http_connections", "Connections that are open", self.connections.clone());
+        register_store(&mut registry, &shop.gate);
+        register_queues(&mut registry, &shop.gate, caller).await?;
+        register_sales(&mut registry, &shop.gate, caller).await?;
+        register_locks(&mut registry, &shop.gate, caller).await?;
+        let mut text = String::new();
+        encode(&mut text, &registry)
+            .map_err(|error| rushgate::Error::bug("metrics cannot be written").caused_by(error))?;
+        Ok(text)
+    }
+}
+
+struct Connected(Gauge);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn register_store(registry: &mut Registry, gate: &Rushgate) {
+    let calls = gate.calls();
+    registry.register("store_calls", "Calls given to the store", ConstCounter::new(calls.calls));
+    registry.register(
+        "store_transactions",
+        "Write transactions that the store committed",
+        ConstCounter::new(calls.transactions),
+    );
+}
+
+async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+    let tasks = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let oldest = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
+    let dropped = Family::<NameLabels, Counter>::default();
+    let queues = gate.queues().await?.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
+    for queue in queues.take(THINGS_MAX as usize) {
+        let stats = gate.queue(&queue)?.stats().await?;
+        let name = ("queue", queue.to_string());
+        let states = [
+            ("ready", stats.ready),
+            ("scheduled", stats.scheduled),
+            ("leased", stats.leased),
+            ("blocked", stats.blocked),
+            ("dead", stats.dead),
+        ];
+        for (state, n) in states {
+            tasks.get_or_create(&vec![name.clone(), ("state", state.to_owned())]).set(n);
+        }
+        dropped.get_or_create(&vec![name.clone()]).inc_by(stats.dropped);
+        oldest.get_or_create(&vec![name]).set(Duration::from_micros(stats.oldest_due_us).as_secs_f64());
+    }
+    registry.register("queue_tasks", "Tasks by state", tasks);
+    registry.register("queue_dropped", "Tasks dropped because the queue was at its bound", dropped);
+    registry.register_with_unit(
+        "queue_oldest_due",
+        "How long the oldest due task has been due",
+        Unit::Seconds,
+        oldest,
+    );
+    Ok(())
+}
+
+async fn register_sales(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+    let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let paused = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let sales = gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
+    for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
+        let id = ("sale", sale.spec.id.to_string());
+        paused.get_or_create(&vec![id.clone()]).set(sale.paused.is_some().into());
+        for sku in sale.skus {
+            let places = [
+                ("free", sku.free),
+                ("held", sku.held),
+                ("confirmed", sku.confirmed),
+                ("withdrawn", sku.withdrawn),
+            ];
+            for (place, n) in places {
+                let labels = vec![id.clone(), ("sku", sku.sku.to_string()), ("place", place.to_owned())];
+                units.get_or_create(&labels).set(n.into());
+            }
+        }
+    }
+    registry.register("sale_units", "Units by place", units);
+    registry.register("sale_paused", "Whether a sale is stopped until it is rebuilt", paused);
+    Ok(())
+}
+
+async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+    let locks = gate.locks(Page { after: String::new(), limit: THINGS_MAX }).await?;
+    let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
+    let held = Gauge::<u64, AtomicU64>::default();
+    held.set(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
+    let waiters = Gauge::<u64, AtomicU64>::default();
+    waiters.set(seen().map(|lock| lock.waiters.len() as u64).sum());
+    registry.register("locks_held", "Locks that are held", held);
+    registry.register("lock_waiters", "Waiters in the lines of locks", waiters);
+    Ok(())
+}

@@ -1,0 +1,352 @@
+//! The description of the API: OpenAPI 3.1, made of the table of routes and of the types that the verbs read and give.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::problem::{Code, PROBLEM_JSON, ProblemView};
+use crate::route::{COMMON, KeyUse, Route};
+
+/// Where the schemas are.
+const SCHEMAS: &str = "/components/schemas";
+
+/// Describes routes.
+pub(crate) fn describe(routes: &[Route]) -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = SCHEMAS.into();
+    settings.meta_schema = None;
+    let mut generator = settings.into_generator();
+    let problem = generator.subschema_for::<ProblemView>().to_value();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for route in routes {
+        let operation = operation(route, &mut generator, &problem);
+        paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), operation);
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.values_mut().for_each(demand_values);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Rushgate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Locks, queues and numbered stock for the minute when a crowd arrives. Times that end in `_us` \
+                are microseconds since the Unix epoch on the store's clock; those that end in `_ms` are milliseconds.",
+            "license": { "name": "MIT", "identifier": "MIT" },
+        },
+        "tags": tags(),
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "A token of `rushgate token create`. On loopback a server may ask for none.",
+                },
+            },
+        },
+    })
+}
+
+/// A field that must be given must have a value, too: to a reader, `null` is as good as nothing.
+fn demand_values(schema: &mut Value) {
+    for choice in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        let fields: Vec<_> = choice["required"].as_array().into_iter().flatten().cloned().collect();
+        for field in fields.iter().filter_map(Value::as_str) {
+            let of = &mut choice["properties"][field];
+            if of.is_null() {
+                *of = json!({ "not": { "type": "null" } });
+            }
+        }
+    }
+}
+
+fn tags() -> Value {
+    json!([
+        { "name": "locks", "description": "Held by one at a time, with a fair line before them and a fence behind." },
+        { "name": "queues", "description": "One live task per id, claimed under leases, with dead letters and schedules." },
+        { "name": "sales", "description": "Numbered units, reserved by buyers, each sold exactly once." },
+        { "name": "server", "description": "Whether the server is well." },
+    ])
+}
+
+fn tag(route: &Route) -> &'static str {
+    let first = route.path.trim_start_matches("/v1/").split('/').next().unwrap_or_default();
+    ["locks", "queues", "sales"].into_iter().find(|tag| *tag == first).unwrap_or("server")
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator, problem: &Value) -> Value {
+    let mut operation = json!({
+        "operationId": route.verb,
+        "summary": route.says,
+        "description": access(route),
+        "tags": [tag(route)],
+        "parameters": parameters(route, generator),
+        "responses": responses(route, generator, problem),
+        "security": match route.needs {
+            Some(role) => json!([{ "bearer": [role.word()] }]),
+            None => json!([]),
+        },
+    });
+    if let Some(body) = route.body {
+        let schema = body(generator).to_value();
+        // An empty body is an empty object.
+        let required = !may_be_empty(&schema, generator);
+        let content = json!({ "application/json": { "schema": schema } });
+        operation["requestBody"] = json!({ "required": required, "content": content });
+    }
+    operation
+}
+
+fn may_be_empty(schema: &Value, generator: &SchemaGenerator) -> bool {
+    let of = definition(schema, generator);
+    of.get("required").is_none() && of.get("oneOf").is_none()
+}
+
+/// The schema that a reference leads to.
+fn definition(schema: &Value, generator: &SchemaGenerator) -> Value {
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    generator.definitions().get(name).cloned().unwrap_or_else(|| schema.clone())
+}
+
+fn access(route: &Route) -> String {
+    let role = match route.needs {
+        Some(role) => format!("For the role `{}` and those above it.", role.word()),
+        None => "For anybody.".to_owned(),
+    };
+    let key = match route.key {
+        KeyUse::None => "",
+        KeyUse::Answers | KeyUse::AnswersRequired => {
+            " With the same Idempotency-Key, this process gives the same answer again for ten minutes."
+        }
+        KeyUse::Token | KeyUse::Buyer => {
+            " The store knows the Idempotency-Key: the same one is the same thing for every process."
+        }
+    };
+    format!("{role}{key}")
+}
+
+fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
+    let a_name = generator.subschema_for::<NameText>().to_value();
+    let places = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = |name| {
+        json!({
+            "name": name, "in": "path", "required": true,
+            "schema": a_name,
+        })
+    };
+    let mut parameters: Vec<_> = places.map(in_path).collect();
+    if route.key != KeyUse::None {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": route.key.is_required(),
+            "description": "The caller's own name for this attempt: 1 to 128 visible ASCII characters.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$" },
+        }));
+    }
+    if route.waits {
+        parameters.push(json!({
+            "name": "Prefer", "in": "header", "required": false,
+            "description": "`wait=SECONDS`: wait so long for what is asked for. `Preference-Applied` says what was granted.",
+            "schema": { "type": "string" }, "example": "wait=10",
+        }));
+    }
+    if route.tagged.is_some() {
+        parameters.push(json!({
+            "name": "If-None-Match", "in": "header", "required": false,
+            "description": "The `ETag` of the answer that the client has: if it still holds, 304 is answered, without a body.",
+            "schema": { "type": "string" },
+        }));
+    }
+    parameters.extend(
+        route.query.map(|query| query_parameters(query(generator).to_value(), generator)).unwrap_or_default(),
+    );
+    parameters
+}
+
+/// The fields of a query's type, each a parameter.
+fn query_parameters(schema: Value, generator: &SchemaGenerator) -> Vec<Value> {
+    let of = definition(&schema, generator);
+    let Some(fields) = of["properties"].as_object() else { return Vec::new() };
+    let parameter = |(name, schema): (&String, &Value)| json!({ "name": name, "in": "query", "required": false, "schema": schema });
+    fields.iter().map(parameter).collect()
+}
+
+fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) -> Value {
+    let answer = (route.answer)(generator).to_value();
+    let mut responses = Map::new();
+    for status in route.succeeds {
+        responses.insert(
+            status.to_string(),
+            json!({ "description": reason(*status), "content": { route.media: { "schema": answer } } }),
+        );
+    }
+    if let Some(passing) = route.tagged {
+        let description = match passing {
+            [] => "Weak: another one if the answer is.".to_owned(),
+            _ => format!("Weak: another one if the answer is, `{}` aside.", passing.join("`, `")),
+        };
+        let tag = json!({ "ETag": { "description": description, "schema": { "type": "string" } } });
+        responses["200"]["headers"] = tag.clone();
+        let says = "What the client has still holds; there is no body.";
+        responses.insert("304".to_owned(), json!({ "description": says, "headers": tag }));
+    }
+    let mut codes: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for code in Code::ALL.iter().filter(|code| route.may_refuse(**code)) {
+        codes.entry(code.status()).or_default().push(*code);
+    }
+    for (status, codes) in codes {
+        responses.insert(status.to_string(), refusal(route, &codes, problem));
+    }
+    Value::Object(responses)
+}
+
+fn refusal(route: &Route, codes: &[Code], problem: &Value) -> Value {
+    let line = |code: &Code| format!("`{}`: {}", code.word(), code.title());
+    // What is particular to the route comes first.
+    let (common, own): (Vec<Code>, Vec<Code>) =
+        codes.iter().partition(|code| COMMON.contains(code) && !route.refuses.contains(code));
+    let lines: Vec<_> = own.iter().chain(&common).map(line).collect();
+    let words: Vec<_> = codes.iter().map(|code| code.word()).collect();
+    let schema = json!({ "allOf": [problem, { "properties": { "code": { "enum": words } } }] });
+    json!({ "description": lines.join("\n"), "content": { PROBLEM_JSON: { "schema": schema } } })
+}
+
+fn reason(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// Texts with a form of their own, for schemas: a verb reads them as what they are.
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident = $pattern:literal, $max:literal;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string", "minLength": 1, "maxLength": $max, "pattern": $pattern,
+                })
+            }
+        }
+    )*};
+}
+
+texts! {
+    /// A name: at most 200 bytes, without white space, control characters and braces. A schema counts characters, and
+    /// those beyond ASCII have up to four bytes.
+    NameText = "^([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}]{1,50})$", 200;
+    /// The token of a lock.
+    TokenText = "^[0-9a-fA-F]{32}$", 32;
+    /// The ticket of a task: numbers and its id.
+    TicketText = "^([0-9a-fA-F]{1,16}[.]){3}([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}]{1,50})$", 251;
+}
+
+/// The pattern of words for people who look: at most 200 bytes without control characters.
+pub(crate) const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
+
+/// The description itself, of which no more is said than that it is one.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+pub(crate) struct Description(pub Value);
+
+impl JsonSchema for Description {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OpenApi".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object", "required": ["openapi", "paths"] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::table::routes;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let (routes, described) = (routes(), describe(&routes()));
+        let paths = described["paths"].as_object().unwrap();
+        let operations = paths.iter().flat_map(|(path, methods)| {
+            methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), path.clone()))
+        });
+        let expected = routes.iter().map(|route| (route.method.to_string(), route.path.to_owned()));
+        assert_eq!(operations.collect::<BTreeSet<_>>(), expected.collect());
+    }
+
+    /// Every `$ref` of a document.
+    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_schema_is_used() {
+        let described = describe(&routes());
+        let mut found = BTreeSet::new();
+        references(&described, &mut found);
+        let schemas = described["components"]["schemas"].as_object().unwrap();
+        let used: BTreeSet<_> =
+            found.iter().map(|path| path.rsplit('/').next().unwrap_or_default()).collect();
+        assert!(found.iter().all(|path| path.starts_with("#/components/schemas/")), "{found:?}");
+        let unused: Vec<_> = schemas.keys().filter(|name| !used.contains(name.as_str())).collect();
+        // A query's type is taken apart.
+        assert!(unused.iter().all(|name| name.ends_with("Query") || *name == "Many"), "{unused:?}");
+        for name in used {
+            assert!(schemas.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_fields_must_have_a_value() {
+        let described = describe(&routes());
+        let choices = &described["components"]["schemas"]["StockBody"]["oneOf"];
+        assert_eq!(choices[0]["properties"]["add"], json!({ "not": { "type": "null" } }), "{choices}");
+        assert_eq!(choices[1]["properties"]["withdraw"], json!({ "not": { "type": "null" } }), "{choices}");
+    }
+
+    #[test]
+    fn every_field_says_what_it_is() {
+        let described = describe(&routes());
+        for (name, schema) in described["components"]["schemas"].as_object().unwrap() {
+            for (field, of) in schema["properties"].as_object().into_iter().flatten() {
+                let says = of.get("description").is_some() || of.get("$ref").is_some();
+                assert!(says, "{name}.{field}: {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_refuse_unknown_fields_in_words_too() {
+        let described = describe(&routes());
+        for (path, method) in
+            described["paths"].as_object().unwrap().values().flat_map(|of| of.as_object().unwrap())
+        {
+            let schema = &method["requestBody"]["content"]["application/json"]["schema"];
+            let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) else {
+                continue;
+            };
+            let body = &described["components"]["schemas"][name];
+            assert_eq!(body["additionalProperties"], false, "{path} {name}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The pages for people: files in the binary, which fetch everything else by the API and from nowhere else.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::routing::get;
+
+use crate::conditional;
+use crate::problem::{Code, Problem};
+
+/// A page runs its own scripts and talks to its own server. What is stored, such as a task's content, is text to it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// A file of a page.
+#[derive(Clone, Copy)]
+struct File {
+    name: &'static str,
+    media: &'static str,
+    content: &'static str,
+}
+
+macro_rules! file {
+    ($name:literal, $media:expr) => {
+        File { name: $name, media: $media, content: include_str!(concat!("../page/", $name)) }
+    };
+}
+
+const LIVE: File = file!("live.html", HTML);
+const SHOP: File = file!("shop.html", HTML);
+const REFERENCE: File = file!("reference.html", HTML);
+
+/// What the pages load.
+const FILES: &[File] = &[
+    file!("icon.svg", "image/svg+xml"),
+    file!("page.css", STYLE),
+    file!("common.js", SCRIPT),
+    file!("words.js", SCRIPT),
+    file!("live.js", SCRIPT),
+    file!("shop.js", SCRIPT),
+    file!("reference.js", SCRIPT),
+    file!("vendor/uPlot.iife.min.js", SCRIPT),
+    file!("vendor/uPlot.min.css", STYLE),
+];
+
+/// The live page at `/`, the shop of each sale at `/shop/{sale}`, the API's reference at `/docs`, and their files.
+pub(crate) fn router() -> Router {
+    Router::new()
+        .route("/", get(async |headers: HeaderMap| show(LIVE, &headers)))
+        .route("/shop/{sale}", get(async |headers: HeaderMap| show(SHOP, &headers)))
+        .route("/docs", get(async |headers: HeaderMap| show(REFERENCE, &headers)))
+        .route("/page/{*name}", get(load))
+}
+
+async fn load(Path(name): Path<String>, headers: HeaderMap) -> Response<Body> {
+    match FILES.iter().find(|file| file.name == name) {
+        Some(file) => show(*file, &headers),
+        None => Problem::new(Code::NotFound, "there is no such file").into_response(),
+    }
+}
+
+/// The file, or that it is the one which the browser has.
+fn show(file: File, headers: &HeaderMap) -> Response<Body> {
+    let tag = conditional::tag(file.content.as_bytes());
+    let has_it = conditional::knows(headers, &tag);
+    let mut response = Response::new(if has_it { Body::empty() } else { Body::from(file.content) });
+    if has_it {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, file.media),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        // The file is asked for each time, and sent only if it is another one.
+        (header::CACHE_CONTROL, "no-cache"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_load_nothing_from_elsewhere_and_only_what_there_is() {
+        for page in [LIVE, SHOP, REFERENCE] {
+            let loaded = page.content.split(['"', '\'']).filter(|part| part.starts_with("/page/"));
+            for path in loaded {
+                let name = path.trim_start_matches("/page/");
+                assert!(FILES.iter().any(|file| file.name == name), "{}: {path}", page.name);
+            }
+        }
+        for file in
+            FILES.iter().chain(&[LIVE, SHOP, REFERENCE]).filter(|file| !file.name.starts_with("vendor/"))
+        {
+            let content = file.content.replace("http://www.w3.org/2000/svg", "");
+            assert!(!content.contains("://"), "{} names another server", file.name);
+            for forbidden in ["innerHTML", "insertAdjacentHTML", "eval(", "onclick=", "style=\""] {
+                assert!(!file.content.contains(forbidden), "{} has {forbidden}", file.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_of_the_pages_is_there_in_both_languages() {
+        let words = FILES.iter().find(|file| file.name == "words.js").unwrap().content;
+        let (english, chinese) = words.split_once("export const zh").unwrap();
+        let keys = |text: &str| {
+            let lines =
+                text.lines().filter_map(|line| line.trim().split_once(": ").map(|(key, _)| key.to_owned()));
+            lines.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(keys(english).len() > 30, "{}", keys(english).len());
+        assert_eq!(keys(english), keys(chinese));
+        let own = |file: &&File| !file.name.starts_with("vendor/");
+        for file in FILES.iter().chain(&[LIVE, SHOP, REFERENCE]).filter(own) {
+            // `t('word')` in a script, and not the end of another name such as `split('`.
+            let calls = file.content.match_indices("t('").filter(|(at, _)| {
+                !file.content[..*at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '.')
+            });
+            let said =
+                calls.map(|(at, _)| &file.content[at + 3..]).filter_map(|rest| rest.split('\'').next());
+            let marked = file.content.split("data-word=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            for word in marked.chain(said) {
+                assert!(keys(english).contains(word), "{}: {word}", file.name);
+            }
+        }
+    }
+}

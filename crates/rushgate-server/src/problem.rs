@@ -1,0 +1,369 @@
+//! What is answered when the answer is no: problem+json (RFC 9457) with a stable code. Every status code of a refusal
+//! and of an error is decided in this file and nowhere else.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use rand::RngExt;
+use rushgate::Error;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The media type of a problem.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal, $status:literal, $again:ident;)*) => {
+        /// Why the answer is no: a stable word for programs, with the status that goes with it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code { $($(#[doc = $doc])+ $name),* }
+
+        impl Code {
+            /// Every code, in the order of their statuses.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The stable word.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$name => $word),* }
+            }
+
+            /// The HTTP status.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$name => $status),* }
+            }
+
+            /// Whether the same request may be answered otherwise later, with nothing else changed.
+            pub const fn is_retryable(self) -> bool {
+                let again = match self { $(Self::$name => Again::$again),* };
+                matches!(again, Again::Later)
+            }
+
+            /// What it says, in one sentence.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii()),* }
+            }
+        }
+    };
+}
+
+enum Again {
+    Later,
+    Never,
+}
+
+codes! {
+    /// The body is not the JSON that was expected.
+    MalformedJson = "malformed_json", 400, Never;
+    /// The body or the query has a field that the request does not take.
+    UnknownField = "unknown_field", 400, Never;
+    /// The path cannot be read.
+    BadPath = "bad_path", 400, Never;
+    /// This request needs an Idempotency-Key.
+    IdempotencyKeyMissing = "idempotency_key_missing", 400, Never;
+    /// The Idempotency-Key is not one header of 1 to 128 visible ASCII characters.
+    IdempotencyKeyInvalid = "idempotency_key_invalid", 400, Never;
+    /// The bearer token is missing, unknown, revoked, over or malformed.
+    Unauthorized = "unauthorized", 401, Never;
+    /// The token's role or scopes do not allow this.
+    Forbidden = "forbidden", 403, Never;
+    /// A browser sent this from another site.
+    BadOrigin = "bad_origin", 403, Never;
+    /// There is no such thing.
+    NotFound = "not_found", 404, Never;
+    /// The route does not take that method.
+    MethodNotAllowed = "method_not_allowed", 405, Never;
+    /// The request did not arrive in time.
+    RequestTimeout = "request_timeout", 408, Later;
+    /// Somebody else holds the lock, and the wait is over.
+    LockBusy = "lock_busy", 409, Later;
+    /// The token does not hold the lock, or its lease has run out. Nothing was changed.
+    NotHeld = "not_held", 409, Never;
+    /// The ticket is not the latest: the task was claimed, changed or ended meanwhile. Nothing was changed.
+    Stale = "stale", 409, Never;
+    /// Somebody is working on the task. Nothing was changed.
+    Leased = "leased", 409, Later;
+    /// The queue is at its bound. Nothing was put in.
+    QueueFull = "queue_full", 409, Later;
+    /// The queue keeps nothing of tasks that are over, so nobody can wait for one.
+    NothingKept = "nothing_kept", 409, Never;
+    /// There is another thing of that name. Nothing was changed.
+    Exists = "exists", 409, Never;
+    /// Too little is left, and nothing is held that could come back.
+    SoldOut = "sold_out", 409, Never;
+    /// Too little is free, but units are held and may come back.
+    AllHeld = "all_held", 409, Later;
+    /// The buyer would have more than allowed.
+    LimitReached = "limit_reached", 409, Never;
+    /// The sale is not open yet.
+    SaleNotOpen = "sale_not_open", 409, Later;
+    /// The sale is over.
+    SaleEnded = "sale_ended", 409, Never;
+    /// The reservation was decided otherwise before: its state says how.
+    Decided = "decided", 409, Never;
+    /// Fewer units are free than were to be withdrawn. Nothing was changed.
+    NotEnough = "not_enough", 409, Never;
+    /// The hold of the receipt would have run out.
+    HoldExpired = "hold_expired", 409, Never;
+    /// The receipt is not one of this sale.
+    ReceiptRefused = "receipt_refused", 409, Never;
+    /// A request with this Idempotency-Key is being carried out.
+    IdempotencyInFlight = "idempotency_in_flight", 409, Later;
+    /// The task was given up: it is among the dead letters until somebody sees to it.
+    Dead = "dead", 410, Never;
+    /// The body is larger than the request may have.
+    PayloadTooLarge = "payload_too_large", 413, Never;
+    /// The URI is longer than 4 KiB.
+    UriTooLong = "uri_too_long", 414, Never;
+    /// The body is not said to be application/json, or it is encoded.
+    UnsupportedMediaType = "unsupported_media_type", 415, Never;
+    /// The Host header names somebody else.
+    Misdirected = "misdirected", 421, Never;
+    /// A value is of the wrong type or outside its range. Nothing was sent to the store.
+    Invalid = "invalid", 422, Never;
+    /// This Idempotency-Key was used for another request.
+    IdempotencyKeyReused = "idempotency_key_reused", 422, Never;
+    /// This buyer, or this address, asks more often than is allowed. Nothing was changed.
+    TooMany = "too_many", 429, Later;
+    /// There are more than 100 headers, or more than 16 KiB of them.
+    HeadersTooLarge = "headers_too_large", 431, Never;
+    /// Rushgate itself is wrong.
+    Bug = "bug", 500, Never;
+    /// The store is set up in a way in which the promises cannot be kept. An operator must act.
+    Misconfigured = "misconfigured", 500, Never;
+    /// The stored data are damaged. An operator must act.
+    Corrupt = "corrupt", 500, Never;
+    /// The store cannot be reached. Nothing was changed.
+    Unavailable = "unavailable", 503, Later;
+    /// No answer came, and the step may have happened: ask again with the same Idempotency-Key, token or ticket.
+    OutcomeUnknown = "outcome_unknown", 503, Later;
+    /// The sale is stopped until it is rebuilt, or honours receipts only for the moment.
+    SalePaused = "sale_paused", 503, Later;
+    /// The server is shutting down.
+    Closing = "closing", 503, Later;
+    /// The store has no room. Nothing was written.
+    Full = "full", 507, Later;
+}
+
+/// How soon to ask again if nothing better is known.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Crowds that were sent away together come back apart: by so much, and never too early.
+const JITTER: f64 = 0.2;
+
+/// A refusal or an error on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Problem(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    code: Code,
+    detail: String,
+    hint: Option<String>,
+    field: Option<String>,
+    retry_after: Option<Duration>,
+    more: Map<String, Value>,
+    allow: Option<HeaderValue>,
+}
+
+/// A problem as it is sent.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ProblemView {
+    /// `about:blank`: the code says which problem it is.
+    r#type: &'static str,
+    /// What the code says, in one sentence.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// The stable word for programs.
+    code: &'static str,
+    /// What is amiss with this request.
+    detail: String,
+    /// What to do next, if there is something to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The field that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// Whether the same request may be answered otherwise later.
+    retryable: bool,
+    /// When to ask again, in milliseconds, with some jitter; `Retry-After` says it in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    /// What else the code has to say, such as `position` or `free`.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Display) -> Self {
+        Self(Box::new(Inner {
+            code,
+            detail: detail.to_string(),
+            hint: None,
+            field: None,
+            retry_after: None,
+            more: Map::new(),
+            allow: None,
+        }))
+    }
+
+    /// A problem that its code says all about.
+    pub(crate) fn plain(code: Code) -> Self {
+        Self::new(code, code.title())
+    }
+
+    /// The same under another code.
+    pub(crate) fn called(mut self, code: Code) -> Self {
+        self.0.code = code;
+        self
+    }
+
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+        self.0.field = Some(field.into());
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, after: Duration) -> Self {
+        self.0.retry_after = Some(after);
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Names the methods that the route does take.
+    pub(crate) fn allow(mut self, methods: HeaderValue) -> Self {
+        self.0.allow = Some(methods);
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.0.code
+    }
+
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let Inner { code, detail, hint, field, retry_after, more, allow } = *self.0;
+        let retry_after = code.is_retryable().then(|| jittered(retry_after.unwrap_or(AGAIN_AFTER)));
+        let view = ProblemView {
+            r#type: "about:blank",
+            title: code.title(),
+            status: code.status(),
+            code: code.word(),
+            detail,
+            hint,
+            field,
+            retryable: code.is_retryable(),
+            retry_after_ms: retry_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            more,
+        };
+        // Strings and numbers always become JSON.
+        let mut response = Response::new(Body::from(serde_json::to_vec(&view).unwrap_or_default()));
+        *response.status_mut() =
+            StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if let Some(after) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(after)));
+        }
+        if let Some(allow) = allow {
+            headers.insert(header::ALLOW, allow);
+        }
+        if code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rushgate\""));
+        }
+        response
+    }
+}
+
+/// Whole seconds, never zero: that would call the crowd back at once.
+fn seconds(after: Duration) -> u64 {
+    u64::try_from(after.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1)
+}
+
+fn jittered(after: Duration) -> Duration {
+    after.mul_f64(rand::rng().random_range(1.0..1.0 + JITTER))
+}
+
+/// The one place in which the core's questions become codes.
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let code = match () {
+            () if error.may_have_happened() => Code::OutcomeUnknown,
+            () if error.is_invalid() => Code::Invalid,
+            () if error.is_not_found() => Code::NotFound,
+            () if error.is_unavailable() => Code::Unavailable,
+            () if error.is_full() => Code::Full,
+            () if error.is_misconfigured() => Code::Misconfigured,
+            () if error.is_corrupt() => Code::Corrupt,
+            () => Code::Bug,
+        };
+        let problem = match code {
+            Code::Invalid | Code::NotFound => Self::new(code, &error),
+            // What a store says of itself may name hosts and files: that is for the log.
+            _ => {
+                tracing::error!(code = code.word(), %error, "a request failed");
+                Self::plain(code)
+            }
+        };
+        let hint = error.hint_text().filter(|_| code == Code::Invalid).map(str::to_owned);
+        Self(Box::new(Inner { hint, ..*problem.0 }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_core_has_its_code_and_an_unknown_outcome_says_so() {
+        for (error, code) in [
+            (Error::invalid("the lease", "is 0s"), Code::Invalid),
+            (Error::not_found("sale `x`"), Code::NotFound),
+            (Error::unavailable("down"), Code::Unavailable),
+            (Error::full("disk"), Code::Full),
+            (Error::misconfigured("read-only"), Code::Misconfigured),
+            (Error::corrupt("damaged"), Code::Corrupt),
+            (Error::bug("oops"), Code::Bug),
+            (Error::unavailable("no answer").maybe_happened(), Code::OutcomeUnknown),
+            (Error::corrupt("damaged").maybe_happened(), Code::OutcomeUnknown),
+        ] {
+            assert_eq!(Problem::from(error).code(), code);
+        }
+    }
+
+    #[test]
+    fn what_a_store_says_of_itself_is_not_told_to_clients() {
+        let problem = Problem::from(Error::unavailable("redis://10.0.0.7 refused the connection"));
+        assert!(!problem.0.detail.contains("10.0.0.7"), "{}", problem.0.detail);
+    }
+
+    #[test]
+    fn codes_are_told_apart_and_come_in_the_order_of_their_statuses() {
+        let mut words: Vec<_> = Code::ALL.iter().map(|code| code.word()).collect();
+        assert!(Code::ALL.is_sorted_by_key(|code| code.status()));
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn whoever_may_come_back_is_told_when_and_not_all_at_once() {
+        let after = |code| {
+            let problem = Problem::plain(code).retry_after(Duration::from_secs(100));
+            problem
+                .into_response()
+                .headers()
+                .get(header::RETRY_AFTER)
+                .map(|after| after.to_str().unwrap().to_owned())
+        };
+        assert_eq!(after(Code::SoldOut), None);
+        let told: std::collections::BTreeSet<u64> =
+            (0..100).map(|_| after(Code::AllHeld).unwrap().parse().unwrap()).collect();
+        assert!(told.len() > 1 && told.iter().all(|after| (80..=120).contains(after)), "{told:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! What is answered when the answer is yes.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
+
+use crate::problem::Problem;
+
+/// What a verb gives back: a view, or a problem.
+pub(crate) type Answer<T> = Result<Reply<T>, Problem>;
+
+/// A view with its status and headers.
+pub(crate) struct Reply<T> {
+    status: StatusCode,
+    view: T,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    owed: Option<Box<dyn Owed>>,
+}
+
+/// What was given out with an answer. Dropped before it was delivered, it takes that back.
+pub(crate) trait Owed: Send {
+    /// The answer is on its way: what was given out is the client's.
+    fn delivered(self: Box<Self>);
+}
+
+impl<T> Reply<T> {
+    pub fn ok(view: T) -> Self {
+        Self { status: StatusCode::OK, view, headers: Vec::new(), owed: None }
+    }
+
+    pub fn created(view: T) -> Self {
+        Self { status: StatusCode::CREATED, ..Self::ok(view) }
+    }
+
+    /// Decided, and not carried out yet.
+    pub fn accepted(view: T) -> Self {
+        Self { status: StatusCode::ACCEPTED, ..Self::ok(view) }
+    }
+
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Where the thing that was made is found.
+    pub fn location(self, path: &str) -> Self {
+        match HeaderValue::from_str(path) {
+            Ok(value) => self.header(header::LOCATION, value),
+            // Paths are percent-encoded before they come here.
+            Err(_) => self,
+        }
+    }
+
+    pub fn owing(mut self, owed: impl Owed + 'static) -> Self {
+        self.owed = Some(Box::new(owed));
+        self
+    }
+}
+
+impl<T: Serialize> Reply<T> {
+    pub fn into_response(self) -> Response<Body> {
+        let bytes = match serde_json::to_vec(&self.view) {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(error) => {
+                return Problem::from(rushgate::Error::bug("an answer is no JSON").caused_by(error))
+                    .into_response();
+            }
+        };
+        let body = match self.owed {
+            Some(owed) => Body::new(OwedBody { bytes: Some(bytes), owed: Some(owed) }),
+            None => Body::from(bytes),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(self.headers);
+        response
+    }
+}
+
+/// A body that knows whether it was taken by the connection.
+struct OwedBody {
+    bytes: Option<Bytes>,
+    owed: Option<Box<dyn Owed>>,
+}
+
+impl HttpBody for OwedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(owed) = self.owed.take() {
+            owed.delivered();
+        }
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+/// A body with what must not end before it.
+struct Kept<T> {
+    body: Body,
+    _kept: T,
+}
+
+/// The body, which keeps `kept` until it was taken by the connection or dropped.
+pub(crate) fn keeping<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {
+    Body::new(Kept { body, _kept: kept })
+}
+
+impl<T: Unpin> HttpBody for Kept<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

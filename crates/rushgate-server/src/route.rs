@@ -1,0 +1,491 @@
+//! One row of the table of routes, and what happens to a request on its way through it: limits, door, key, verb, answer.
+
+use std::any::TypeId;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use rushgate::trace;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+
+use crate::access::{Caller, Door, Kind, Role};
+use crate::call::{self, Call, Nothing, PathParams};
+use crate::conditional;
+use crate::keys::{Begun, KeyName, Remembered};
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, keeping};
+use crate::shop::Shop;
+
+/// What a body may weigh unless its route says otherwise.
+const BODY_MAX: usize = 64 << 10;
+
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// Codes that any route may answer with.
+pub(crate) const COMMON: &[Code] = &[
+    Code::BadPath,
+    Code::MalformedJson,
+    Code::UnknownField,
+    Code::IdempotencyKeyInvalid,
+    Code::Unauthorized,
+    Code::Forbidden,
+    Code::BadOrigin,
+    Code::RequestTimeout,
+    Code::PayloadTooLarge,
+    Code::UriTooLong,
+    Code::UnsupportedMediaType,
+    Code::Misdirected,
+    Code::Invalid,
+    Code::TooMany,
+    Code::HeadersTooLarge,
+    Code::Bug,
+    Code::Misconfigured,
+    Code::Corrupt,
+    Code::Unavailable,
+    Code::OutcomeUnknown,
+    Code::Closing,
+    Code::Full,
+];
+
+/// What an Idempotency-Key does for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyUse {
+    /// Nothing: the request names what it acts on, and repeats itself safely.
+    None,
+    /// The answer is given again, for ten minutes, by this process.
+    Answers,
+    /// The same, and the request needs one.
+    AnswersRequired,
+    /// It makes a lock's token, which the store knows, for every process.
+    Token,
+    /// It is the buyer's, which the store knows, for every process; the request needs one. Each buyer has his own keys,
+    /// whoever sends them.
+    Buyer,
+}
+
+impl KeyUse {
+    pub fn is_required(self) -> bool {
+        matches!(self, Self::AnswersRequired | Self::Buyer)
+    }
+
+    fn remembers(self) -> bool {
+        matches!(self, Self::Answers | Self::AnswersRequired)
+    }
+}
+
+/// Gives the schema of a type.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+type Work =
+    Arc<dyn Fn(Raw) -> Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send>> + Send + Sync>;
+
+/// A request whose sender is known, and which is not read yet.
+pub(crate) struct Raw {
+    shop: Arc<Shop>,
+    caller: Caller,
+    path: PathParams,
+    uri: Uri,
+    bytes: Bytes,
+    key: Option<String>,
+    wait: Duration,
+    seen: Option<u64>,
+}
+
+/// One row of the table.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    /// The verb, by which the same thing is found in every layer; also its `operationId`.
+    pub verb: &'static str,
+    /// What it does, in one sentence.
+    pub says: &'static str,
+    /// Who may; `None` if anybody.
+    pub needs: Option<Role>,
+    pub key: KeyUse,
+    /// Whether `Prefer: wait` does something.
+    pub waits: bool,
+    /// Whether its answer has a tag, by which it is sent only if it is another one: the fields that do not count for it.
+    pub tagged: Option<&'static [&'static str]>,
+    pub body: Option<SchemaOf>,
+    pub body_max: usize,
+    pub query: Option<SchemaOf>,
+    pub answer: SchemaOf,
+    /// What the answer is.
+    pub media: &'static str,
+    /// The statuses that it succeeds with.
+    pub succeeds: &'static [u16],
+    /// The codes that it refuses with, beside those that any route may.
+    pub refuses: &'static [Code],
+    work: Work,
+}
+
+/// A row that has no verb yet.
+pub(crate) struct Row {
+    method: Method,
+    path: &'static str,
+    verb: &'static str,
+    says: &'static str,
+    needs: Option<Role>,
+    key: KeyUse,
+    waits: bool,
+    tagged: Option<&'static [&'static str]>,
+    body_max: usize,
+    succeeds: &'static [u16],
+    refuses: &'static [Code],
+}
+
+/// Begins a row: `row(Method::GET, "/v1/queues/{queue}", "stats", "…")`, for operators unless it says otherwise.
+pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: &'static str) -> Row {
+    Row {
+        method,
+        path,
+        verb,
+        says,
+        needs: Some(Role::Operator),
+        key: KeyUse::None,
+        waits: false,
+        tagged: None,
+        body_max: BODY_MAX,
+        succeeds: &[200],
+        refuses: &[],
+    }
+}
+
+impl Row {
+    pub fn needs(self, role: Role) -> Self {
+        Self { needs: Some(role), ..self }
+    }
+
+    pub fn for_anybody(self) -> Self {
+        Self { needs: None, ..self }
+    }
+
+    pub fn key(self, key: KeyUse) -> Self {
+        Self { key, ..self }
+    }
+
+    pub fn waits(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
+    /// Its answer is sent only if it is another than the client has; `passing` are the fields that change with time alone.
+    pub fn tagged(self, passing: &'static [&'static str]) -> Self {
+        Self { tagged: Some(passing), ..self }
+    }
+
+    pub fn body_max(self, body_max: usize) -> Self {
+        Self { body_max, ..self }
+    }
+
+    pub fn succeeds(self, succeeds: &'static [u16]) -> Self {
+        Self { succeeds, ..self }
+    }
+
+    pub fn refuses(self, refuses: &'static [Code]) -> Self {
+        Self { refuses, ..self }
+    }
+
+    /// Ends the row with the verb that does the work.
+    pub fn work<B, Q, T, F, Fut>(self, verb: F) -> Route
+    where
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        T: Serialize + JsonSchema,
+        F: Fn(Call<B, Q>) -> Fut + Send + Sync + Copy + 'static,
+        Fut: Future<Output = Answer<T>> + Send + 'static,
+    {
+        self.write::<B, Q, T, _, _>("application/json", move |call| {
+            let answer = verb(call);
+            async move { Ok(answer.await?.into_response()) }
+        })
+    }
+
+    /// Ends the row with a verb that writes its answer itself, of another media type: a text, or a stream of `T`s.
+    pub fn write<B, Q, T, F, Fut>(self, media: &'static str, verb: F) -> Route
+    where
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        T: JsonSchema,
+        F: Fn(Call<B, Q>) -> Fut + Send + Sync + Copy + 'static,
+        Fut: Future<Output = Result<Response<Body>, Problem>> + Send + 'static,
+    {
+        let work: Work = Arc::new(move |raw: Raw| {
+            Box::pin(async move {
+                let Raw { shop, caller, path, uri, bytes, key, wait, seen } = raw;
+                let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
+                verb(Call { shop, caller, path, query, body, key, wait, seen }).await
+            })
+        });
+        let Self { method, path, verb, says, needs, key, waits, tagged, body_max, succeeds, refuses } = self;
+        Route {
+            method,
+            path,
+            verb,
+            says,
+            needs,
+            key,
+            waits,
+            tagged,
+            body: schema_of::<B>(),
+            body_max,
+            query: schema_of::<Q>(),
+            answer: |generator| generator.subschema_for::<T>(),
+            media,
+            succeeds,
+            refuses,
+            work,
+        }
+    }
+}
+
+fn schema_of<T: JsonSchema + 'static>() -> Option<SchemaOf> {
+    if TypeId::of::<T>() == TypeId::of::<Nothing>() {
+        return None;
+    }
+    Some(|generator| generator.subschema_for::<T>())
+}
+
+impl Route {
+    /// The kind of thing that its path names, and so which scopes it is for.
+    pub fn kind(&self) -> Option<Kind> {
+        let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
+        kinds.into_iter().find(|kind| self.path.contains(&format!("{{{}}}", kind.word())))
+    }
+
+    /// Carries a request out. It is a problem of this route, or one of those that any may have.
+    pub async fn answer(&self, shop: Arc<Shop>, path: PathParams, request: Request<Body>) -> Response<Body> {
+        let (began, metrics) = (Instant::now(), shop.metrics.clone());
+        let span = self.span(request.headers());
+        let carried_out = self.carry_out(shop, path, request).instrument(span.clone());
+        let answered = AssertUnwindSafe(carried_out).catch_unwind().await;
+        let answered = answered.unwrap_or_else(|_| {
+            tracing::error!(verb = self.verb, "a request ended in a panic");
+            Err(Problem::plain(Code::Bug))
+        });
+        let response = match answered {
+            Ok(response) => {
+                debug_assert!(
+                    self.succeeds.contains(&response.status().as_u16()) || !response.status().is_success()
+                );
+                response
+            }
+            Err(problem) => {
+                let code = problem.code();
+                debug_assert!(self.may_refuse(code), "{} {} does not list {code:?}", self.method, self.path);
+                problem.into_response()
+            }
+        };
+        let status = response.status();
+        span.record("http.response.status_code", status.as_u16());
+        if status.is_server_error() {
+            span.record("otel.status_code", "ERROR");
+        }
+        metrics.answered(self.method_word(), self.path, response.status().as_u16(), began.elapsed());
+        response
+    }
+
+    /// The span of a request, which goes on from where its sender says (`traceparent`).
+    fn span(&self, headers: &HeaderMap) -> Span {
+        let (method, path) = (self.method_word(), self.path);
+        let span = tracing::info_span!(
+            "request",
+            otel.name = format_args!("{method} {path}"),
+            otel.kind = "server",
+            otel.status_code = Empty,
+            http.request.method = method,
+            http.route = path,
+            http.response.status_code = Empty,
+        );
+        let parent = headers.get("traceparent").and_then(|parent| parent.to_str().ok());
+        if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
+            trace::continue_from(&span, &parent);
+        }
+        span
+    }
+
+    /// The method, for labels that live as long as the program.
+    fn method_word(&self) -> &'static str {
+        match self.method {
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::DELETE => "DELETE",
+            _ => "GET",
+        }
+    }
+
+    /// Whether the table says that it answers with that code.
+    pub fn may_refuse(&self, code: Code) -> bool {
+        let of_keys = match self.key {
+            KeyUse::None => &[][..],
+            KeyUse::Buyer => &[Code::IdempotencyKeyMissing, Code::IdempotencyKeyReused],
+            _ => &[Code::IdempotencyKeyMissing, Code::IdempotencyKeyReused, Code::IdempotencyInFlight],
+        };
+        COMMON.contains(&code) || self.refuses.contains(&code) || of_keys.contains(&code)
+    }
+
+    async fn carry_out(
+        &self,
+        shop: Arc<Shop>,
+        path: PathParams,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Problem> {
+        let (head, body) = request.into_parts();
+        call::check_limits(&head.uri, &head.headers)?;
+        check_sender(&shop, &self.method, &head.uri, &head.headers)?;
+        let caller = self.admit(&shop, &path, &head.headers)?;
+        if let (Some(_), Some(peer)) = (self.needs, head.extensions.get()) {
+            shop.limits.check(&caller, *peer, &head.headers)?;
+        }
+        let key = self.key_of(&head.headers)?;
+        let bytes = call::bytes(&head.headers, body, self.body_max, shop.arrival).await?;
+        let turn = match self.begin(&shop, &caller, &head.uri, key.as_deref(), &bytes)? {
+            Some(Begun::Before(answer)) => return Ok(again(answer)),
+            Some(Begun::New(turn)) => Some(turn),
+            None => None,
+        };
+        let asked = call::wait(&head.headers).filter(|_| self.waits);
+        let wait = asked.unwrap_or_default().min(shop.longest_wait);
+        let seen = call::seen(&head.headers);
+        let raw = Raw { shop, caller, path, uri: head.uri, bytes, key, wait, seen };
+        let mut response = (self.work)(raw).await?;
+        if let Some(passing) = self.tagged {
+            response = conditional::unless_known(response, passing, &head.headers).await?;
+        }
+        if asked.is_some() {
+            let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs()));
+            response.headers_mut().extend(applied.ok().map(|applied| (PREFERENCE_APPLIED, applied)));
+        }
+        match turn {
+            Some(turn) if self.key.remembers() => {
+                let (response, answer) = copied(response).await?;
+                turn.remember(answer);
+                Ok(response)
+            }
+            // A lock that does not reach its client is released, which must not undo a later try: that waits for it.
+            Some(turn) => Ok(response.map(|body| keeping(body, turn))),
+            None => Ok(response),
+        }
+    }
+
+    fn admit(&self, shop: &Shop, path: &PathParams, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let Some(least) = self.needs else { return Ok(Caller::nobody()) };
+        let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        let caller = shop.door.caller(bearer).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
+        if caller.role < least {
+            let detail =
+                format_args!("this is for the role {}; the token's is {}", least.word(), caller.role.word());
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        match self.kind() {
+            Some(kind) if !caller.may(kind, path.get(kind.word())) => {
+                let detail = format_args!("the token's scopes do not cover this {}", kind.word());
+                Err(Problem::new(Code::Forbidden, detail))
+            }
+            _ => Ok(caller),
+        }
+    }
+
+    fn key_of(&self, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+        let key = call::key(headers)?.filter(|_| self.key != KeyUse::None);
+        if key.is_none() && self.key.is_required() {
+            return Err(Problem::plain(Code::IdempotencyKeyMissing));
+        }
+        Ok(key)
+    }
+
+    /// Two requests with one key never run at a time: whoever drops the first would undo the second. A reservation is
+    /// not undone, and the store itself sees to its key.
+    fn begin(
+        &self,
+        shop: &Shop,
+        caller: &Caller,
+        uri: &Uri,
+        key: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<Option<Begun>, Problem> {
+        let Some(key) = key.filter(|_| self.key != KeyUse::Buyer) else { return Ok(None) };
+        let name = KeyName {
+            caller: caller.id.clone(),
+            request: format!("{} {}", self.method, uri.path()),
+            key: key.to_owned(),
+        };
+        shop.keys.begin(name, Sha256::digest(bytes).into()).map(Some)
+    }
+}
+
+/// An answer that was given before.
+fn again(answer: Remembered) -> Response<Body> {
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+async fn copied(response: Response<Body>) -> Result<(Response<Body>, Remembered), Problem> {
+    let (head, body) = response.into_parts();
+    let whole = body.collect().await;
+    let body = whole.map_err(|_| Problem::plain(Code::Bug))?.to_bytes();
+    let answer = Remembered { status: head.status, headers: head.headers.clone(), body: body.clone() };
+    Ok((Response::from_parts(head, Body::from(body)), answer))
+}
+
+/// Refuses what a browser was made to send by somebody else's page.
+///
+/// Where the door is open, any page that the machine's browser shows could name a host of its own that leads here (DNS
+/// rebinding), so only the server's own names are answered. A page of another origin may not write in any case, unless that
+/// is one of those that are let in.
+fn check_sender(shop: &Shop, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
+    let host = text(header::HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
+    if matches!(shop.door, Door::Open) && !host.is_some_and(|host| is_ours(shop, host)) {
+        return Err(Problem::plain(Code::Misdirected));
+    }
+    let is_foreign = match text(header::ORIGIN) {
+        Some(origin) => {
+            let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+            Some(authority) != host && !shop.origins.allow(origin)
+        }
+        // Some requests of pages have no origin; the browser says in another way that they are not our page's.
+        None => text(SEC_FETCH_SITE).is_some_and(|site| matches!(site, "cross-site" | "same-site")),
+    };
+    if is_foreign && !matches!(*method, Method::GET | Method::HEAD) {
+        return Err(Problem::plain(Code::BadOrigin));
+    }
+    Ok(())
+}
+
+fn is_ours(shop: &Shop, host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    name.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.is_loopback())
+        || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+}
+
+/// What every answer says of itself, whichever it is.
+pub(crate) fn mark(response: &mut Response<Body>) {
+    let headers = response.headers_mut();
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        // The rest of the body is not read.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}

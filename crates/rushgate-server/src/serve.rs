@@ -1,0 +1,430 @@
+//! The listener: connections with their limits, and an orderly end.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::RawPathParams;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::http::{HeaderValue, Method, Request, Response, header};
+use axum::routing::any;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use crate::access::{Door, TokenDoor, TokenFile};
+use crate::call::PathParams;
+use crate::clerks;
+use crate::cors::Origin;
+use crate::limits::{Limits, Peer};
+use crate::metrics::Metrics;
+use crate::pages;
+use crate::problem::{Code, Problem};
+use crate::route::{Route, mark};
+use crate::shop::Shop;
+use crate::table;
+
+/// Beyond these a connection is ended by a bare answer; well within them, with a problem.
+const HEADERS_MAX: usize = 200;
+const BUFFER_MAX: usize = 64 << 10;
+/// How long to wait when no file descriptor is left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Rushgate over HTTP: say what it serves, then [`bind`](Self::bind) it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> rushgate::Result<()> {
+/// use rushgate::{CancellationToken, Rushgate};
+/// use rushgate_server::Server;
+///
+/// let gate = Rushgate::connect("sqlite::memory:").await?;
+/// let bound = Server::new(gate.clone()).bind("127.0.0.1:0".parse().expect("an address")).await?;
+/// println!("http://{}", bound.address());
+///
+/// let shutdown = CancellationToken::new();
+/// let serving = tokio::spawn(bound.run(shutdown.clone()));
+/// shutdown.cancel();
+/// assert!(serving.await.expect("no panic").is_orderly);
+/// gate.close().await
+/// # }
+/// ```
+#[must_use = "nothing is served before `bind`"]
+pub struct Server {
+    gate: Rushgate,
+    ledger: Option<Arc<dyn Ledger>>,
+    tokens: Option<TokenFile>,
+    insecure: bool,
+    hosts: Vec<String>,
+    origins: Vec<Origin>,
+    of_buyer: Option<Rate>,
+    of_address: Option<Rate>,
+    proxies: Vec<IpAddr>,
+    longest_wait: Duration,
+    arrival: Duration,
+    grace: Duration,
+    connections: usize,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Serves what that client reaches, on loopback and to everybody there.
+    pub fn new(gate: Rushgate) -> Self {
+        Self {
+            gate,
+            ledger: None,
+            tokens: None,
+            insecure: false,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            of_buyer: None,
+            of_address: None,
+            proxies: Vec::new(),
+            longest_wait: Duration::from_secs(60),
+            arrival: Duration::from_secs(10),
+            grace: Duration::from_secs(10),
+            connections: 50_000,
+        }
+    }
+
+    /// Carries the orders of every sale to that ledger, and audits against it.
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Lets in only whoever bears a token of that file, by its role and within its scopes.
+    pub fn tokens(mut self, file: TokenFile) -> Self {
+        self.tokens = Some(file);
+        self
+    }
+
+    /// Serves beyond loopback without tokens: everybody who reaches the address is an operator.
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
+        self
+    }
+
+    /// Answers to that name too, without tokens. Loopback's names and addresses are always answered to; others only if
+    /// they are named, so that no web page can lead a browser here under a name of its own.
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
+    }
+
+    /// Lets pages of that origin ask, too, and read the answers (CORS); without it a browser lets none but the server's own.
+    /// Credentials that a browser adds by itself, such as cookies, are never allowed.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origins.push(origin);
+        self
+    }
+
+    /// How often one buyer may ask this process, if the token says who that is: as often at once as the rate has, and then
+    /// evenly. There is no limit unless it is said.
+    pub fn limit_buyer(mut self, rate: Rate) -> Self {
+        self.of_buyer = Some(rate);
+        self
+    }
+
+    /// The same for buyers who ask from one address, or from one IPv6 network of 64 bits. Workers and operators are not
+    /// counted: a shop's program asks for all its buyers.
+    pub fn limit_address(mut self, rate: Rate) -> Self {
+        self.of_address = Some(rate);
+        self
+    }
+
+    /// Takes that proxy's word, in `X-Forwarded-For`, for where a request comes from.
+    pub fn proxy(mut self, address: IpAddr) -> Self {
+        self.proxies.push(address.to_canonical());
+        self
+    }
+
+    /// The longest that `Prefer: wait` is given: 60 s unless said otherwise.
+    pub fn longest_wait(mut self, longest: Duration) -> Self {
+        self.longest_wait = longest;
+        self
+    }
+
+    /// How long the headers of a request may take to arrive, and then its body: 10 s each unless said otherwise. Whoever
+    /// is slower loses the connection, so that nobody holds many of them by sending little.
+    pub fn arrival(mut self, arrival: Duration) -> Self {
+        self.arrival = arrival;
+        self
+    }
+
+    /// How long requests may go on after the shutdown: 10 s unless said otherwise.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How many connections there are at a time: 50,000 unless said otherwise. Others wait to be accepted.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Listens there; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be listened at, if the file of tokens cannot
+    /// be read, and for an address beyond loopback without tokens, unless that is [asked for](Self::insecure);
+    /// [`is_invalid`](Error::is_invalid) for a rate outside its limits.
+    pub async fn bind(self, address: SocketAddr) -> Result<Bound> {
+        if !address.ip().is_loopback() && self.tokens.is_none() && !self.insecure {
+            return Err(Error::misconfigured(format_args!(
+                "{address} can be reached from other machines, and there are no tokens"
+            ))
+            .hint(
+                "create tokens, or serve without them by --insecure if you trust whoever reaches the address",
+            ));
+        }
+        self.of_buyer.iter().chain(&self.of_address).try_for_each(Rate::check)?;
+        if self.tokens.is_none() && (self.of_buyer.is_some() || self.of_address.is_some()) {
+            return Err(Error::misconfigured(
+                "buyers are to be counted, and there are no tokens: everybody is an operator",
+            ));
+        }
+        let door = match self.tokens {
+            Some(file) => Door::Tokens(TokenDoor::new(file)?),
+            None => Door::Open,
+        };
+        let amiss = |error: std::io::Error| {
+            Error::misconfigured(format_args!("{address} cannot be listened at: {error}")).caused_by(error)
+        };
+        let listener = TcpListener::bind(address).await.map_err(amiss)?;
+        let address = listener.local_addr().map_err(amiss)?;
+        let mut hosts = self.hosts;
+        hosts.push(address.ip().to_string());
+        let shop = Arc::new(Shop {
+            gate: self.gate,
+            ledger: self.ledger,
+            door,
+            hosts,
+            limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
+            origins: self.origins.into(),
+            keys: Arc::default(),
+            metrics: Metrics::default(),
+            tails: Arc::default(),
+            live: Arc::default(),
+            longest_wait: self.longest_wait,
+            arrival: self.arrival,
+            closing: CancellationToken::new(),
+            sales_changed: Notify::new(),
+        });
+        Ok(Bound { listener, address, shop, grace: self.grace, connections: self.connections })
+    }
+}
+
+/// A server that listens, and answers once it [runs](Self::run).
+#[derive(Debug)]
+#[must_use = "nothing is answered before `run`"]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+    shop: Arc<Shop>,
+    grace: Duration,
+    connections: usize,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServeReport {
+    /// Connections that it accepted.
+    pub accepted: u64,
+    /// Whether every request was answered within the grace.
+    pub is_orderly: bool,
+}
+
+impl Bound {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `shutdown` is cancelled. Then it accepts nothing more, ends long waits, lets requests end within
+    /// the grace, and stops its order workers, which finish the batch at hand.
+    pub async fn run(self, shutdown: CancellationToken) -> ServeReport {
+        let Self { listener, shop, grace, connections, .. } = self;
+        let clerks_end = CancellationToken::new();
+        let clerks = tokio::spawn(clerks::run(Arc::clone(&shop), clerks_end.clone()));
+        let tracker = TaskTracker::new();
+        let accepted = accept(&listener, &shop, connections, &tracker, &shutdown).await;
+        drop(listener);
+        shop.closing.cancel();
+        tracker.close();
+        let is_orderly = tokio::time::timeout(grace, tracker.wait()).await.is_ok();
+        clerks_end.cancel();
+        let stopped = clerks.await;
+        if let Err(error) = &stopped {
+            tracing::error!(%error, "the order workers ended in a panic");
+        }
+        ServeReport { accepted, is_orderly: is_orderly && stopped.is_ok() }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    shop: &Arc<Shop>,
+    connections: usize,
+    tracker: &TaskTracker,
+    shutdown: &CancellationToken,
+) -> u64 {
+    let (router, room) = (router(shop), Arc::new(Semaphore::new(connections)));
+    let mut accepted = 0;
+    loop {
+        let next = async {
+            let place = Arc::clone(&room).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, stream) = tokio::select! {
+            next = next => next,
+            () = shutdown.cancelled() => return accepted,
+        };
+        match stream {
+            Ok((stream, peer)) => {
+                accepted += 1;
+                let (router, closing, arrival) = (router.clone(), shop.closing.clone(), shop.arrival);
+                let counted = shop.metrics.connection();
+                tracker.spawn(async move {
+                    converse(stream, Peer(peer.ip()), router, closing, arrival).await;
+                    drop((place, counted));
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, or the peer has left: the next one may fare better.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One connection. A peer that goes away drops the request that was under way, which leaves nothing behind.
+async fn converse(
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    closing: CancellationToken,
+    arrival: Duration,
+) {
+    // Small answers are not held back to be sent together.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (router, mut request) = (router.clone(), request.map(Body::new));
+        request.extensions_mut().insert(peer);
+        async move { Ok::<_, Infallible>(answer(router, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(arrival)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(BUFFER_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+async fn answer(router: Router, request: Request<Body>) -> Response<Body> {
+    // Any error type will do for a service that has none.
+    let mut response = match TowerToHyperService::new(router).call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    mark(&mut response);
+    response
+}
+
+/// Every path of the table, with what answers where nothing else does.
+fn router(shop: &Arc<Shop>) -> Router {
+    let mut paths: BTreeMap<&'static str, Vec<Route>> = BTreeMap::new();
+    for route in table::routes() {
+        paths.entry(route.path).or_default().push(route);
+    }
+    let mut router = pages::router();
+    for (path, routes) in paths {
+        let (routes, shop) = (Arc::new(routes), Arc::clone(shop));
+        router = router.route(
+            path,
+            any(
+                move |params: std::result::Result<RawPathParams, RawPathParamsRejection>,
+                      request: Request<Body>| {
+                    let (routes, shop) = (Arc::clone(&routes), Arc::clone(&shop));
+                    async move { dispatch(&routes, shop, params, request).await }
+                },
+            ),
+        );
+    }
+    let router =
+        router.method_not_allowed_fallback(async || Problem::plain(Code::MethodNotAllowed).into_response());
+    router.fallback(async || {
+        Problem::new(Code::NotFound, "there is no such route; see /openapi.json").into_response()
+    })
+}
+
+async fn dispatch(
+    routes: &[Route],
+    shop: Arc<Shop>,
+    params: std::result::Result<RawPathParams, RawPathParamsRejection>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let preflight = shop.origins.preflight(request.method(), request.headers(), || allowed(routes));
+    let mut response = match preflight {
+        Some(response) => response,
+        None => asked(routes, &shop, params, request).await,
+    };
+    shop.origins.mark(origin, &mut response);
+    response
+}
+
+async fn asked(
+    routes: &[Route],
+    shop: &Arc<Shop>,
+    params: std::result::Result<RawPathParams, RawPathParamsRejection>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let Ok(params) = params else {
+        return Problem::new(Code::BadPath, "the path is no UTF-8 when its %-signs are read").into_response();
+    };
+    let params = PathParams(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+    // hyper leaves out the body of an answer to HEAD.
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    match routes.iter().find(|route| route.method == *method) {
+        Some(route) => route.answer(Arc::clone(shop), params, request).await,
+        None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
+    }
+}
+
+fn allowed(routes: &[Route]) -> HeaderValue {
+    let mut methods: Vec<_> = routes.iter().map(|route| route.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    HeaderValue::from_str(&methods.join(", ")).unwrap_or(HeaderValue::from_static("GET"))
+}

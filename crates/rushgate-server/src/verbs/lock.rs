@@ -1,0 +1,257 @@
+//! Locks over HTTP: the client keeps the token, extends and releases by it.
+
+use std::time::Duration;
+
+use rushgate::{Holder, Lock, LockGuard, LockOutcome, LockState, Owner, Token, WaiterState};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PageQuery, PageView, millis};
+use crate::access::Kind;
+use crate::call::{Call, Nothing};
+use crate::openapi::{LABEL, TokenText};
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Owed, Reply};
+
+/// How a lock is asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AcquireBody {
+    /// How long to hold it unless it is extended, in milliseconds: 10 to 86,400,000; 15,000 unless said otherwise.
+    #[serde(default = "lease_ms")]
+    #[schemars(range(min = 10, max = 86_400_000))]
+    lease_ms: u64,
+    /// What the holder is doing, for people who look; at most 200 bytes, without control characters.
+    #[serde(default)]
+    #[schemars(extend("pattern" = LABEL))]
+    label: String,
+    /// Take it if it is free although others are in line.
+    #[serde(default)]
+    barging: bool,
+}
+
+fn lease_ms() -> u64 {
+    millis(Lock::LEASE)
+}
+
+/// A lock in hand.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct GrantView {
+    /// Its name.
+    name: String,
+    /// Proof of this acquisition: extend and release with it, and show it to nobody.
+    token: String,
+    /// Greater than that of every grant before: let what the lock protects refuse a smaller one.
+    fence: u64,
+    /// How long it is surely held, in milliseconds, unless it is extended.
+    lease_left_ms: u64,
+}
+
+pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
+    let lease = Duration::from_millis(call.body.lease_ms);
+    let mut lock = call.lock()?.lease(lease).wait(call.wait).label(&call.body.label);
+    if call.body.barging {
+        lock = lock.barging();
+    }
+    if let Some(key) = &call.key {
+        lock = lock.with_token(Token::from_bytes(call.caller.derive(&["lock", call.path.get("lock"), key])));
+    }
+    match call.unless_closing(asked(&lock, lease)).await? {
+        LockOutcome::Held(guard) => {
+            let view = GrantView {
+                name: guard.name().to_string(),
+                token: guard.token().to_string(),
+                fence: guard.fence().as_u64(),
+                lease_left_ms: millis(guard.held().time_left()),
+            };
+            Ok(Reply::created(view).owing(HeldLock(guard)))
+        }
+        LockOutcome::Busy(busy) => {
+            let problem =
+                Problem::plain(Code::LockBusy).retry_after(busy.retry_after).with("waiters", busy.waiters);
+            Err(match busy.position {
+                Some(position) => problem.with("position", position),
+                None => problem,
+            })
+        }
+    }
+}
+
+/// A grant for the whole lease. Who waited may be handed the lock for less; the rest is asked for here, since nobody
+/// renews it.
+async fn asked(lock: &Lock, lease: Duration) -> Result<LockOutcome, rushgate::Error> {
+    let outcome = lock.acquire().await?;
+    if let LockOutcome::Held(guard) = &outcome
+        && guard.held().time_left() < lease / 2
+    {
+        // Lost in this moment: the answer says that nothing is left of it.
+        guard.extend(lease).await?;
+    }
+    Ok(outcome)
+}
+
+/// A lock whose token is on its way. If it does not get there, the lock is released.
+struct HeldLock(LockGuard);
+
+impl Owed for HeldLock {
+    fn delivered(self: Box<Self>) {
+        self.0.into_token();
+    }
+}
+
+/// Whose lease, and how long.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExtendBody {
+    /// What the acquisition gave.
+    #[schemars(with = "TokenText")]
+    token: Token,
+    /// The lease from now, in milliseconds: 10 to 86,400,000; 15,000 unless said otherwise.
+    #[serde(default = "lease_ms")]
+    #[schemars(range(min = 10, max = 86_400_000))]
+    lease_ms: u64,
+}
+
+pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<GrantView> {
+    let (lock, token) = (call.lock()?, call.body.token);
+    match lock.extend(token, Duration::from_millis(call.body.lease_ms)).await? {
+        Some(grant) => Ok(Reply::ok(GrantView {
+            name: lock.name().to_string(),
+            token: token.to_string(),
+            fence: grant.fence.as_u64(),
+            lease_left_ms: millis(grant.lease_left),
+        })),
+        None => Err(Problem::plain(Code::NotHeld)),
+    }
+}
+
+/// Whose lock to release.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseBody {
+    /// What the acquisition gave.
+    #[schemars(with = "TokenText")]
+    token: Token,
+}
+
+/// What became of a lock.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub(crate) enum ReleasedView {
+    /// It was held by that token, and is no more.
+    Released,
+}
+
+pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
+    match call.lock()?.release(call.body.token).await? {
+        rushgate::lock::ReleaseOutcome::Released => Ok(Reply::ok(ReleasedView::Released)),
+        rushgate::lock::ReleaseOutcome::AlreadyLost => Err(Problem::plain(Code::NotHeld)),
+    }
+}
+
+/// Who lost a lock by force.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ForcedView {
+    /// The holder who lost it; absent if nobody held it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_by: Option<HolderView>,
+}
+
+pub(crate) async fn force_release(call: Call) -> Answer<ForcedView> {
+    let name = call.path.get("lock");
+    let holder = call.shop.gate.force_release(name).await?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, lock = %name, "released by force");
+    Ok(Reply::ok(ForcedView { lost_by: holder.as_ref().map(HolderView::from) }))
+}
+
+/// A lock as it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LockView {
+    /// Its name.
+    name: String,
+    /// Who holds it; absent if nobody does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<HolderView>,
+    /// Those who wait, first in line first.
+    waiters: Vec<WaiterView>,
+}
+
+/// Who holds a lock. Its token is its own affair.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HolderView {
+    /// The fence of its grant.
+    fence: u64,
+    #[serde(flatten)]
+    owner: OwnerView,
+    /// When it was granted, in microseconds since the Unix epoch.
+    since_us: u64,
+    /// When it ends unless it is extended, likewise.
+    lease_until_us: u64,
+}
+
+/// A place in line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaiterView {
+    /// 1 is next.
+    position: usize,
+    #[serde(flatten)]
+    owner: OwnerView,
+    /// When it took its place, in microseconds since the Unix epoch.
+    since_us: u64,
+    /// When it gives up, likewise.
+    wait_until_us: u64,
+}
+
+/// Who somebody says he is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OwnerView {
+    /// The machine of the process that asked; over HTTP that is the server's.
+    host: String,
+    /// The process, likewise.
+    pid: u32,
+    /// What it says it is doing.
+    label: String,
+}
+
+impl From<&Owner> for OwnerView {
+    fn from(of: &Owner) -> Self {
+        Self { host: of.host.clone(), pid: of.pid, label: of.label.clone() }
+    }
+}
+
+impl From<&Holder> for HolderView {
+    fn from(of: &Holder) -> Self {
+        Self {
+            fence: of.fence.as_u64(),
+            owner: (&of.owner).into(),
+            since_us: of.since.as_micros(),
+            lease_until_us: of.lease_until.as_micros(),
+        }
+    }
+}
+
+impl From<LockState> for LockView {
+    fn from(of: LockState) -> Self {
+        let waiter = |(at, of): (usize, &WaiterState)| WaiterView {
+            position: at + 1,
+            owner: (&of.owner).into(),
+            since_us: of.since.as_micros(),
+            wait_until_us: of.wait_until.as_micros(),
+        };
+        Self {
+            name: of.name.to_string(),
+            holder: of.holders.first().map(HolderView::from),
+            waiters: of.waiters.iter().enumerate().map(waiter).collect(),
+        }
+    }
+}
+
+pub(crate) async fn show(call: Call) -> Answer<LockView> {
+    Ok(Reply::ok(call.lock()?.state().await?.into()))
+}
+
+pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<LockView>> {
+    let locks = call.shop.gate.locks((&call.query).into()).await?;
+    let seen = |lock: LockState| call.caller.may(Kind::Lock, lock.name.as_str()).then(|| lock.into());
+    Ok(Reply::ok(PageView::of(locks, call.query.limit, |lock| lock.name.as_str(), seen)))
+}

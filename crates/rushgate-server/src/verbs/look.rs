@@ -1,0 +1,77 @@
+//! Whether the server is well.
+
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use rushgate::Page;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::events;
+use crate::metrics::OPENMETRICS;
+use crate::openapi::{Description, describe};
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Reply};
+use crate::table::routes;
+
+/// The process answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HealthView {
+    /// `ok`.
+    status: &'static str,
+}
+
+pub(crate) async fn healthz(_: Call) -> Answer<HealthView> {
+    Ok(Reply::ok(HealthView { status: "ok" }))
+}
+
+/// The store answers, and what it promises.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReadyView {
+    /// `ready`.
+    status: &'static str,
+    /// What an acknowledged write survives: D0 nothing, D1 the death of a process, D2 a power cut, D3 the loss of a
+    /// machine.
+    durability: String,
+    /// The store's software and version.
+    server: String,
+    /// Whether orders are carried to a ledger here.
+    ledger: bool,
+}
+
+pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
+    if call.shop.closing.is_cancelled() {
+        return Err(Problem::plain(Code::Closing));
+    }
+    // The cheapest question that every store has to answer itself.
+    call.shop.gate.sales(Page { after: String::new(), limit: 1 }).await?;
+    let info = call.shop.gate.info();
+    Ok(Reply::ok(ReadyView {
+        status: "ready",
+        durability: format!("{:?}", info.durability),
+        server: info.server,
+        ledger: call.shop.ledger.is_some(),
+    }))
+}
+
+pub(crate) async fn openapi(_: Call) -> Answer<Description> {
+    static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| describe(&routes()));
+    Ok(Reply::ok(Description(DESCRIPTION.clone())))
+}
+
+/// What was counted, and how the store stands, as text.
+pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
+    let text = call.shop.metrics.text(&call.shop, &call.caller).await?;
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
+    Ok(response)
+}
+
+/// Everything, as it changes.
+pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
+    let Call { shop, caller, .. } = call;
+    Ok(events::of_all(&shop.live, &shop.gate, caller, shop.closing.clone()))
+}

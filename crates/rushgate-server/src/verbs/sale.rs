@@ -1,0 +1,707 @@
+//! Sales over HTTP.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response};
+use rushgate::{
+    Audit, BadReceipt, BuyerId, Created, Decision, Hold, HoldState, IdempotencyKey, Line, Op, PauseReason,
+    QueueName, Rebuild, RebuildOutcome, ReservationId, Reserved, Restored, Sale, SaleBuilder, SaleId,
+    SaleState, SaleStatus, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{PageQuery, PageView, millis};
+use crate::access::Kind;
+use crate::call::{Call, Nothing};
+use crate::events;
+use crate::openapi::NameText;
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Reply};
+
+/// The queue for orders, where the server has a ledger and nobody names another.
+const ORDERS: &str = "orders";
+
+/// A sale to make.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SaleBody {
+    /// Its id.
+    #[schemars(with = "NameText")]
+    id: SaleId,
+    /// What it sells: 1 to 1,000, each once.
+    #[schemars(length(min = 1, max = 1_000))]
+    skus: Vec<SkuBody>,
+    /// How long a reservation keeps its units, in milliseconds: 10 to 30 days; 300,000 unless said otherwise.
+    #[serde(default = "hold_ms")]
+    #[schemars(range(min = 10, max = 2_592_000_000_u64))]
+    hold_ms: u64,
+    /// Not before this moment, even if opened, in milliseconds since the Unix epoch.
+    opens_at_ms: Option<u64>,
+    /// Not from this moment on, likewise.
+    closes_at_ms: Option<u64>,
+    /// The queue that its orders go through to the ledger. A server with a ledger names it `orders` unless said
+    /// otherwise; without one, and without this, the sale has no ledger.
+    #[schemars(with = "Option<NameText>")]
+    orders: Option<QueueName>,
+}
+
+fn hold_ms() -> u64 {
+    300_000
+}
+
+/// One thing that a sale sells.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkuBody {
+    /// Its name.
+    #[schemars(with = "NameText")]
+    sku: Sku,
+    /// How many units: 1 to 10,000,000.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    units: u32,
+    /// How many of them one buyer may have: 1 to 10,000; 1 unless said otherwise.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 10_000))]
+    per_buyer: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Whether a sale sells.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StatusWord {
+    /// Made, not opened.
+    Created,
+    /// Opened; `opens_at_us` and `closes_at_us` may still keep buyers out.
+    Open,
+    /// Over.
+    Ended,
+}
+
+impl From<SaleStatus> for StatusWord {
+    fn from(of: SaleStatus) -> Self {
+        match of {
+            SaleStatus::Created => Self::Created,
+            SaleStatus::Open => Self::Open,
+            SaleStatus::Ended => Self::Ended,
+        }
+    }
+}
+
+/// What has become of a sale.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StatusView {
+    /// Its id.
+    sale: String,
+    /// Whether it sells.
+    status: StatusWord,
+}
+
+pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
+    let SaleBody { id, skus, hold_ms, opens_at_ms, closes_at_ms, orders } = call.body;
+    if !call.caller.may(Kind::Sale, id.as_str()) {
+        return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this sale"));
+    }
+    let mut sale = SaleBuilder::new(id.as_str()).hold(Duration::from_millis(hold_ms));
+    for SkuBody { sku, units, per_buyer } in skus {
+        sale = sale.sku(sku.as_str(), units, per_buyer);
+    }
+    if let Some(at) = opens_at_ms {
+        sale = sale.opens_at(moment(at));
+    }
+    if let Some(at) = closes_at_ms {
+        sale = sale.closes_at(moment(at));
+    }
+    let default = call.shop.ledger.as_ref().map(|_| ORDERS.to_owned());
+    if let Some(queue) = orders.map(String::from).or(default) {
+        sale = sale.orders(queue);
+    }
+    match call.shop.gate.create_sale(sale).await? {
+        Created::Created => {
+            call.shop.sales_changed.notify_one();
+            let path = format!("/v1/sales/{}", in_path(id.as_str()));
+            let view = StatusView { sale: id.to_string(), status: StatusWord::Created };
+            Ok(Reply::created(view).location(&path))
+        }
+        Created::Exists => Err(Problem::plain(Code::Exists)),
+    }
+}
+
+fn moment(at_ms: u64) -> Timestamp {
+    Timestamp::from_micros(at_ms.saturating_mul(1_000))
+}
+
+/// A name as a segment of a path.
+fn in_path(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    name.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+pub(crate) async fn open(call: Call) -> Answer<StatusView> {
+    let sale = call.sale()?;
+    match sale.open().await? {
+        SaleStatus::Ended => Err(Problem::plain(Code::SaleEnded)),
+        status => Ok(status_of(&sale, status)),
+    }
+}
+
+pub(crate) async fn end(call: Call) -> Answer<StatusView> {
+    let sale = call.sale()?;
+    let status = sale.end().await?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "ended");
+    Ok(status_of(&sale, status))
+}
+
+fn status_of(sale: &Sale, status: SaleStatus) -> Reply<StatusView> {
+    Reply::ok(StatusView { sale: sale.id().to_string(), status: status.into() })
+}
+
+/// A sale as it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SaleView {
+    /// Its id.
+    id: String,
+    /// Whether it sells.
+    status: StatusWord,
+    /// Its stock.
+    skus: Vec<SkuView>,
+    /// How long a reservation keeps its units, in milliseconds.
+    hold_ms: u64,
+    /// Not before this moment, in microseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opens_at_us: Option<u64>,
+    /// Not from this moment on, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closes_at_us: Option<u64>,
+    /// The queue of its orders, if a ledger has the last word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orders: Option<String>,
+    /// 1 for a sale that was never rebuilt, and greater after each rebuild: one takes two or more.
+    generation: u32,
+    /// The number of its latest event.
+    seq: u64,
+    /// The earliest moment at which held units may come back, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_give_back_us: Option<u64>,
+    /// Why it is stopped until it is rebuilt; absent if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<PauseWord>,
+    /// Until when only receipts are honoured, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipts_until_us: Option<u64>,
+    /// The store's clock when this was read: the one that counts.
+    now_us: u64,
+}
+
+/// Why a sale is stopped.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PauseWord {
+    /// The store lost writes that it had acknowledged.
+    LostWrites,
+    /// Somebody said so.
+    Operator,
+    /// It is being rebuilt.
+    Rebuilding,
+}
+
+impl From<PauseReason> for PauseWord {
+    fn from(of: PauseReason) -> Self {
+        match of {
+            PauseReason::LostWrites => Self::LostWrites,
+            PauseReason::Operator => Self::Operator,
+            PauseReason::Rebuilding => Self::Rebuilding,
+        }
+    }
+}
+
+/// The stock of one thing: `total = free + held + confirmed + withdrawn`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SkuView {
+    /// Its name.
+    sku: String,
+    /// Units ever offered.
+    total: u32,
+    /// Units that anybody may reserve.
+    free: u32,
+    /// Units reserved and not confirmed.
+    held: u32,
+    /// Units sold.
+    confirmed: u32,
+    /// Units taken out of the sale.
+    withdrawn: u32,
+    /// What one buyer may have.
+    per_buyer: u32,
+}
+
+impl From<SkuState> for SkuView {
+    fn from(of: SkuState) -> Self {
+        let SkuState { sku, total, free, held, confirmed, withdrawn, per_buyer } = of;
+        Self { sku: sku.to_string(), total, free, held, confirmed, withdrawn, per_buyer }
+    }
+}
+
+impl From<SaleState> for SaleView {
+    fn from(of: SaleState) -> Self {
+        Self {
+            id: of.spec.id.to_string(),
+            status: of.status.into(),
+            skus: of.skus.into_iter().map(SkuView::from).collect(),
+            hold_ms: millis(of.spec.hold.get()),
+            opens_at_us: of.spec.opens_at.map(Timestamp::as_micros),
+            closes_at_us: of.spec.closes_at.map(Timestamp::as_micros),
+            orders: of.spec.orders.map(|queue| queue.to_string()),
+            generation: of.generation,
+            seq: of.seq,
+            next_give_back_us: of.next_give_back.map(Timestamp::as_micros),
+            paused: of.paused.map(|pause| pause.reason.into()),
+            receipts_until_us: of.receipts_until.map(Timestamp::as_micros),
+            now_us: of.now.as_micros(),
+        }
+    }
+}
+
+pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
+    Ok(Reply::ok(call.sale()?.state().await?.into()))
+}
+
+pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleView>> {
+    let page = call.shop.gate.sales((&call.query).into()).await?;
+    let seen = |sale: SaleState| call.caller.may(Kind::Sale, sale.spec.id.as_str()).then(|| sale.into());
+    Ok(Reply::ok(PageView::of(page, call.query.limit, |sale| sale.spec.id.as_str(), seen)))
+}
+
+/// A wish for units.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReserveBody {
+    /// Who buys. A token that is one buyer's says so itself.
+    #[schemars(with = "Option<NameText>")]
+    buyer: Option<BuyerId>,
+    /// What: 1 to 32 lines, each thing once; all of them or none.
+    #[schemars(length(min = 1, max = 32))]
+    lines: Vec<LineBody>,
+    /// Whether every line must get the same number: one seat over several segments of a journey.
+    #[serde(default)]
+    same_number: bool,
+}
+
+/// One line of a cart.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LineBody {
+    /// Of what.
+    #[schemars(with = "NameText")]
+    sku: Sku,
+    /// How many: 1 to 1,000; 1 unless said otherwise.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1_000))]
+    quantity: u32,
+}
+
+/// A reservation as it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HoldView {
+    /// Its id. Nobody can guess it, so whoever knows it may look.
+    id: String,
+    /// Whose it is.
+    buyer: String,
+    /// Its units.
+    units: Vec<UnitView>,
+    /// Where it stands.
+    state: HoldWord,
+    /// Until when it may be confirmed, in microseconds since the Unix epoch.
+    deadline_us: u64,
+    /// The signed text that brings the units back should the store lose the reservation. Give it to the buyer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+}
+
+/// One numbered unit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UnitView {
+    /// Of what.
+    sku: String,
+    /// Its number.
+    unit: u32,
+}
+
+/// Where a reservation stands.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HoldWord {
+    /// The buyer may pay or call it off.
+    Held,
+    /// Paid for; the ledger has not committed yet.
+    Confirming,
+    /// Called off; the ledger has not committed yet.
+    Cancelling,
+    /// Run out; the ledger has not committed yet.
+    Expiring,
+    /// Sold.
+    Confirmed,
+    /// Called off; the units were given back.
+    Cancelled,
+    /// Run out; the units were given back.
+    Expired,
+    /// Refused by the ledger.
+    Rejected,
+}
+
+impl From<HoldState> for HoldWord {
+    fn from(of: HoldState) -> Self {
+        match of {
+            HoldState::Held => Self::Held,
+            HoldState::Confirming => Self::Confirming,
+            HoldState::Cancelling => Self::Cancelling,
+            HoldState::Expiring => Self::Expiring,
+            HoldState::Confirmed => Self::Confirmed,
+            HoldState::Cancelled => Self::Cancelled,
+            HoldState::Expired => Self::Expired,
+            HoldState::Rejected => Self::Rejected,
+        }
+    }
+}
+
+impl From<&Hold> for HoldView {
+    fn from(of: &Hold) -> Self {
+        let unit = |(sku, unit): &(Sku, u32)| UnitView { sku: sku.to_string(), unit: *unit };
+        Self {
+            id: of.id.to_string(),
+            buyer: of.buyer.to_string(),
+            units: of.units.iter().map(unit).collect(),
+            state: of.state.into(),
+            deadline_us: of.deadline.as_micros(),
+            receipt: None,
+        }
+    }
+}
+
+/// A reservation with its receipt.
+async fn with_receipt(sale: &Sale, hold: &Hold) -> Result<HoldView, Problem> {
+    Ok(HoldView { receipt: Some(sale.receipt(hold).await?), ..hold.into() })
+}
+
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
+    let sale = call.sale()?;
+    let key = IdempotencyKey::new(call.key.as_deref().unwrap_or_default())?;
+    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?;
+    let lines: Vec<_> =
+        call.body.lines.into_iter().map(|line| Line { sku: line.sku, quantity: line.quantity }).collect();
+    let choice = if call.body.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
+    match sale.reserve_units(&buyer, &lines, choice, &key).await? {
+        Reserved::Reserved(hold) => {
+            let path = format!("/v1/sales/{}/reservations/{}", in_path(sale.id().as_str()), hold.id);
+            Ok(Reply::accepted(with_receipt(&sale, &hold).await?).location(&path))
+        }
+        Reserved::Replayed(hold) => {
+            let reply = Reply::ok(with_receipt(&sale, &hold).await?);
+            Ok(reply.header(REPLAYED, HeaderValue::from_static("true")))
+        }
+        refused => Err(refusal(refused)),
+    }
+}
+
+/// Who buys: whom the token is for, or whom the body names.
+fn buyer_of(bound: Option<&str>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
+    match (bound, named) {
+        (None, Some(buyer)) => Ok(buyer),
+        (Some(bound), None) => Ok(BuyerId::new(bound)?),
+        (Some(bound), Some(buyer)) if buyer.as_str() == bound => Ok(buyer),
+        (Some(_), Some(_)) => {
+            Err(Problem::new(Code::Forbidden, "the token is for another buyer").field("buyer"))
+        }
+        (None, None) => Err(Problem::new(Code::Invalid, "say who buys").field("buyer")),
+    }
+}
+
+/// Why nothing was reserved.
+fn refusal(reserved: Reserved) -> Problem {
+    match reserved {
+        Reserved::KeyReused => Problem::plain(Code::IdempotencyKeyReused),
+        Reserved::SoldOut { sku, free } => {
+            Problem::plain(Code::SoldOut).with("sku", sku.as_str()).with("free", free)
+        }
+        Reserved::AllHeld { sku, free, next_give_back } => {
+            let problem = Problem::plain(Code::AllHeld).with("sku", sku.as_str()).with("free", free);
+            match next_give_back {
+                Some(at) => problem.with("next_give_back_us", at.as_micros()),
+                None => problem,
+            }
+        }
+        Reserved::LimitReached { sku, limit, has } => limit_reached(&sku, limit, has),
+        Reserved::NotOpen { opens_at } => match opens_at {
+            Some(at) => Problem::plain(Code::SaleNotOpen).with("opens_at_us", at.as_micros()),
+            None => Problem::plain(Code::SaleNotOpen),
+        },
+        Reserved::Ended => Problem::plain(Code::SaleEnded),
+        Reserved::Paused { retry_at } => {
+            Problem::plain(Code::SalePaused).with("retry_at_us", retry_at.as_micros())
+        }
+        Reserved::Reserved(_) | Reserved::Replayed(_) => Problem::plain(Code::Bug),
+    }
+}
+
+fn limit_reached(sku: &Sku, limit: u32, has: u32) -> Problem {
+    Problem::plain(Code::LimitReached).with("sku", sku.as_str()).with("limit", limit).with("has", has)
+}
+
+impl<B, Q> Call<B, Q> {
+    fn reservation_id(&self) -> Result<ReservationId, Problem> {
+        // A text that is no id names nothing.
+        self.path.get("reservation").parse().map_err(|_| no_reservation())
+    }
+
+    /// Whether the caller may see it: a token that is one buyer's shows that buyer's.
+    fn may_see(&self, hold: &Hold) -> bool {
+        self.caller.buyer.as_deref().is_none_or(|buyer| buyer == hold.buyer.as_str())
+    }
+}
+
+fn no_reservation() -> Problem {
+    Problem::new(
+        Code::NotFound,
+        "there is no such reservation; where the store lost it, its receipt brings it back",
+    )
+}
+
+pub(crate) async fn reservation(call: Call) -> Answer<HoldView> {
+    let (sale, id) = (call.sale()?, call.reservation_id()?);
+    let hold = call.unless_closing(sale.wait_final(id, call.wait)).await?;
+    match hold.filter(|hold| call.may_see(hold)) {
+        Some(hold) => Ok(Reply::ok((&hold).into())),
+        None => Err(no_reservation()),
+    }
+}
+
+pub(crate) async fn confirm(call: Call) -> Answer<HoldView> {
+    let (sale, id) = (call.sale()?, call.reservation_id()?);
+    let decision = sale.confirm(id).await?;
+    decided(&call, &sale, decision, HoldState::Confirmed).await
+}
+
+pub(crate) async fn cancel_hold(call: Call) -> Answer<HoldView> {
+    let (sale, id) = (call.sale()?, call.reservation_id()?);
+    if call.caller.buyer.is_some() && !sale.reservation(id).await?.is_some_and(|hold| call.may_see(&hold)) {
+        return Err(no_reservation());
+    }
+    let decision = sale.cancel(id).await?;
+    decided(&call, &sale, decision, HoldState::Cancelled).await
+}
+
+/// The answer to a decision, which may have to wait for the ledger.
+async fn decided(call: &Call, sale: &Sale, decision: Decision, wanted: HoldState) -> Answer<HoldView> {
+    let hold = match decision {
+        Decision::Done(hold) => return Ok(Reply::ok((&hold).into())),
+        Decision::Pending(hold) => hold,
+        Decision::Refused(hold) => return Err(otherwise(&hold)),
+        Decision::Unknown => return Err(no_reservation()),
+        Decision::Paused => return Err(Problem::plain(Code::SalePaused)),
+    };
+    if call.wait.is_zero() {
+        return Ok(Reply::accepted((&hold).into()));
+    }
+    let settled =
+        call.unless_closing(sale.wait_final(hold.id, call.wait)).await?.ok_or_else(no_reservation)?;
+    match settled.state {
+        state if state == wanted => Ok(Reply::ok((&settled).into())),
+        state if state.is_final() => Err(otherwise(&settled)),
+        _ => Ok(Reply::accepted((&settled).into())),
+    }
+}
+
+fn otherwise(hold: &Hold) -> Problem {
+    let state = serde_json::to_value(HoldWord::from(hold.state)).unwrap_or_default();
+    Problem::plain(Code::Decided).with("state", state)
+}
+
+/// What a buyer kept.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestoreBody {
+    /// The whole text that the reservation came with.
+    receipt: String,
+}
+
+pub(crate) async fn restore(call: Call<RestoreBody>) -> Answer<HoldView> {
+    let sale = call.sale()?;
+    match sale.restore(&call.body.receipt).await? {
+        Restored::Restored(hold) => Ok(Reply::created(with_receipt(&sale, &hold).await?)),
+        Restored::Known(hold) => Ok(Reply::ok(with_receipt(&sale, &hold).await?)),
+        Restored::Expired => Err(Problem::plain(Code::HoldExpired)),
+        Restored::NoneLeft { sku, free } => {
+            Err(Problem::plain(Code::SoldOut).with("sku", sku.as_str()).with("free", free))
+        }
+        Restored::LimitReached { sku, limit, has } => Err(limit_reached(&sku, limit, has)),
+        Restored::Paused { retry_at } => {
+            Err(Problem::plain(Code::SalePaused).with("retry_at_us", retry_at.as_micros()))
+        }
+        Restored::NotHonoured(why) => Err(not_honoured(why)),
+    }
+}
+
+fn not_honoured(why: BadReceipt) -> Problem {
+    Problem::new(Code::ReceiptRefused, why).field("receipt")
+}
+
+/// A change of the stock: units to add, or to withdraw.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["add"] }, { "required": ["withdraw"] }]))]
+pub(crate) struct StockBody {
+    /// Of what.
+    #[schemars(with = "NameText")]
+    sku: Sku,
+    /// So many more, numbered on from the last: 1 to 10,000,000.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    add: Option<u32>,
+    /// So many fewer, the highest free ones, for good: 1 to 10,000,000.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    withdraw: Option<u32>,
+}
+
+pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
+    let (sale, StockBody { sku, add, withdraw }) = (call.sale()?, &call.body);
+    let change = match (add, withdraw) {
+        (Some(add), None) => StockChange::Add(*add),
+        (None, Some(withdraw)) => StockChange::Withdraw(*withdraw),
+        _ => return Err(Problem::new(Code::Invalid, "give add or withdraw").field("add")),
+    };
+    let key = call.key.as_deref().unwrap_or_default();
+    // An answer that was lost is asked for again by the same step, so nothing is added twice.
+    let op = Op::from_bytes(call.caller.derive(&["stock", sale.id().as_str(), key]));
+    let changed = sale.change_stock(op, sku, change).await?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), %sku, ?change, "stock changed");
+    match changed {
+        StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
+        StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
+        StockChanged::Paused => Err(Problem::plain(Code::SalePaused)),
+    }
+}
+
+pub(crate) async fn pause(call: Call) -> Answer<super::queue::PausedView> {
+    let sale = call.sale()?;
+    let paused = sale.pause().await?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), paused, "paused");
+    super::queue::PausedView::answer(paused)
+}
+
+/// How a stopped sale goes on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RebuildBody {
+    /// For how long only receipts are honoured afterwards, in milliseconds: at most 1 h; 5,000 unless said otherwise.
+    #[serde(default = "receipts_first_ms")]
+    #[schemars(range(max = 3_600_000))]
+    receipts_first_ms: u64,
+}
+
+fn receipts_first_ms() -> u64 {
+    5_000
+}
+
+/// What a rebuild did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RebuildView {
+    /// The sale's generation from now on.
+    generation: u32,
+    /// Orders that were loaded from the ledger.
+    orders: u64,
+    /// Reservations that were written to the ledger before.
+    written: u64,
+    /// Reservations that have other units now.
+    reassigned: Vec<String>,
+    /// Reservations that are gone: give back what was paid for them.
+    refused: Vec<String>,
+}
+
+pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
+    let sale = call.sale()?;
+    let Some(ledger) = call.shop.ledger.clone() else {
+        return Err(Problem::new(
+            Code::Invalid,
+            "the server has no ledger to rebuild from; start it with --orders",
+        ));
+    };
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "rebuild");
+    let rebuild =
+        Rebuild::new(sale, ledger).receipts_first(Duration::from_millis(call.body.receipts_first_ms));
+    match rebuild.run().await? {
+        RebuildOutcome::Rebuilt(report) => {
+            let texts = |ids: Vec<ReservationId>| ids.into_iter().map(String::from).collect();
+            Ok(Reply::ok(RebuildView {
+                generation: report.generation,
+                orders: report.orders,
+                written: report.written,
+                reassigned: texts(report.reassigned),
+                refused: texts(report.refused),
+            }))
+        }
+        RebuildOutcome::Superseded => Err(Problem::new(Code::Stale, "somebody else has begun to rebuild it")),
+    }
+}
+
+/// Whether every promise of a sale was kept.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AuditView {
+    /// Whether every check holds.
+    ok: bool,
+    /// The checks.
+    checks: Vec<CheckView>,
+}
+
+/// One line of an audit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CheckView {
+    /// A stable word.
+    name: String,
+    /// What is claimed.
+    claim: String,
+    /// Whether it holds.
+    ok: bool,
+    /// The figures, and the first few offenders.
+    figures: String,
+}
+
+impl From<Audit> for AuditView {
+    fn from(of: Audit) -> Self {
+        let check = |of: rushgate::Check| CheckView {
+            name: of.name,
+            claim: of.claim,
+            ok: of.ok,
+            figures: of.figures,
+        };
+        Self { ok: of.ok, checks: of.checks.into_iter().map(check).collect() }
+    }
+}
+
+pub(crate) async fn audit(call: Call) -> Answer<AuditView> {
+    let sale = call.sale()?;
+    // A ledger that serves other sales says nothing about one without.
+    let has_ledger = sale.state().await?.spec.orders.is_some();
+    let ledger = call.shop.ledger.as_deref().filter(|_| has_ledger);
+    Ok(Reply::ok(sale.audit(ledger).await?.into()))
+}
+
+/// Where to begin.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// Only events with greater numbers: 0 for all. `Last-Event-ID` comes before it; without both, only what comes.
+    after: Option<u64>,
+}
+
+/// What happens in a sale, as it happens.
+pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
+    let (sale, after) = (call.sale()?, call.seen.or(call.query.after));
+    Ok(events::of_sale(&call.shop.tails, sale, after, call.shop.closing.clone()).await?)
+}

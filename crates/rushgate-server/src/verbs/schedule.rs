@@ -1,0 +1,223 @@
+//! Schedules over HTTP.
+
+use std::time::Duration;
+
+use rushgate::{ContentType, Missed, Page, Payload, Priority, Recurrence, Schedule, Scheduled, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::content::{Content, ContentView};
+use super::queue::{EnqueuedView, PausedView, entered, max_attempts};
+use super::{PageQuery, PageView};
+use crate::call::{Call, Nothing};
+use crate::openapi::NameText;
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Reply};
+
+/// What becomes of moments at which nobody looked.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MissedWord {
+    /// They are passed over.
+    Skip,
+    /// The latest of them has a task.
+    #[default]
+    Once,
+    /// Each of them has a task.
+    All,
+}
+
+/// A schedule to enter.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["cron"] }, { "required": ["every_ms"] }]))]
+pub(crate) struct ScheduleBody {
+    /// When it fires: `minute hour day month weekday`, with seconds in front if there are six fields.
+    cron: Option<String>,
+    /// The time zone of the pattern, such as `Europe/Berlin`; UTC unless said otherwise.
+    zone: Option<String>,
+    /// In place of `cron`, an interval in milliseconds: 1 s to 400 days.
+    #[schemars(range(min = 1_000, max = 34_560_000_000_u64))]
+    every_ms: Option<u64>,
+    /// What becomes of moments at which nobody looked.
+    #[serde(default)]
+    missed: MissedWord,
+    /// The content of its tasks as JSON.
+    #[schemars(with = "Option<serde_json::Value>")]
+    payload: Option<Box<RawValue>>,
+    /// The content of its tasks in base64, in place of `payload`.
+    payload_base64: Option<String>,
+    /// What the content is.
+    #[schemars(with = "Option<NameText>")]
+    content_type: Option<ContentType>,
+    /// 0 goes first, 9 last; 5 unless said otherwise.
+    #[serde(default)]
+    #[schemars(with = "u8", range(max = 9))]
+    priority: Priority,
+    /// How often each of its tasks may be claimed before it is dead: 1 to 1,000; 20 unless said otherwise.
+    #[serde(default = "max_attempts")]
+    #[schemars(range(min = 1, max = 1_000))]
+    max_attempts: u32,
+    /// Whether it stands still; left as it is unless said.
+    paused: Option<bool>,
+}
+
+impl ScheduleBody {
+    fn recurrence(&self) -> Result<Recurrence, Problem> {
+        let recurrence = match (&self.cron, self.every_ms) {
+            (Some(pattern), None) => Recurrence::cron(pattern)?,
+            (None, Some(every)) => Recurrence::every(Duration::from_millis(every))?,
+            _ => return Err(Problem::new(Code::Invalid, "give cron or every_ms").field("cron")),
+        };
+        let recurrence = match &self.zone {
+            Some(zone) => recurrence.in_zone(zone)?,
+            None => recurrence,
+        };
+        Ok(recurrence.missed(match self.missed {
+            MissedWord::Skip => Missed::Skip,
+            MissedWord::Once => Missed::Once,
+            MissedWord::All => Missed::All,
+        }))
+    }
+}
+
+/// What became of a schedule that was entered.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub(crate) enum ScheduledView {
+    /// It is new.
+    Added {
+        /// Its revision.
+        revision: u64,
+    },
+    /// It says something else than before.
+    Changed {
+        /// The new revision.
+        revision: u64,
+    },
+    /// It says the same as before.
+    Unchanged {
+        /// Its revision.
+        revision: u64,
+    },
+}
+
+pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<ScheduledView> {
+    let (queue, recurrence) = (call.queue()?, call.body.recurrence()?);
+    let ScheduleBody { payload, payload_base64, content_type, priority, max_attempts, paused, .. } =
+        call.body;
+    let content: Payload = Content { payload, payload_base64, content_type }.try_into()?;
+    let mut new = queue.schedule(call.path.get("schedule"), content, recurrence);
+    new = new.priority(priority.get()).max_attempts(max_attempts);
+    if let Some(paused) = paused {
+        new = new.paused(paused);
+    }
+    match new.save().await? {
+        Scheduled::Added { revision } => {
+            Ok(Reply::created(ScheduledView::Added { revision: revision.as_u64() }))
+        }
+        Scheduled::Changed { revision } => {
+            Ok(Reply::ok(ScheduledView::Changed { revision: revision.as_u64() }))
+        }
+        Scheduled::Unchanged { revision } => {
+            Ok(Reply::ok(ScheduledView::Unchanged { revision: revision.as_u64() }))
+        }
+        Scheduled::Full => {
+            Err(Problem::new(Code::QueueFull, "the queue has as many schedules as it may have"))
+        }
+        Scheduled::Stale => Err(Problem::plain(Code::Stale)),
+    }
+}
+
+/// A schedule as it stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ScheduleView {
+    /// Its id.
+    id: String,
+    /// When it fires, in words.
+    when: String,
+    #[serde(flatten)]
+    content: ContentView,
+    /// 0 goes first, 9 last.
+    priority: u8,
+    /// How often each of its tasks may be claimed.
+    max_attempts: u32,
+    /// When it fires next, in microseconds since the Unix epoch; absent if it never does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_us: Option<u64>,
+    /// The latest moment for which it has fired, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_us: Option<u64>,
+    /// Whether it stands still.
+    paused: bool,
+    /// Grows with every change, and with each time that it fires.
+    revision: u64,
+}
+
+impl From<Schedule> for ScheduleView {
+    fn from(of: Schedule) -> Self {
+        let when = of.recurrence.parse::<Recurrence>();
+        Self {
+            id: of.id.to_string(),
+            when: when.map_or_else(|_| of.recurrence.clone(), |when| when.to_string()),
+            content: (&of.payload).into(),
+            priority: of.priority.get(),
+            max_attempts: of.max_attempts,
+            next_us: of.next.map(Timestamp::as_micros),
+            previous_us: of.previous.map(Timestamp::as_micros),
+            paused: of.paused,
+            revision: of.revision.as_u64(),
+        }
+    }
+}
+
+fn no_schedule() -> Problem {
+    Problem::new(Code::NotFound, "there is no such schedule")
+}
+
+pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView<ScheduleView>> {
+    let page: Page = (&call.query).into();
+    let (limit, schedules) = (page.limit, call.queue()?.schedules(page).await?);
+    Ok(Reply::ok(PageView::of(schedules, limit, |of| of.id.as_str(), |of| Some(of.into()))))
+}
+
+pub(crate) async fn find_schedule(call: Call) -> Answer<ScheduleView> {
+    let found = call.queue()?.find_schedule(call.path.get("schedule")).await?;
+    found.map(|found| Reply::ok(found.into())).ok_or_else(no_schedule)
+}
+
+/// Whether a schedule was taken out.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub(crate) enum UnscheduledView {
+    /// It is gone; tasks that it has put in stay.
+    Removed,
+}
+
+pub(crate) async fn unschedule(call: Call) -> Answer<UnscheduledView> {
+    match call.queue()?.unschedule(call.path.get("schedule")).await? {
+        true => Ok(Reply::ok(UnscheduledView::Removed)),
+        false => Err(no_schedule()),
+    }
+}
+
+pub(crate) async fn pause_schedule(call: Call) -> Answer<PausedView> {
+    set_paused(call, true).await
+}
+
+pub(crate) async fn resume_schedule(call: Call) -> Answer<PausedView> {
+    set_paused(call, false).await
+}
+
+async fn set_paused(call: Call, paused: bool) -> Answer<PausedView> {
+    match call.queue()?.pause_schedule(call.path.get("schedule"), paused).await? {
+        true => PausedView::answer(paused),
+        false => Err(no_schedule()),
+    }
+}
+
+pub(crate) async fn run_schedule(call: Call) -> Answer<EnqueuedView> {
+    let enqueued = call.queue()?.run_schedule(call.path.get("schedule")).await?;
+    entered(enqueued.ok_or_else(no_schedule)?)
+}

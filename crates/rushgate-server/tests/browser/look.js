@@ -1,0 +1,315 @@
+// Looks at the pages in a real Chromium: every screen, every verb with its question, a buyer who clicks twice and reloads,
+// two buyers and an operator at once, a network that is lost and a server that is killed. Ends with 1 if anything is not as
+// it should be, or if the browser complains of anything; then there is a picture of every page that is open.
+//
+//   node look.js RUSHGATE [DIRECTORY-FOR-PICTURES]
+'use strict';
+const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
+const { mkdtempSync, readFileSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const { join, resolve } = require('node:path');
+const { chromium } = require('playwright-core');
+
+const [command, pictures] = process.argv.slice(2);
+const rushgate = resolve(command);
+const phone = { width: 390, height: 780 };
+const patience = 60000; // a machine may have much else to do
+const faults = [];
+// While the network is away a browser says so.
+let away = false;
+let url;
+
+/** A server on a free port or where the one before was, in that directory. */
+async function serve(directory) {
+  const listen = url ? new URL(url).host : '127.0.0.1:0';
+  const args = ['serve', '--quiet', '--listen', listen, '--store', 'sqlite:shop.db', '--orders', 'sqlite:orders.db'];
+  const server = spawn(rushgate, args, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
+  url = await new Promise((resolve, reject) => {
+    server.stdout.once('data', (line) => resolve(String(line).trim()));
+    server.once('exit', () => reject(new Error('the server has ended')));
+  });
+  return server;
+}
+
+async function end(server, signal) {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  server.kill(signal);
+  await new Promise((resolve) => { server.once('exit', resolve); });
+}
+
+async function post(path, body, headers = {}) {
+  const answer = await fetch(url + path, {
+    method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),
+  });
+  assert.ok(answer.ok, `${path}: ${answer.status}`);
+  return answer.json();
+}
+
+async function furnish() {
+  const skus = [{ sku: 'phone', units: 100 }, { sku: 'case', units: 40, per_buyer: 2 }];
+  await post('/v1/sales', { id: 'phones', skus });
+  await post('/v1/sales/phones/open', {});
+  for (let n = 0; n < 20; n += 1) {
+    const body = { buyer: `buyer-${n}`, lines: [{ sku: 'phone' }] };
+    const { id } = await post('/v1/sales/phones/reservations', body, { 'idempotency-key': 'k' });
+    if (n % 2) await post(`/v1/sales/phones/reservations/${id}/confirm`, {}, { prefer: 'wait=10' });
+  }
+  for (const id of ['<img_src=x_onerror=alert(1)>', 'to:bob']) {
+    await post('/v1/queues/mail/tasks', { id, payload: { text: '<b>hi</b>' } });
+  }
+  const { tasks } = await post('/v1/queues/mail/claim', {});
+  await post('/v1/queues/mail/retry', { ticket: tasks[0].ticket, give_up: true, error: 'no luck' });
+  await post('/v1/locks/order:42/acquire', { lease_ms: 600000, label: 'ship order 42' });
+}
+
+async function open(browser, path, options) {
+  const context = await browser.newContext({ locale: 'en', ...options });
+  context.setDefaultTimeout(patience);
+  const page = await context.newPage();
+  const complains = (line) => ['error', 'warning'].includes(line.type()) && !(away && line.text().includes('ERR_'));
+  // A refusal is an answer, and a browser writes down each.
+  const isRefusal = (line) => line.text().includes('status of 409');
+  page.on('console', (line) => complains(line) && !isRefusal(line) && faults.push(`${path}: ${line.text()}`));
+  page.on('pageerror', (error) => faults.push(`${path}: ${error.message}`));
+  await page.goto(url + path);
+  return page;
+}
+
+async function picture(page, name) {
+  if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`) });
+}
+
+const has = (page, text) => page.waitForFunction((wanted) => document.body.innerText.includes(wanted), text);
+const answer = async (page, word) => { await page.click(`dialog[open] >> text=${word}`); };
+
+async function lookAtSales(page) {
+  await page.waitForSelector('.lamp.on');
+  await page.waitForSelector('.u-wrap canvas');
+  // Nobody has asked for it: the page audits by itself.
+  await page.waitForSelector('.check.on');
+  await picture(page, 'sales');
+  await page.getByRole('button', { name: 'Audit' }).first().click();
+  await has(page, 'The audit holds.');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.click('dialog >> text=Download')]);
+  const saved = JSON.parse(readFileSync(await file.path(), 'utf8'));
+  assert.ok(saved.audit.ok && saved.audit.checks.length > 5 && saved.sale.id === 'phones', JSON.stringify(saved));
+  await page.keyboard.press('Escape');
+  await page.click('article >> text=Add units');
+  await page.fill('dialog input', '25');
+  await answer(page, 'Yes');
+  await has(page, 'of 125');
+  await page.click('article >> text=End for good');
+  await answer(page, 'No');
+  await has(page, 'open');
+}
+
+async function lookAtQueues(page) {
+  await page.focus('#tab-sales');
+  await page.keyboard.press('ArrowRight');
+  await page.waitForSelector('#queues tbody tr');
+  await picture(page, 'queues');
+  await page.click('#queues tbody tr:first-child >> text=Pause');
+  await answer(page, 'Yes');
+  await page.click('#queues tbody tr:first-child >> text=Resume');
+  await answer(page, 'Yes');
+  // The row is another one from then on: a click on the one before would be lost.
+  await page.locator('#queues tbody tr').first().getByRole('button', { name: 'Pause' }).waitFor();
+  await page.click('#queues tbody tr:first-child >> text=Tasks');
+  await page.waitForSelector('#back');
+  await page.click('text=Show');
+  await has(page, '<b>hi</b>');
+  await picture(page, 'task');
+  await page.keyboard.press('Escape');
+  await has(page, 'no luck');
+  await page.click('text=Retry all');
+  await answer(page, 'Yes');
+  await page.waitForFunction(() => !document.body.innerText.includes('no luck'));
+  await page.click('#back');
+}
+
+async function lookAtLocks(page) {
+  await page.click('#tab-locks');
+  await has(page, 'ship order 42');
+  await picture(page, 'locks');
+  await page.click('text=Break');
+  await answer(page, 'Yes');
+  await has(page, 'No lock is held');
+}
+
+async function buy(browser) {
+  const page = await open(browser, '/shop/phones', { viewport: phone });
+  await page.waitForSelector('#buy:not([disabled])');
+  await page.dblclick('#buy');
+  await page.waitForSelector('#cancel:not([hidden])');
+  const number = async () => (await page.textContent('#state')).match(/number (\d+)/)[1];
+  const first = await number();
+  await picture(page, 'shop');
+  await page.reload();
+  await page.waitForSelector('#cancel:not([hidden])');
+  assert.equal(await number(), first, 'a reload leads to the same unit');
+  const { skus } = await (await fetch(`${url}/v1/sales/phones`)).json();
+  assert.equal(skus[0].held, 11, 'a double click reserves once');
+  await page.click('#cancel');
+  await has(page, 'Called off.');
+  await page.click('#buy');
+  await page.click('#pay');
+  await has(page, 'It is sold to you.');
+  await page.reload();
+  await has(page, 'It is sold to you.');
+  await picture(page, 'shop-paid');
+  await page.context().close();
+}
+
+/** One unit, two buyers who click at the same moment, and an operator who looks on and then adds a unit. */
+async function sellTheLastOne(browser) {
+  await post('/v1/sales', { id: 'last', skus: [{ sku: 'phone', units: 1 }], hold_ms: 600000 });
+  const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  await operator.waitForSelector('.lamp.on');
+  const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^last$/ }) });
+  const buyers = await Promise.all([1, 2].map(() => open(browser, '/shop/last', { viewport: phone })));
+  await has(buyers[0], 'Not open');
+  await card.getByRole('button', { name: 'Open' }).click();
+  await answer(operator, 'Yes');
+  await Promise.all(buyers.map((page) => page.waitForSelector('#buy:not([disabled])')));
+  await Promise.all(buyers.map((page) => page.click('#buy')));
+  const got = async (page) => Boolean(await page.waitForFunction(() => {
+    const shown = document.getElementById('state').textContent;
+    return /number 1\b/.test(shown) ? 'yes' : /carts/.test(shown) && 'no';
+  }).then((answer) => answer.jsonValue().then((word) => word === 'yes')));
+  const [first, second] = await Promise.all(buyers.map(got));
+  assert.ok(first !== second, 'one of the two has it, and the other is told so');
+  await picture(buyers[first ? 1 : 0], 'shop-held');
+  await has(buyers[first ? 1 : 0], 'phone: 0 left');
+  await card.locator('.figures').filter({ hasText: '1 held' }).waitFor();
+  await card.getByRole('button', { name: 'Add units' }).click();
+  await answer(operator, 'Yes');
+  await has(buyers[first ? 1 : 0], 'number 2');
+  await card.locator('.figures').filter({ hasText: '2 held' }).waitFor();
+  for (const page of [operator, ...buyers]) await page.context().close();
+}
+
+/** A buyer clicks while the network is away, and an operator looks on while the server is killed and started again. */
+async function loseTheWay(browser, directory, server) {
+  const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  await operator.waitForSelector('.lamp.on');
+  const buyer = await open(browser, '/shop/phones', { viewport: phone });
+  await buyer.waitForSelector('#buy:not([disabled])');
+  away = true;
+  await buyer.context().setOffline(true);
+  await buyer.click('#buy');
+  await has(buyer, 'trying again');
+  await picture(buyer, 'shop-away');
+  await buyer.context().setOffline(false);
+  await buyer.waitForSelector('#cancel:not([hidden])');
+  const shown = await buyer.textContent('#state');
+  await end(server, 'SIGKILL');
+  await operator.waitForSelector('.lamp:not(.on)');
+  const next = await serve(directory);
+  await operator.waitForSelector('.lamp.on');
+  await buyer.reload();
+  await buyer.waitForSelector('#cancel:not([hidden])');
+  away = false;
+  const number = (text) => text.match(/number (\d+)/)[1];
+  assert.equal(number(await buyer.textContent('#state')), number(shown), 'what was promised outlives the server');
+  for (const page of [operator, buyer]) await page.context().close();
+  return next;
+}
+
+/** The second example of README, smaller: a crowd comes by the API, and an operator watches it sell out. */
+async function watchItSellOut(browser) {
+  const sale = { id: 'launch', skus: [{ sku: 'phone', units: 300 }], hold_ms: 2000 };
+  await post('/v1/sales', sale);
+  const page = await open(browser, '/', { viewport: { width: 1200, height: 560 } });
+  await page.waitForSelector('.lamp.on');
+  const args = ['--quiet', '--json', 'rush', '--url', url, '--join', 'launch', '--buyers', '3000', '--within', '8s'];
+  const crowd = spawn(rushgate, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let report = '';
+  crowd.stdout.on('data', (part) => { report += part; });
+  const over = new Promise((resolve) => { crowd.once('exit', resolve); });
+  const card = page.locator('article').filter({ has: page.locator('h2', { hasText: /^launch$/ }) });
+  const confirmed = card.locator('.figures b').first();
+  const shown = async () => Number(await confirmed.textContent());
+  while (await shown() < 150) await page.waitForTimeout(100);
+  await card.scrollIntoViewIfNeeded();
+  await picture(page, 'rush');
+  assert.equal(await over, 0, report);
+  assert.ok(JSON.parse(report).audit.ok, report);
+  while (await shown() < 300) await page.waitForTimeout(100);
+  await page.context().close();
+}
+
+/** Every verb of a sale that is left: stopped, rebuilt, and ended for good. */
+async function steer(browser) {
+  const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  await page.waitForSelector('.lamp.on');
+  const card = page.locator('article').filter({ has: page.locator('h2', { hasText: /^phones$/ }) });
+  const press = async (name) => {
+    await card.getByRole('button', { name }).first().click();
+    await answer(page, 'Yes');
+  };
+  await press('Withdraw');
+  await card.locator('.figures').filter({ hasText: '1 withdrawn' }).first().waitFor();
+  await press('Stop');
+  await card.locator('.tag.stopped').waitFor();
+  await picture(page, 'stopped');
+  await press('Rebuild');
+  await card.locator('.tag.open').waitFor();
+  await press('End for good');
+  await card.locator('.tag.ended').waitFor();
+  await page.context().close();
+}
+
+async function lookInTheDark(browser) {
+  const page = await open(browser, '/', { viewport: phone, colorScheme: 'dark', locale: 'zh-CN' });
+  await has(page, '已售出');
+  await page.waitForSelector('.u-wrap canvas');
+  const wider = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.ok(!wider, 'the page fits a phone');
+  await picture(page, 'phone');
+}
+
+async function read(browser) {
+  const page = await open(browser, '/docs');
+  await page.click('#claim summary');
+  await has(page, 'lease_ms');
+  await picture(page, 'docs');
+}
+
+async function main() {
+  const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
+  let server = await serve(directory);
+  const args = ['--no-sandbox'];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  try {
+    await furnish();
+    const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+    await lookAtSales(page);
+    await lookAtQueues(page);
+    await lookAtLocks(page);
+    await page.context().close();
+    await buy(browser);
+    await lookInTheDark(browser);
+    await read(browser);
+    await sellTheLastOne(browser);
+    server = await loseTheWay(browser, directory, server);
+    await watchItSellOut(browser);
+    await steer(browser);
+    assert.deepEqual(faults, []);
+  } catch (error) {
+    for (const context of browser.contexts()) {
+      for (const [n, page] of context.pages().entries()) await picture(page, `fault-${browser.contexts().indexOf(context)}-${n}`);
+    }
+    throw error;
+  } finally {
+    await browser.close();
+    await end(server, 'SIGTERM');
+    rmSync(directory, { recursive: true });
+  }
+  console.log('the pages are as they should be');
+}
+
+main().catch((error) => {
+  console.error(error, faults);
+  process.exitCode = 1;
+});

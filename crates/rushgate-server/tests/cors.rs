@@ -1,0 +1,141 @@
+//! Pages of other origins: off unless named, and never with a browser's own credentials.
+
+mod common;
+
+use common::{Ask, Said, Stand};
+use rushgate_server::TokenFile;
+use serde_json::json;
+
+const SHOP: &str = "https://shop.example";
+const TASKS: &str = "/v1/queues/mail/tasks";
+
+async fn stand() -> Stand {
+    Stand::with(|server, _| {
+        server.origin(SHOP.parse().unwrap()).origin("http://localhost:5173".parse().unwrap())
+    })
+    .await
+}
+
+fn preflight(origin: &str) -> Ask {
+    Ask::new("OPTIONS", TASKS)
+        .header("origin", origin)
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "authorization,content-type,idempotency-key")
+}
+
+fn put_in(origin: &str) -> Ask {
+    Ask::new("POST", TASKS).header("origin", origin).json(&json!({ "id": "a" }))
+}
+
+/// What the answer lets pages do; never everybody, and never with credentials.
+fn cors(said: &Said) -> Vec<&str> {
+    assert!(!said.headers.contains_key("access-control-allow-credentials"), "{said:?}");
+    assert_ne!(said.header("access-control-allow-origin"), "*");
+    let names = said.headers.keys().map(|name| name.as_str());
+    names.filter(|name| name.starts_with("access-control-")).collect()
+}
+
+#[tokio::test]
+async fn without_origins_no_page_elsewhere_is_let_in() {
+    let stand = Stand::open().await;
+    let asked = stand.ask(preflight(SHOP)).await;
+    assert_eq!((asked.code().as_str(), cors(&asked).len()), ("method_not_allowed", 0));
+    assert_eq!(stand.ask(put_in(SHOP)).await.code(), "bad_origin");
+    let looked = stand.ask(Ask::new("GET", "/v1/queues").header("origin", SHOP)).await;
+    assert_eq!((looked.status, cors(&looked).len(), looked.header("vary")), (200, 0, ""));
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_preflight_of_a_named_origin_says_what_its_pages_may_send() {
+    let stand = stand().await;
+    for origin in [SHOP, "http://localhost:5173"] {
+        let said = stand.ask(preflight(origin)).await;
+        assert_eq!((said.status, said.body.len()), (204, 0));
+        assert_eq!(said.header("access-control-allow-origin"), origin);
+        assert_eq!(said.header("access-control-allow-methods"), "POST, GET, HEAD");
+        let sent = said.header("access-control-allow-headers");
+        for name in
+            ["authorization", "content-type", "idempotency-key", "prefer", "if-none-match", "traceparent"]
+        {
+            assert!(sent.split(", ").any(|allowed| allowed == name), "{name}: {sent}");
+        }
+        assert!(!sent.contains("cookie") && said.header("access-control-max-age") == "600", "{said:?}");
+        assert_eq!(said.header("vary"), "origin");
+        cors(&said);
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn other_origins_stay_out_however_alike_they_are() {
+    let stand = stand().await;
+    for origin in [
+        "https://shop.example.evil.example",
+        "https://evil-shop.example",
+        "http://shop.example",
+        "https://shop.example:444",
+        "https://shop.example/",
+        "https://SHOP.example",
+        "null",
+        "*",
+        "\u{e9}",
+    ] {
+        for ask in [preflight(origin), put_in(origin)] {
+            let said = stand.ask(ask).await;
+            assert_eq!((said.code().as_str(), cors(&said).len()), ("bad_origin", 0), "{origin}");
+            assert_eq!(said.header("vary"), "origin", "{origin}");
+        }
+    }
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_named_origins_page_writes_and_reads_answers_and_refusals_and_repeats() {
+    let stand = stand().await;
+    let first = stand.ask(put_in(SHOP).key("k")).await;
+    let other = stand.ask(put_in("http://localhost:5173").key("k")).await;
+    let refused = stand.ask(Ask::new("GET", "/v1/queues/mail/tasks/none").header("origin", SHOP)).await;
+    assert_eq!((first.status, other.status, refused.code().as_str()), (201, 201, "not_found"));
+    assert_eq!(other.header("idempotency-replayed"), "true");
+    for (said, origin) in [(&first, SHOP), (&other, "http://localhost:5173"), (&refused, SHOP)] {
+        assert_eq!(cors(said), ["access-control-allow-origin", "access-control-expose-headers"]);
+        assert_eq!((said.header("access-control-allow-origin"), said.header("vary")), (origin, "origin"));
+        let read = said.header("access-control-expose-headers");
+        for name in ["location", "retry-after", "etag", "preference-applied"] {
+            assert!(read.split(", ").any(|exposed| exposed == name), "{name}: {read}");
+        }
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_write_that_a_browser_sends_for_another_site_is_refused_without_an_origin_too_with_cookies_or_none()
+{
+    let stand = stand().await;
+    let ask = || Ask::new("POST", TASKS).json(&json!({ "id": "a" }));
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(stand.ask(ask().header("sec-fetch-site", site)).await.code(), "bad_origin", "{site}");
+        let with_cookie = ask().header("sec-fetch-site", site).header("cookie", "session=1");
+        assert_eq!(stand.ask(with_cookie).await.code(), "bad_origin", "{site}");
+    }
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    for site in ["same-origin", "none"] {
+        assert!(stand.ask(ask().header("sec-fetch-site", site)).await.status < 300, "{site}");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_named_origin_is_no_token() {
+    let stand = Stand::with(|server, dir| {
+        server.tokens(TokenFile::at(dir.path().join("tokens.json"))).origin(SHOP.parse().unwrap())
+    })
+    .await;
+    assert_eq!(stand.ask(preflight(SHOP)).await.status, 204, "browsers send no token with the question");
+    let said = stand.ask(put_in(SHOP)).await;
+    assert_eq!((said.code().as_str(), said.header("access-control-allow-origin")), ("unauthorized", SHOP));
+    stand.end().await;
+}

@@ -1,0 +1,48 @@
+//! The pages for people.
+
+mod common;
+
+use common::{Ask, Stand};
+
+#[tokio::test]
+async fn pages_are_served_to_anybody_under_a_strict_policy() {
+    let (stand, _) = Stand::with_tokens().await;
+    for (path, media) in [
+        ("/", "text/html"),
+        ("/shop/phones", "text/html"),
+        ("/docs", "text/html"),
+        ("/page/live.js", "text/javascript"),
+        ("/page/page.css", "text/css"),
+        ("/page/vendor/uPlot.iife.min.js", "text/javascript"),
+        ("/page/icon.svg", "image/svg+xml"),
+    ] {
+        let said = stand.get(path).await;
+        assert_eq!(said.status, 200, "{path}");
+        assert!(said.header("content-type").starts_with(media) && !said.body.is_empty(), "{path}");
+        let policy = said.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(said.header("x-content-type-options"), "nosniff", "{path}");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_page_that_the_browser_has_is_not_sent_again() {
+    let stand = Stand::open().await;
+    let tag = stand.get("/").await.header("etag").to_owned();
+    let again = stand.ask(Ask::new("GET", "/").header("if-none-match", &tag)).await;
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    let other = stand.ask(Ask::new("GET", "/page/live.js").header("if-none-match", &tag)).await;
+    assert_eq!(other.status, 200);
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_page_is_a_problem() {
+    let stand = Stand::open().await;
+    for path in ["/page/", "/page/none.js", "/page/../Cargo.toml", "/page/%2e%2e/src/lib.rs"] {
+        assert_eq!(stand.get(path).await.code(), "not_found", "{path}");
+    }
+    assert_eq!(stand.ask(Ask::new("POST", "/")).await.code(), "method_not_allowed");
+    stand.end().await;
+}

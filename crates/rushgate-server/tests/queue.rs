@@ -1,0 +1,303 @@
+//! Queues over HTTP.
+
+mod common;
+
+use common::{Ask, Stand, eventually};
+use serde_json::{Value, json};
+
+const QUEUE: &str = "/v1/queues/mail";
+
+async fn enqueue(stand: &Stand, body: Value) -> common::Said {
+    stand.post(&format!("{QUEUE}/tasks"), body).await
+}
+
+async fn claim(stand: &Stand) -> Value {
+    stand.post(&format!("{QUEUE}/claim"), json!({ "lease_ms": 60_000 })).await.ok(200)["tasks"][0].clone()
+}
+
+#[tokio::test]
+async fn a_task_is_put_in_claimed_and_completed() {
+    let stand = Stand::open().await;
+    let added = enqueue(&stand, json!({ "id": "to:ann", "payload": { "text": "Welcome" } })).await.ok(201);
+    assert_eq!(added["outcome"], "added");
+    assert_eq!(enqueue(&stand, json!({ "id": "to:ann" })).await.ok(200)["outcome"], "kept");
+    assert_eq!(
+        stand.get(&format!("{QUEUE}/top?n=5")).await.ok(200)["tasks"][0]["payload"]["text"],
+        "Welcome"
+    );
+
+    let task = claim(&stand).await;
+    assert_eq!((&task["id"], &task["attempt"]), (&json!("to:ann"), &json!(1)));
+    let ticket = json!({ "ticket": task["ticket"] });
+    let extend = json!({ "ticket": task["ticket"], "lease_ms": 90_000 });
+    assert_eq!(stand.post(&format!("{QUEUE}/extend"), extend).await.ok(200)["outcomes"], json!(["extended"]));
+    assert_eq!(
+        stand.post(&format!("{QUEUE}/complete"), ticket.clone()).await.ok(200)["outcomes"],
+        json!(["done"])
+    );
+    assert_eq!(stand.post(&format!("{QUEUE}/complete"), ticket).await.code(), "stale");
+    let many = json!({ "tickets": [task["ticket"]] });
+    assert_eq!(stand.post(&format!("{QUEUE}/complete"), many).await.ok(200)["outcomes"], json!(["stale"]));
+    assert_eq!(stand.get(QUEUE).await.ok(200)["leased"], 0);
+    assert_eq!(stand.get("/v1/queues").await.ok(200)["items"], json!([{ "name": "mail" }]));
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn bytes_travel_in_base64() {
+    let stand = Stand::open().await;
+    let body = json!({ "id": "a", "payload_base64": "AP8=", "content_type": "image/x-dot" });
+    enqueue(&stand, body).await.ok(201);
+    let task = claim(&stand).await;
+    assert_eq!((&task["payload_base64"], &task["content_type"]), (&json!("AP8="), &json!("image/x-dot")));
+    for wrong in [
+        json!({ "id": "a", "payload_base64": "?" }),
+        json!({ "id": "a", "payload": 1, "payload_base64": "" }),
+    ] {
+        assert_eq!(enqueue(&stand, wrong).await.code(), "invalid");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_one_by_one() {
+    let stand = Stand::open().await;
+    stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&json!({ "bound": 2 }))).await.ok(200);
+    let tasks =
+        json!({ "tasks": [{ "id": "a" }, { "id": "a" }, { "id": "b", "delay_ms": 60_000 }, { "id": "c" }] });
+    let outcomes = stand.post(&format!("{QUEUE}/batch"), tasks).await.ok(200);
+    let words: Vec<_> =
+        outcomes["outcomes"].as_array().unwrap().iter().map(|of| of["outcome"].as_str()).collect();
+    assert_eq!(words, [Some("added"), Some("kept"), Some("added"), Some("full")]);
+    let full = enqueue(&stand, json!({ "id": "d" })).await;
+    assert_eq!((full.code().as_str(), full.json()["bound"].as_u64()), ("queue_full", Some(2)));
+    assert_eq!(stand.post(&format!("{QUEUE}/batch"), json!({ "tasks": [] })).await.code(), "invalid");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_task_has_its_deadline() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "a", "deadline_after_ms": 60_000 })).await.ok(201);
+    let task = stand.get(&format!("{QUEUE}/tasks/a")).await.ok(200);
+    assert!(task["deadline_us"].as_u64() > task["due_us"].as_u64(), "{task}");
+    let why = stand.get(&format!("{QUEUE}/tasks/a/why")).await.ok(200);
+    assert_eq!(why["reasons"][1]["reason"], "deadline", "{why}");
+    for wrong in [
+        json!({ "id": "b", "deadline_ms": 1 }),
+        json!({ "id": "b", "deadline_after_ms": 1_000, "delay_ms": 1_000 }),
+        json!({ "id": "b", "deadline_after_ms": 1_000, "deadline_ms": 4_000_000_000_000_u64 }),
+    ] {
+        assert_eq!(enqueue(&stand, wrong).await.code(), "invalid");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_queue_at_its_bound_says_what_it_drops() {
+    let stand = Stand::open().await;
+    let limit = async |overflow: &str| {
+        let limits = json!({ "bound": 1, "overflow": overflow });
+        let said = stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&limits)).await.ok(200);
+        assert_eq!(said["overflow"], overflow);
+    };
+    limit("drop_oldest").await;
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    let displaced = enqueue(&stand, json!({ "id": "b" })).await.ok(201);
+    assert_eq!(displaced, json!({ "outcome": "displaced", "revision": 2, "dropped": "a" }));
+    limit("drop_new").await;
+    let dropped = enqueue(&stand, json!({ "id": "c" })).await.ok(200);
+    assert_eq!(dropped, json!({ "outcome": "dropped", "bound": 1 }));
+    assert_eq!(stand.get(QUEUE).await.ok(200)["dropped"], 2);
+    let metrics = stand.get("/metrics").await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(metrics.contains("rushgate_queue_dropped_total{queue=\"mail\"} 2"), "{metrics}");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_waits_for_a_task() {
+    let stand = Stand::open().await;
+    let waiting = stand.ask(Ask::new("POST", &format!("{QUEUE}/claim")).json(&json!({})).wait(30));
+    let (tasks, _) = tokio::join!(waiting, enqueue(&stand, json!({ "id": "a" })));
+    assert_eq!(tasks.ok(200)["tasks"][0]["id"], "a");
+    assert_eq!(stand.post(&format!("{QUEUE}/claim"), json!({})).await.ok(200)["tasks"], json!([]));
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn who_goes_away_while_waiting_takes_no_task_along() {
+    let stand = Stand::open().await;
+    let calls = stand.gate.calls().calls;
+    let ask = Ask::new("POST", &format!("{QUEUE}/claim")).json(&json!({ "lease_ms": 60_000 })).wait(60);
+    stand.ask_and_leave(ask, async || stand.gate.calls().calls > calls).await;
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    // Whoever left may have been given the task: then it comes back.
+    eventually(async || claim(&stand).await["id"] == "a").await;
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_is_repeated_under_its_key_takes_nothing_more() {
+    let stand = Stand::open().await;
+    for id in ["a", "b"] {
+        enqueue(&stand, json!({ "id": id })).await.ok(201);
+    }
+    let ask = || Ask::new("POST", &format!("{QUEUE}/pop")).json(&json!({ "n": 1 })).key("pop-1");
+    let (first, second) = (stand.ask(ask()).await, stand.ask(ask()).await);
+    assert_eq!(first.body, second.body);
+    assert_eq!((first.header("idempotency-replayed"), second.header("idempotency-replayed")), ("", "true"));
+    let other = Ask::new("POST", &format!("{QUEUE}/pop")).json(&json!({ "n": 2 })).key("pop-1");
+    assert_eq!(stand.ask(other).await.code(), "idempotency_key_reused");
+    assert_eq!(stand.get(QUEUE).await.ok(200)["ready"], 1);
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_task_that_fails_is_retried_then_dead_then_revived_or_deleted() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "a", "max_attempts": 2 })).await.ok(201);
+    let ticket = claim(&stand).await["ticket"].clone();
+    let retry =
+        stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "error": "no luck" })).await.ok(200);
+    assert_eq!(retry["outcomes"][0]["outcome"], "scheduled");
+    let ticket = claim(&stand).await["ticket"].clone();
+    let back = stand.post(&format!("{QUEUE}/give-back"), json!({ "ticket": ticket })).await.ok(200);
+    assert_eq!(back["outcomes"], json!(["waiting"]));
+    let ticket = claim(&stand).await["ticket"].clone();
+    let retry =
+        stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "error": "again" })).await.ok(200);
+    assert_eq!(retry["outcomes"], json!([{ "outcome": "dead" }]));
+
+    assert_eq!(stand.get(&format!("{QUEUE}/dead")).await.ok(200)["items"][0]["error"], "again");
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks/a/why")).await.ok(200)["reasons"][0]["reason"], "dead");
+    let revived = stand.post(&format!("{QUEUE}/dead/retry"), json!({ "ids": ["a"] })).await.ok(200);
+    assert_eq!(revived, json!({ "revived": 1, "kept": 0 }));
+    let ticket = claim(&stand).await["ticket"].clone();
+    stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "give_up": true })).await.ok(200);
+    assert_eq!(stand.post(&format!("{QUEUE}/dead/delete"), json!({})).await.code(), "invalid");
+    assert_eq!(
+        stand.post(&format!("{QUEUE}/dead/delete"), json!({ "all": true })).await.ok(200)["deleted"],
+        1
+    );
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn tasks_are_shown_listed_dequeued_and_cancelled() {
+    let stand = Stand::open().await;
+    for id in ["a", "b/c", "d"] {
+        enqueue(&stand, json!({ "id": id, "delay_ms": 60_000 })).await.ok(201);
+    }
+    let page = stand.get(&format!("{QUEUE}/tasks?limit=2&state=scheduled")).await.ok(200);
+    assert_eq!((&page["items"][1]["id"], &page["next"]), (&json!("b/c"), &json!("b/c")));
+    let rest = stand.get(&format!("{QUEUE}/tasks?limit=2&after=b%2Fc")).await.ok(200);
+    assert_eq!((rest["items"][0]["id"].as_str(), rest.get("next")), (Some("d"), None));
+
+    let shown = stand.get(&format!("{QUEUE}/tasks/b%2Fc")).await.ok(200);
+    assert_eq!(shown["state"], "scheduled");
+    let dequeue = json!({ "ticket": shown["ticket"] });
+    assert_eq!(stand.post(&format!("{QUEUE}/dequeue"), dequeue.clone()).await.ok(200)["outcome"], "removed");
+    assert_eq!(stand.post(&format!("{QUEUE}/dequeue"), dequeue).await.code(), "stale");
+    let cancel = || Ask::new("DELETE", &format!("{QUEUE}/tasks/d"));
+    assert_eq!(stand.ask(cancel()).await.ok(200)["outcome"], "removed");
+    assert_eq!(stand.ask(cancel()).await.code(), "not_found");
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks/d")).await.code(), "not_found");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_paused_queue_gives_nothing_out() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    assert_eq!(stand.post(&format!("{QUEUE}/pause"), json!({})).await.ok(200)["paused"], true);
+    assert_eq!(claim(&stand).await, Value::Null);
+    assert_eq!(stand.ask(Ask::new("POST", &format!("{QUEUE}/resume"))).await.ok(200)["paused"], false);
+    assert_eq!(claim(&stand).await["id"], "a");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_schedule_is_entered_run_paused_and_taken_out() {
+    let stand = Stand::open().await;
+    let path = format!("{QUEUE}/schedules/nightly");
+    let enter = |body: Value| stand.ask(Ask::new("PUT", &path).json(&body));
+    let nightly = json!({ "cron": "30 3 * * *", "zone": "Europe/Berlin", "payload": "report" });
+    assert_eq!(enter(nightly.clone()).await.ok(201)["outcome"], "added");
+    assert_eq!(enter(nightly).await.ok(200)["outcome"], "unchanged");
+    assert_eq!(enter(json!({ "cron": "61 * * * *" })).await.code(), "invalid");
+    assert_eq!(stand.get(&path).await.ok(200)["payload"], "report");
+    assert_eq!(stand.post(&format!("{path}/run"), json!({})).await.ok(201)["outcome"], "added");
+    assert_eq!(stand.post(&format!("{path}/pause"), json!({})).await.ok(200)["paused"], true);
+    assert_eq!(stand.get(&format!("{QUEUE}/schedules")).await.ok(200)["items"][0]["paused"], true);
+    assert_eq!(stand.post(&format!("{path}/resume"), json!({})).await.ok(200)["paused"], false);
+    assert_eq!(stand.ask(Ask::new("DELETE", &path)).await.ok(200)["outcome"], "removed");
+    assert_eq!(stand.get(&path).await.code(), "not_found");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_thousand_long_ids_are_within_the_limits() {
+    let stand = Stand::open().await;
+    let ids: Vec<_> = (0..1_000).map(|n| format!("{n:0>200}")).collect();
+    let revived = stand.post(&format!("{QUEUE}/dead/retry"), json!({ "ids": ids })).await.ok(200);
+    assert_eq!(revived["revived"], 0);
+    let tasks: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
+    stand.post(&format!("{QUEUE}/batch"), json!({ "tasks": tasks })).await.ok(200);
+    let claimed = stand.post(&format!("{QUEUE}/claim"), json!({ "n": 1_000 })).await.ok(200);
+    let tickets: Vec<_> = claimed["tasks"].as_array().unwrap().iter().map(|task| &task["ticket"]).collect();
+    let done = stand.post(&format!("{QUEUE}/complete"), json!({ "tickets": tickets })).await.ok(200);
+    assert!(done["outcomes"].as_array().unwrap().iter().all(|outcome| outcome == "done"));
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_result_is_waited_for_and_kept() {
+    let stand = Stand::open().await;
+    let task_url = format!("{QUEUE}/tasks/a");
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    let waits = stand.ask(Ask::new("GET", &task_url).header("prefer", "wait=1")).await;
+    assert_eq!((waits.status, waits.code().as_str()), (409, "nothing_kept"));
+    assert!(waits.json()["hint"].as_str().unwrap().contains("--keep"));
+    let limits = json!({ "retention": { "age_ms": 3_600_000, "count": 10 } });
+    let said = stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&limits)).await.ok(200);
+    assert_eq!(said["retention"], json!({ "age_ms": 3_600_000, "count": 10 }));
+    let task = claim(&stand).await;
+    let progress = json!({ "ticket": task["ticket"], "progress": { "percent": 40, "note": "page 4" } });
+    stand.post(&format!("{QUEUE}/extend"), progress).await.ok(200);
+    let live = stand.get(&task_url).await.ok(200);
+    assert_eq!((&live["progress"], &live["past"]), (&json!({ "percent": 40, "note": "page 4" }), &json!([])));
+    let too_far = json!({ "ticket": task["ticket"], "progress": { "percent": 101 } });
+    assert_eq!(stand.post(&format!("{QUEUE}/extend"), too_far).await.code(), "invalid");
+    let both = json!({ "ticket": task["ticket"], "result": 1, "result_base64": "AA==" });
+    assert_eq!(stand.post(&format!("{QUEUE}/complete"), both).await.code(), "invalid");
+    let done = json!({ "ticket": task["ticket"], "result": { "total": 6 } });
+    let (kept, said) = tokio::join!(stand.ask(Ask::new("GET", &task_url).wait(30)), async {
+        stand.post(&format!("{QUEUE}/complete"), done).await
+    });
+    assert_eq!(said.ok(200)["outcomes"], json!(["done"]));
+    let kept = kept.ok(200);
+    assert_eq!((&kept["state"], &kept["finished"]["how"]), (&json!("done"), &json!("done")));
+    assert_eq!(kept["finished"]["result"]["payload"], json!({ "total": 6 }));
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks?state=done")).await.ok(200)["items"][0]["id"], "a");
+    assert_eq!(stand.get(QUEUE).await.ok(200)["done"], 1);
+
+    enqueue(&stand, json!({ "id": "b" })).await.ok(201);
+    let task = claim(&stand).await;
+    let given_up = json!({ "ticket": task["ticket"], "error": "no such address", "give_up": true });
+    let (dead, said) =
+        tokio::join!(stand.ask(Ask::new("GET", &format!("{QUEUE}/tasks/b")).wait(30)), async {
+            stand.post(&format!("{QUEUE}/retry"), given_up).await
+        });
+    said.ok(200);
+    assert_eq!((dead.status, dead.code().as_str()), (410, "dead"));
+    assert_eq!((&dead.json()["error"], &dead.json()["attempts"]), (&json!("no such address"), &json!(1)));
+
+    // Its earlier life, which ended well and is kept, is not what is asked for.
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    let task = claim(&stand).await;
+    let given_up = json!({ "ticket": task["ticket"], "error": "gone", "give_up": true });
+    stand.post(&format!("{QUEUE}/retry"), given_up).await.ok(200);
+    assert_eq!(stand.get(&task_url).await.code(), "dead");
+    stand.end().await;
+}

@@ -1,0 +1,158 @@
+//! Sales over HTTP.
+
+mod common;
+
+use common::{Ask, Said, Stand, eventually};
+use serde_json::{Value, json};
+
+async fn opened(stand: &Stand, body: Value) {
+    let path = format!("/v1/sales/{}", body["id"].as_str().unwrap());
+    assert_eq!(stand.post("/v1/sales", body).await.ok(201)["status"], "created");
+    assert_eq!(stand.post(&format!("{path}/open"), json!({})).await.ok(200)["status"], "open");
+}
+
+fn phones(units: u32) -> Value {
+    json!({ "id": "phones", "skus": [{ "sku": "phone", "units": units }] })
+}
+
+async fn reserve(stand: &Stand, buyer: &str, key: &str) -> Said {
+    let body = json!({ "buyer": buyer, "lines": [{ "sku": "phone" }] });
+    stand.ask(Ask::new("POST", "/v1/sales/phones/reservations").json(&body).key(key)).await
+}
+
+#[tokio::test]
+async fn one_phone_is_reserved_confirmed_and_sold_out() {
+    let stand = Stand::open().await;
+    opened(&stand, phones(1)).await;
+    let reserved = reserve(&stand, "ann", "click-1").await;
+    let hold = reserved.ok(202);
+    assert_eq!(hold["units"], json!([{ "sku": "phone", "unit": 1 }]));
+    let path = reserved.header("location").to_owned();
+    assert_eq!(path, format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap()));
+
+    let held = reserve(&stand, "bob", "click-1").await;
+    assert_eq!(held.code(), "all_held");
+    let confirmed = stand.post(&format!("{path}/confirm"), json!({})).await.ok(200);
+    assert_eq!(confirmed["state"], "confirmed");
+    assert_eq!(stand.get(&path).await.ok(200)["state"], "confirmed");
+    let again = reserve(&stand, "ann", "click-1").await;
+    assert_eq!(
+        (again.ok(200)["state"].as_str(), again.header("idempotency-replayed")),
+        (Some("confirmed"), "true")
+    );
+
+    // The gate answers from memory, and asks the store again each 50 ms.
+    eventually(async || reserve(&stand, "bob", "click-2").await.code() == "sold_out").await;
+    let late = reserve(&stand, "bob", "click-2").await;
+    assert_eq!((late.status, late.json()["sku"].as_str()), (409, Some("phone")));
+    let cancelled = stand.post(&format!("{path}/cancel"), json!({})).await;
+    assert_eq!(
+        (cancelled.code().as_str(), cancelled.json()["state"].as_str()),
+        ("decided", Some("confirmed"))
+    );
+    assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn every_refusal_has_its_code() {
+    let stand = Stand::open().await;
+    assert_eq!(reserve(&stand, "ann", "k").await.code(), "not_found");
+    assert_eq!(stand.post("/v1/sales", phones(3)).await.ok(201)["status"], "created");
+    assert_eq!(stand.post("/v1/sales", phones(3)).await.code(), "exists");
+    assert_eq!(reserve(&stand, "ann", "k").await.code(), "sale_not_open");
+    stand.post("/v1/sales/phones/open", json!({})).await.ok(200);
+    reserve(&stand, "ann", "k").await.ok(202);
+    let limit = reserve(&stand, "ann", "k2").await;
+    assert_eq!((limit.code().as_str(), limit.json()["limit"].as_u64()), ("limit_reached", Some(1)));
+    let other = json!({ "buyer": "ann", "lines": [{ "sku": "phone", "quantity": 2 }] });
+    let reused = stand.ask(Ask::new("POST", "/v1/sales/phones/reservations").json(&other).key("k")).await;
+    assert_eq!(reused.code(), "idempotency_key_reused");
+    let keyless = stand.post("/v1/sales/phones/reservations", other).await;
+    assert_eq!(keyless.code(), "idempotency_key_missing");
+    assert_eq!(stand.get("/v1/sales/phones/reservations/none").await.code(), "not_found");
+    assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.code(), "invalid");
+    assert_eq!(stand.post("/v1/sales/phones/end", json!({})).await.ok(200)["status"], "ended");
+    assert_eq!(stand.post("/v1/sales/phones/open", json!({})).await.code(), "sale_ended");
+    assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_ended");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_stock_that_is_added_under_one_key_is_added_once() {
+    let stand = Stand::open().await;
+    opened(&stand, phones(1)).await;
+    let ask =
+        |key: &str, body: Value| stand.ask(Ask::new("POST", "/v1/sales/phones/stock").json(&body).key(key));
+    let add = json!({ "sku": "phone", "add": 5 });
+    assert_eq!(ask("a", add.clone()).await.ok(200)["total"], 6);
+    assert_eq!(ask("a", add.clone()).await.ok(200)["total"], 6);
+    assert_eq!(ask("b", json!({ "sku": "phone", "withdraw": 2 })).await.ok(200)["free"], 4);
+    let too_many = ask("c", json!({ "sku": "phone", "withdraw": 5 })).await;
+    assert_eq!((too_many.code().as_str(), too_many.json()["free"].as_u64()), ("not_enough", Some(4)));
+    assert_eq!(ask("d", json!({ "sku": "phone" })).await.code(), "invalid");
+    assert_eq!(stand.post("/v1/sales/phones/stock", add).await.code(), "idempotency_key_missing");
+    assert_eq!(stand.get("/v1/sales/phones").await.ok(200)["skus"][0]["total"], 6);
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn orders_go_to_the_ledger_while_the_server_runs() {
+    let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
+    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    opened(&stand, phones(2)).await;
+    let hold = reserve(&stand, "ann", "k").await.ok(202);
+    let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
+    let confirmed = stand.ask(Ask::new("POST", &format!("{path}/confirm")).wait(30)).await;
+    assert_eq!(confirmed.ok(200)["state"], "confirmed");
+    assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
+    assert_eq!(stand.get("/readyz").await.ok(200)["ledger"], true);
+
+    assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.ok(200)["paused"], true);
+    assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_paused");
+    let rebuilt = stand.post("/v1/sales/phones/rebuild", json!({ "receipts_first_ms": 0 })).await.ok(200);
+    assert_eq!(rebuilt["generation"], 3, "one to write what the store knows, one to go on: {rebuilt}");
+    reserve(&stand, "bob", "k").await.ok(202);
+    assert!(stand.end().await.is_orderly);
+}
+
+#[tokio::test]
+async fn holds_end_by_themselves_while_the_server_runs() {
+    let stand = Stand::open().await;
+    let mut sale = phones(1);
+    sale["hold_ms"] = json!(50);
+    opened(&stand, sale).await;
+    let hold = reserve(&stand, "ann", "k").await.ok(202);
+    let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
+    assert_eq!(stand.ask(Ask::new("GET", &path).wait(30)).await.ok(200)["state"], "expired");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_receipt_of_a_known_reservation_gives_it_as_it_stands() {
+    let stand = Stand::open().await;
+    opened(&stand, phones(1)).await;
+    let hold = reserve(&stand, "ann", "k").await.ok(202);
+    let restored =
+        stand.post("/v1/sales/phones/restore", json!({ "receipt": hold["receipt"] })).await.ok(200);
+    assert_eq!(restored["id"], hold["id"]);
+    let forged = stand.post("/v1/sales/phones/restore", json!({ "receipt": "rg1.e30.e30" })).await;
+    assert_eq!(forged.code(), "receipt_refused");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn two_hundred_buyers_at_once_get_ten_phones_between_them() {
+    let stand = Stand::open().await;
+    opened(&stand, phones(10)).await;
+    let names: Vec<_> = (0..200).map(|n| format!("buyer-{n}")).collect();
+    let told = futures_util::future::join_all(names.iter().map(|buyer| reserve(&stand, buyer, "k"))).await;
+    let sold = told.iter().filter(|said| said.status == 202).count();
+    assert_eq!(sold, 10);
+    for said in told.iter().filter(|said| said.status != 202) {
+        assert_eq!(said.code(), "all_held");
+    }
+    assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
+    assert_eq!(stand.get("/v1/sales").await.ok(200)["items"][0]["skus"][0]["held"], 10);
+    stand.end().await;
+}

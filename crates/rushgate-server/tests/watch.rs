@@ -1,0 +1,224 @@
+//! Metrics, and streams of events.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use common::{Ask, Stand, new_token};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, SaleBuilder, Sku};
+use rushgate_server::Role;
+use serde_json::{Value, json};
+
+/// A stream of events, read one by one.
+struct Stream {
+    body: Incoming,
+    text: String,
+}
+
+/// One event.
+#[derive(Debug)]
+struct Message {
+    id: u64,
+    name: String,
+    data: Value,
+}
+
+impl Stream {
+    async fn open(stand: &Stand, ask: Ask) -> Self {
+        let response = stand.send(ask).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { body: response.into_body(), text: String::new() }
+    }
+
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            while let Some((block, rest)) = self.text.split_once("\n\n") {
+                let message = read(block);
+                self.text = rest.to_owned();
+                if message.is_some() {
+                    return message;
+                }
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(30), self.body.frame()).await;
+            let frame = frame.expect("something comes")?.ok()?;
+            self.text += std::str::from_utf8(&frame.into_data().unwrap_or(Bytes::new())).unwrap();
+        }
+    }
+}
+
+fn read(block: &str) -> Option<Message> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Some(Message {
+        id: field("id:")?.parse().unwrap(),
+        name: field("event:")?.to_owned(),
+        data: serde_json::from_str(field("data:")?).unwrap(),
+    })
+}
+
+async fn sale(stand: &Stand) -> rushgate::Sale {
+    stand.gate.create_sale(SaleBuilder::new("s").sku("x", 5, 5)).await.unwrap();
+    let sale = stand.gate.sale("s").unwrap();
+    sale.open().await.unwrap();
+    sale
+}
+
+async fn reserve(sale: &rushgate::Sale, key: &str) -> rushgate::Hold {
+    let lines = [Line { sku: Sku::new("x").unwrap(), quantity: 1 }];
+    let (buyer, key) = (BuyerId::new("ann").unwrap(), IdempotencyKey::new(key).unwrap());
+    match sale.reserve(&buyer, &lines, &key).await.unwrap() {
+        Reserved::Reserved(hold) => hold,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn events_of_a_sale_come_as_they_happen_and_from_where_one_left() {
+    let stand = Stand::open().await;
+    let sale = sale(&stand).await;
+    let hold = reserve(&sale, "a").await;
+    let path = "/v1/sales/s/events";
+    let mut all = Stream::open(&stand, Ask::new("GET", &format!("{path}?after=0"))).await;
+    let mut from_now = Stream::open(&stand, Ask::new("GET", path)).await;
+    let opened = all.next().await.unwrap();
+    assert_eq!((opened.id, opened.name.as_str()), (1, "opened"));
+    let reserved = all.next().await.unwrap();
+    assert_eq!((reserved.id, reserved.name.as_str()), (2, "reserved"));
+    assert_eq!(reserved.data["units"], json!([{ "sku": "x", "first": 1, "last": 1 }]));
+    assert_eq!(reserved.data["reservation"], hold.id.to_string());
+
+    sale.confirm(hold.id).await.unwrap();
+    for stream in [&mut all, &mut from_now] {
+        let confirmed = stream.next().await.unwrap();
+        assert_eq!((confirmed.id, confirmed.name.as_str()), (3, "confirmed"));
+    }
+    reserve(&sale, "b").await;
+    let mut again = Stream::open(&stand, Ask::new("GET", path).header("last-event-id", "2")).await;
+    let ids = [again.next().await.unwrap().id, again.next().await.unwrap().id];
+    assert_eq!(ids, [3, 4], "nothing is missed and nothing comes twice");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn streams_end_when_the_server_closes() {
+    let stand = Stand::open().await;
+    sale(&stand).await;
+    let mut events = Stream::open(&stand, Ask::new("GET", "/v1/sales/s/events")).await;
+    let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events")).await;
+    all.next().await.unwrap();
+    stand.shut_down();
+    assert!(events.next().await.is_none());
+    while all.next().await.is_some() {}
+    assert!(stand.end().await.is_orderly);
+}
+
+#[tokio::test]
+async fn a_sale_that_does_not_exist_has_no_stream() {
+    let stand = Stand::open().await;
+    assert_eq!(stand.get("/v1/sales/none/events").await.code(), "not_found");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_snapshot_has_everything_that_the_caller_may_see() {
+    let (stand, file) = Stand::with_tokens().await;
+    let (_, token) = file.create(new_token(Role::Operator, &["queue:mine", "sale:*", "lock:a"])).unwrap();
+    sale(&stand).await;
+    for queue in ["mine", "theirs"] {
+        stand.gate.queue_of::<u32>(queue).unwrap().enqueue("t", 1).send().await.unwrap();
+    }
+    let lock = stand.gate.lock("a").unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    common::eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&token)).await.status == 200)
+        .await;
+    let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&token)).await;
+    let first = all.next().await.unwrap();
+    assert_eq!(first.name, "snapshot");
+    assert_eq!(first.data["sales"][0]["skus"][0]["free"], 5);
+    assert_eq!(first.data["queues"].as_array().unwrap().len(), 1);
+    assert_eq!(first.data["queues"][0]["ready"], 1);
+    assert_eq!(first.data["locks"][0]["name"], "a");
+    stand.gate.queue_of::<u32>("mine").unwrap().enqueue("u", 2).send().await.unwrap();
+    while all.next().await.unwrap().data["queues"][0]["ready"] != 2 {}
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn metrics_count_requests_and_tell_how_the_store_stands() {
+    let stand = Stand::open().await;
+    let sale = sale(&stand).await;
+    let hold = reserve(&sale, "a").await;
+    reserve(&sale, "b").await;
+    sale.confirm(hold.id).await.unwrap();
+    stand.post("/v1/queues/mail/tasks", json!({ "id": "a" })).await.ok(201);
+    stand.post("/v1/queues/mail/tasks", json!({})).await.code();
+    let said = stand.get("/metrics").await;
+    assert!(said.header("content-type").starts_with("application/openmetrics-text"), "{said:?}");
+    let text = String::from_utf8(said.body.to_vec()).unwrap();
+    for line in [
+        "rushgate_http_requests_total{method=\"POST\",route=\"/v1/queues/{queue}/tasks\",status=\"201\"} 1",
+        "rushgate_http_requests_total{method=\"POST\",route=\"/v1/queues/{queue}/tasks\",status=\"422\"} 1",
+        "rushgate_http_request_seconds_count{method=\"POST\",route=\"/v1/queues/{queue}/tasks\"} 2",
+        "rushgate_queue_tasks{queue=\"mail\",state=\"ready\"} 1",
+        "rushgate_sale_units{sale=\"s\",sku=\"x\",place=\"free\"} 3",
+        "rushgate_sale_units{sale=\"s\",sku=\"x\",place=\"held\"} 1",
+        "rushgate_sale_units{sale=\"s\",sku=\"x\",place=\"confirmed\"} 1",
+        "rushgate_locks_held 0",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|has| has == line), "{line}\n{text}");
+    }
+    stand.end().await;
+}
+
+/// The words of a text that begin with the prefix of our metrics, without what Prometheus adds to a histogram.
+fn metrics_of(text: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c)).filter(|word| word.starts_with("rushgate_"));
+    words.map(|word| word.trim_end_matches("_bucket")).collect()
+}
+
+/// Every question that the dashboard and the alerts ask.
+fn asked_of_prometheus() -> Vec<String> {
+    let read = |path: &str| {
+        let path = format!("{}/../../examples/{path}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let dashboard: Value = serde_json::from_str(&read("grafana/rushgate.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut asked: Vec<_> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    let rules = read("prometheus/rushgate.rules.yml");
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    // Whether a server answers at all is for Prometheus to say.
+    asked.extend(alerts.filter(|expr| !expr.starts_with("up{")).map(str::to_owned));
+    asked
+}
+
+#[tokio::test]
+async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
+    let stand = Stand::open().await;
+    sale(&stand).await;
+    stand.post("/v1/queues/q/tasks", json!({ "id": "a" })).await.ok(201);
+    let body = json!({ "buyer": "ann", "lines": [{ "sku": "x" }] });
+    stand.ask(Ask::new("POST", "/v1/sales/s/reservations").json(&body).key("k")).await.ok(202);
+    let said = stand.get("/metrics").await;
+    let said = std::str::from_utf8(&said.body).unwrap();
+    let (there, asked) = (metrics_of(said), asked_of_prometheus());
+    assert!(asked.len() >= 15, "{asked:?}");
+    for expr in &asked {
+        let metrics = metrics_of(expr);
+        assert!(!metrics.is_empty() && metrics.is_subset(&there), "`{expr}` asks for more than {there:?}");
+    }
+    for label in ["route=\"/v1/sales/{sale}/reservations\"", "method=\"POST\"", "state=\"dead\"", "status=\""]
+    {
+        let is_asked = asked.iter().any(|expr| expr.contains(label.trim_end_matches("=\"")));
+        assert!(is_asked && said.contains(label), "{label}");
+    }
+    stand.end().await;
+}

@@ -1,0 +1,161 @@
+//! What is kept of tasks that are over, and of runs that did not succeed.
+
+use rushgate_core::Finished;
+use rusqlite::params;
+
+use super::*;
+
+/// So many that are too old are forgotten by one step at most; nobody sees those that are left.
+const FORGOTTEN_MAX: u32 = 2_000;
+
+/// The runs that are remembered of a task, as JSON, with the one that ends.
+pub(super) fn past_with(run: &Run, failure: &Failure<'_>) -> Result<Option<String>> {
+    let Some(how) = failure.how else { return Ok(run.past.clone()) };
+    let mut past = parse_past(run.past.as_deref()).map_err(|error| Error::corrupt(error.to_string()))?;
+    let ended = PastRun {
+        attempt: run.attempts,
+        began: Timestamp::from_micros(run.claim),
+        ended: Timestamp::from_micros(failure.at.cast_unsigned()),
+        how,
+        worker: run.worker.clone(),
+        error: PastRun::cut(failure.error.unwrap_or_default()).to_owned(),
+    };
+    ended.add_to(&mut past);
+    let text = serde_json::to_string(&past).map_err(|error| Error::bug(error.to_string()))?;
+    Ok(Some(text))
+}
+
+fn parse_past(text: Option<&str>) -> serde_json::Result<Vec<PastRun>> {
+    text.map_or(Ok(Vec::new()), serde_json::from_str)
+}
+
+pub(super) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRun>> {
+    let text = row.get_ref(at)?.as_str_or_null()?;
+    parse_past(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
+}
+
+impl Queue<'_, '_> {
+    /// A task is over: it is kept as long as the retention says.
+    pub(super) fn finish(
+        &mut self,
+        arrival: i64,
+        id: &str,
+        at: i64,
+        how: Finish,
+        result: Option<&Payload>,
+    ) -> Result<()> {
+        if self.row.limits.retention.is_some() {
+            let how = match how {
+                Finish::Done => 0,
+                Finish::Discarded => 1,
+                Finish::Cancelled => 2,
+                Finish::Dropped => 3,
+            };
+            let replaced = self.step.exec(sql!("queue/finish", "forget_one"), (self.row.id, id))?;
+            let content_type = result.map(|result| result.content_type().as_str());
+            let params = params![arrival, at, how, content_type, result.map(Payload::bytes)];
+            self.step.exec(sql!("queue/finish", "keep"), params)?;
+            self.kept(self.row.kept + 1 - replaced as u64);
+            self.finished = true;
+        }
+        self.remove(arrival, id)
+    }
+
+    /// Tells whoever waits for a task that it is over.
+    pub(super) fn tell_over(&mut self, id: &str) {
+        if self.row.limits.retention.is_some() {
+            self.step.tell_over(&self.row.name, id);
+        }
+    }
+
+    fn kept(&mut self, n: u64) {
+        (self.row.kept, self.row.kept_changed) = (n, true);
+    }
+
+    /// Forgets what is not to be kept any more, if something was added.
+    pub(super) fn forget_finished(&mut self) -> Result<()> {
+        match self.row.limits.retention {
+            Some(retention) if self.finished => self.forget_by(retention, FORGOTTEN_MAX),
+            _ => Ok(()),
+        }
+    }
+
+    fn forget_by(&mut self, retention: Retention, most: u32) -> Result<()> {
+        let old = self.now().saturating_sub(micros(retention.age));
+        let gone = self.step.exec(sql!("queue/finish", "forget_old"), (self.row.id, old, most))?;
+        let left = self.row.kept - gone as u64;
+        let too_many = left.saturating_sub(retention.count.into());
+        if too_many > 0 {
+            let first = (self.row.id, too_many.cast_signed());
+            self.step.exec(sql!("queue/finish", "forget_first"), first)?;
+        }
+        if gone > 0 || too_many > 0 {
+            self.kept(left - too_many);
+        }
+        Ok(())
+    }
+
+    /// Forgets what the old retention does not keep, so that the new one brings nothing back, and what the new one does not.
+    pub(super) fn forget_for(&mut self, old: Option<Retention>, new: Option<Retention>) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        for retention in old.into_iter().chain(new) {
+            self.forget_by(retention, u32::MAX)?;
+        }
+        if new.is_none() {
+            self.step.exec(sql!("queue/finish", "forget_all"), [self.row.id])?;
+            self.kept(0);
+            self.step.tell_all_over(&self.row.name);
+        }
+        Ok(())
+    }
+}
+
+fn read_finished(row: &Row<'_>) -> rusqlite::Result<TaskInfo> {
+    let (_, mut task) = read_task(row, 18)?;
+    let claim = row.get::<_, i64>(10)?.cast_unsigned();
+    task.ticket.claim = (claim > 0).then(|| Fence::from_u64(claim));
+    let how = match row.get::<_, u8>(15)? {
+        0 => Finish::Done,
+        1 => Finish::Discarded,
+        2 => Finish::Cancelled,
+        _ => Finish::Dropped,
+    };
+    let has_result = row.get_ref(16)?.as_str_or_null()?.is_some();
+    let result = has_result.then(|| payload(row, 16)).transpose()?;
+    Ok(TaskInfo {
+        task,
+        state: TaskState::Done,
+        not_before: None,
+        lease_until: None,
+        worker: row.get(11)?,
+        progress: None,
+        replaced: false,
+        cancelled: false,
+        error: row.get(12)?,
+        past: read_past(row, 13)?,
+        finished: Some(Finished { at: time(row, 14)?, how, result }),
+    })
+}
+
+pub(super) fn finished(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
+    let params = (queue.as_str(), id.as_str(), stored(reader.now));
+    reader.row(sql!("queue/finish", "one"), params, read_finished)
+}
+
+pub(super) fn all_finished(
+    reader: &Reader<'_>,
+    queue: &QueueName,
+    listing: &Listing,
+) -> Result<Vec<TaskInfo>> {
+    let params = (queue.as_str(), listing.after.as_str(), stored(reader.now), listing.limit);
+    reader.rows(sql!("queue/finish", "many"), params, read_finished)
+}
+
+/// Whether there is a live task of that id whose end somebody is told of.
+pub(crate) fn is_awaited(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<bool> {
+    let params = (queue.as_str(), id.as_str());
+    let awaited = reader.row(sql!("queue/finish", "awaited"), params, |row| row.get(0))?;
+    Ok(awaited.unwrap_or(false))
+}

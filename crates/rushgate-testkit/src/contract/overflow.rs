@@ -1,0 +1,226 @@
+//! The claims of what becomes of a task that is one too many.
+
+use std::time::Duration;
+
+use rushgate_core::{
+    Enqueued, Finish, GiveBack, NewTask, OnDuplicate, OutboxId, Overflow, QueueLimits, QueueName, QueueStats,
+    Relay, Retention, Retry, Selection, TaskKey, TaskState,
+};
+
+use super::desk::*;
+
+fn q() -> QueueName {
+    queue_name("q")
+}
+
+async fn bound(desk: &Desk, bound: u64, overflow: Overflow) {
+    let limits = QueueLimits { bound: Some(bound), overflow, ..QueueLimits::default() };
+    desk.store.limit(&q(), limits).await.unwrap();
+}
+
+async fn stats(desk: &Desk) -> QueueStats {
+    desk.store.stats(&q()).await.unwrap()
+}
+
+async fn top(desk: &Desk) -> Vec<String> {
+    texts(&desk.store.top(&q(), 1_000).await.unwrap())
+}
+
+#[track_caller]
+fn dropped(answer: Enqueued) -> String {
+    match answer {
+        Enqueued::Displaced { dropped, .. } => dropped.to_string(),
+        other => panic!("expected something to be dropped, not {other:?}"),
+    }
+}
+
+/// Puts tasks in, each a moment after the one before.
+async fn put_in_turn(desk: &Desk, ids: &[&str]) {
+    for id in ids {
+        desk.put(task(id)).await;
+        desk.advance(ms(10)).await;
+    }
+}
+
+pub(super) async fn a_queue_that_drops_newcomers_says_so_and_stays_as_it_is(desk: Desk) {
+    bound(&desk, 2, Overflow::DropNew).await;
+    let answers = desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    assert_eq!(answers[2], Enqueued::Dropped { bound: 2 });
+    assert!(matches!(desk.put(task("a")).await, Enqueued::Kept { .. }), "it is in");
+    assert_eq!(top(&desk).await, ["a", "b"]);
+    let stats = stats(&desk).await;
+    assert_eq!((stats.ready, stats.dropped, stats.limits.overflow), (2, 1, Overflow::DropNew));
+    desk.claim_one().await;
+    assert_eq!(desk.put(task("c")).await, Enqueued::Dropped { bound: 2 }, "leased ones count");
+}
+
+pub(super) async fn a_queue_that_drops_its_oldest_names_what_it_dropped(desk: Desk) {
+    bound(&desk, 2, Overflow::DropOldest).await;
+    put_in_turn(&desk, &["b", "a"]).await;
+    let last = revision(desk.put(with(task("a"), "new", OnDuplicate::Replace)).await);
+    let answer = desk.put(task("c")).await;
+    assert!(matches!(&answer, Enqueued::Displaced { revision, .. } if *revision > last), "{answer:?}");
+    assert_eq!(dropped(answer), "b");
+    assert!(desk.is_gone("b").await);
+    // What waits for its time waits all the same.
+    assert_eq!(dropped(desk.put(after(task("d"), s(60))).await), "a");
+    assert_eq!(dropped(desk.put(task("e")).await), "c");
+    assert_eq!(top(&desk).await, ["e"]);
+    let stats = stats(&desk).await;
+    assert_eq!((stats.ready, stats.scheduled, stats.dropped), (1, 1, 3));
+    assert_eq!(desk.store.dead(&q(), "", 10).await.unwrap(), [], "what is dropped has not failed");
+}
+
+pub(super) async fn the_oldest_is_what_was_first_put_in_and_of_equals_the_smallest_id(desk: Desk) {
+    bound(&desk, 4, Overflow::DropOldest).await;
+    desk.put_all(["d", "b", "c"].map(task).to_vec()).await;
+    desk.advance(ms(10)).await;
+    desk.put(task("a")).await;
+    // A new life under the same id is not older, nor younger; an urgent one is not spared.
+    let urgent = NewTask { priority: rushgate_core::Priority::new(0).unwrap(), ..task("b") };
+    desk.put(with(urgent, "b", OnDuplicate::Replace)).await;
+    let mut order = Vec::new();
+    for id in ["w", "x", "y", "z"] {
+        desk.advance(ms(10)).await;
+        order.push(dropped(desk.put(task(id)).await));
+    }
+    assert_eq!(order, ["b", "c", "d", "a"]);
+}
+
+pub(super) async fn what_somebody_works_on_is_never_dropped(desk: Desk) {
+    bound(&desk, 2, Overflow::DropOldest).await;
+    put_in_turn(&desk, &["a", "b"]).await;
+    let claimed = desk.claim_one().await;
+    assert_eq!(text(&claimed), "a");
+    assert_eq!(dropped(desk.put(task("c")).await), "b");
+    let other = desk.claim_one().await;
+    assert_eq!(desk.put(task("d")).await, Enqueued::Full { bound: 2 }, "all are leased");
+    assert_eq!(stats(&desk).await.dropped, 1);
+    // Whatever ends the run makes it one that waits, and the oldest.
+    desk.store.give_back(desk.op(), &q(), vec![GiveBack::from(claimed.ticket)]).await.unwrap();
+    assert_eq!(dropped(desk.put(task("d")).await), "a");
+    let failed = Retry { ticket: other.ticket, delay: s(5), error: "boom".into(), give_up: false };
+    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
+    assert_eq!(dropped(desk.put(task("e")).await), "c");
+    desk.claim(2).await;
+    desk.advance(s(11)).await;
+    assert_eq!(dropped(desk.put(task("f")).await), "d");
+    // A newcomer behind a run is no older than it is.
+    assert_eq!(text(&desk.claim_one().await), "e");
+    desk.advance(ms(10)).await;
+    desk.put(with(task("e"), "new", OnDuplicate::Replace)).await;
+    desk.advance(s(11)).await;
+    assert_eq!(dropped(desk.put(task("g")).await), "f");
+}
+
+pub(super) async fn a_dropped_task_leaves_its_line_to_the_next(desk: Desk) {
+    bound(&desk, 3, Overflow::DropOldest).await;
+    let keyed = |id| NewTask { key: Some(TaskKey::new("k").unwrap()), ..task(id) };
+    for id in ["a", "b", "c"] {
+        desk.put(keyed(id)).await;
+        desk.advance(ms(10)).await;
+    }
+    assert_eq!(top(&desk).await, ["a"]);
+    assert_eq!(dropped(desk.put(task("d")).await), "a");
+    assert_eq!(desk.info("b").await.state, TaskState::Ready);
+    assert_eq!(stats(&desk).await.blocked, 1);
+    assert_eq!(dropped(desk.put(keyed("e")).await), "b");
+    assert_eq!(texts(&desk.claim(3).await.tasks), ["c", "d", "e"]);
+}
+
+pub(super) async fn a_policy_that_comes_later_knows_the_oldest(desk: Desk) {
+    put_in_turn(&desk, &["a", "b", "c", "d"]).await;
+    assert_eq!(text(&desk.claim_one().await), "a");
+    bound(&desk, 4, Overflow::DropOldest).await;
+    assert_eq!(dropped(desk.put(task("e")).await), "b");
+    bound(&desk, 4, Overflow::Refuse).await;
+    assert_eq!(desk.put(task("f")).await, Enqueued::Full { bound: 4 });
+    desk.store.dequeue(desk.op(), &q(), desk.info("c").await.task.ticket).await.unwrap();
+    desk.put(task("f")).await;
+    bound(&desk, 2, Overflow::DropOldest).await;
+    // One gives way to one: what is beyond the bound stays.
+    assert_eq!(dropped(desk.put(task("g")).await), "d");
+    let stats = stats(&desk).await;
+    assert_eq!((stats.ready, stats.leased, stats.dropped), (3, 1, 2));
+    // Of a thousand, too.
+    let many: Vec<_> = (0..1_000).map(|n| task(&format!("t{n:04}"))).collect();
+    bound(&desk, 10_000, Overflow::Refuse).await;
+    desk.put_all(many).await;
+    bound(&desk, 4, Overflow::DropOldest).await;
+    let order: Vec<_> = desk
+        .put_all((0..6).map(|n| task(&format!("u{n}"))).collect())
+        .await
+        .into_iter()
+        .map(dropped)
+        .collect();
+    assert_eq!(order, ["e", "f", "g", "t0000", "t0001", "t0002"]);
+}
+
+pub(super) async fn what_was_dropped_is_kept_by_a_retention(desk: Desk) {
+    let limits = QueueLimits {
+        bound: Some(1),
+        overflow: Overflow::DropOldest,
+        retention: Some(Retention::new(s(60), 10)),
+        ..QueueLimits::default()
+    };
+    desk.store.limit(&q(), limits).await.unwrap();
+    desk.put(task("a")).await;
+    assert_eq!(dropped(desk.put(task("b")).await), "a");
+    let info = desk.info("a").await;
+    assert_eq!(info.state, TaskState::Done);
+    assert_eq!(info.finished.map(|of| (of.how, of.result)), Some((Finish::Dropped, None)));
+    assert_eq!(stats(&desk).await.done, 1);
+    assert!(matches!(desk.put(task("a")).await, Enqueued::Displaced { .. }), "it may be put in again");
+}
+
+pub(super) async fn a_relay_passes_over_a_queue_that_drops(desk: Desk) {
+    let relay = async |from: u64, to: u64| {
+        let tasks = (from..=to).map(|number| (number, task(&format!("t{number}")))).collect();
+        let relay = Relay { outbox: OutboxId::new("shop").unwrap(), tasks };
+        desk.store.relay(&q(), relay).await.unwrap().upto
+    };
+    bound(&desk, 2, Overflow::DropNew).await;
+    assert_eq!(relay(1, 3).await, 3);
+    assert_eq!(top(&desk).await, ["t1", "t2"]);
+    bound(&desk, 2, Overflow::DropOldest).await;
+    assert_eq!(relay(4, 6).await, 6);
+    assert_eq!((top(&desk).await.len(), stats(&desk).await.dropped), (2, 4));
+    desk.claim(2).await;
+    assert_eq!(relay(7, 8).await, 6, "nothing can be dropped");
+}
+
+pub(super) async fn what_ignores_the_bound_drops_nothing(desk: Desk) {
+    desk.put(task("dead")).await;
+    let ticket = desk.claim_one().await.ticket;
+    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
+    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
+    bound(&desk, 1, Overflow::DropOldest).await;
+    desk.put(task("a")).await;
+    let revived = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!((revived.revived, revived.kept), (0, 1));
+    desk.sell_with_orders(&[("seat", 5, 5)]).await;
+    for buyer in ["ann", "bob"] {
+        reserved(desk.buy(buyer, vec![line("seat", 1)]).await);
+    }
+    let stats = stats(&desk).await;
+    assert_eq!((stats.ready, stats.dropped), (3, 0));
+}
+
+pub(super) async fn an_order_of_a_sale_is_not_dropped(desk: Desk) {
+    bound(&desk, 1, Overflow::DropOldest).await;
+    desk.sell_with_orders(&[("seat", 5, 5)]).await;
+    reserved(desk.buy("ann", vec![line("seat", 1)]).await);
+    assert_eq!(desk.put(task("a")).await, Enqueued::Full { bound: 1 });
+    let stats = stats(&desk).await;
+    assert_eq!((stats.ready, stats.dropped), (1, 0));
+}
+
+pub(super) async fn a_displacement_sent_twice_drops_once(desk: Desk) {
+    bound(&desk, 2, Overflow::DropOldest).await;
+    put_in_turn(&desk, &["a", "b"]).await;
+    let op = desk.op();
+    let first = desk.store.enqueue(op, &q(), vec![task("c"), task("a")]).await.unwrap();
+    assert_eq!(desk.store.enqueue(op, &q(), vec![task("c"), task("a")]).await.unwrap(), first);
+    assert_eq!(first.into_iter().map(dropped).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(stats(&desk).await.dropped, 2);
+}

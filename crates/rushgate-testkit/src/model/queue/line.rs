@@ -1,0 +1,185 @@
+//! Lines: tasks of one key and priority, and what limits how they are given out.
+
+use super::*;
+
+/// The place of a line among all that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// When its last task was given out.
+    turn: Timestamp,
+    /// When it arrived: as it began, and anew with each turn.
+    place: u64,
+    /// Who is first.
+    first: TaskId,
+    /// From when on the first may be given out, if its key has room.
+    at: Option<Timestamp>,
+}
+
+/// Where a waiting task stands.
+pub(super) enum Seat {
+    /// It may be given out from then on, in that place among those of the same moment.
+    From(Timestamp, u64),
+    /// Behind others of its key.
+    Blocked,
+}
+
+impl Seat {
+    pub(super) fn moment(&self) -> Option<Timestamp> {
+        match self {
+            Self::From(at, _) => Some(*at),
+            Self::Blocked => None,
+        }
+    }
+}
+
+impl Queue {
+    /// Answers one after another, so that what one leads to holds for the next.
+    pub(super) fn each<I, T>(
+        &mut self,
+        now: Timestamp,
+        items: &[I],
+        mut verb: impl FnMut(&mut Self, &I) -> T,
+    ) -> Vec<T> {
+        let answer = |item| {
+            let answer = verb(self, item);
+            self.tidy(now);
+            answer
+        };
+        items.iter().map(answer).collect()
+    }
+
+    /// The first of a line.
+    fn first(&self, key: &TaskKey, priority: Priority) -> Option<(&TaskId, &Record)> {
+        let stands = |record: &Record| {
+            record.lease.is_none()
+                && record.content.key.as_ref() == Some(key)
+                && record.content.priority == priority
+        };
+        let line = self.records.iter().filter(|(_, record)| stands(record));
+        line.min_by_key(|(_, record)| (record.line_due, record.arrival))
+    }
+
+    pub(super) fn seat(&self, id: &TaskId, record: &Record) -> Seat {
+        let Some(key) = &record.content.key else { return Seat::From(record.due, record.arrival) };
+        let line = self.lines.get(&(key.clone(), record.content.priority)).filter(|line| line.first == *id);
+        line.and_then(|line| Some(Seat::From(line.at?, line.place))).unwrap_or(Seat::Blocked)
+    }
+
+    /// Lines begin with their first task, and end with their last. A moment that has come is kept.
+    pub(super) fn tidy(&mut self, now: Timestamp) {
+        let waiting = self.records.values().filter(|record| record.lease.is_none());
+        let stands = |record: &Record| Some((record.content.key.clone()?, record.content.priority));
+        let found: BTreeSet<_> = waiting.filter_map(stands).collect();
+        let mut lines = std::mem::take(&mut self.lines);
+        for (key, priority) in found {
+            let Some((first, record)) = self.first(&key, priority) else { continue };
+            let (first, due, of) = (first.clone(), record.due, (key, priority));
+            let old = lines.remove(&of);
+            let kept = old.as_ref().filter(|line| line.first == first).and_then(|line| line.at);
+            let (turn, place) = match old {
+                Some(line) => (line.turn, line.place),
+                None => (Timestamp::default(), self.next_arrival()),
+            };
+            let free = self.free_from(Some(&of.0));
+            let at = match kept.filter(|at| *at <= now) {
+                _ if free > now => due.max(turn).max(free),
+                Some(at) => at,
+                None => due.max(turn),
+            };
+            let line = Line { turn, place, first, at: self.key_has_room(&of.0).then_some(at) };
+            self.lines.insert(of, line);
+        }
+    }
+
+    /// A waiting task is changed: if it is the first of its line, from when on it may be given out is asked anew.
+    pub(super) fn seat_anew(&mut self, id: &TaskId) {
+        for line in self.lines.values_mut().filter(|line| line.first == *id) {
+            line.at = None;
+        }
+    }
+
+    /// A task is about to be given out.
+    pub(super) fn take_turn(&mut self, now: Timestamp, id: &TaskId) {
+        let content = &self.records[id].content;
+        let (key, priority) = (content.key.clone(), content.priority);
+        self.started(now, None, self.limits.rate);
+        if let Some(key) = key {
+            self.started(now, Some(&key), self.limits.per_key.rate);
+            if self.bug == Some(Planted::LinesTakeNoTurns) {
+                return;
+            }
+            let place = self.next_arrival();
+            self.lines.insert((key, priority), Line { turn: now, place, first: id.clone(), at: None });
+        }
+    }
+
+    fn started(&mut self, now: Timestamp, key: Option<&TaskKey>, rate: Option<Rate>) {
+        if rate.is_some() {
+            self.starts.entry(key.cloned()).or_default().push(now);
+        }
+    }
+
+    /// From when on the rate allows one more.
+    pub(super) fn free_from(&self, key: Option<&TaskKey>) -> Timestamp {
+        let rate = if key.is_none() { self.limits.rate } else { self.limits.per_key.rate };
+        let starts = self.starts.get(&key.cloned());
+        let (Some(rate), Some(starts)) = (rate, starts) else { return Timestamp::default() };
+        match starts.len().checked_sub(rate.n as usize) {
+            Some(at) => starts[at] + rate.per,
+            None => Timestamp::default(),
+        }
+    }
+
+    fn leased(&self, key: Option<&TaskKey>) -> usize {
+        let leased = self.records.values().filter(|record| record.lease.is_some());
+        leased.filter(|record| key.is_none() || record.content.key.as_ref() == key).count()
+    }
+
+    fn key_has_room(&self, key: &TaskKey) -> bool {
+        let ignored = self.bug == Some(Planted::KeyConcurrencyIsIgnored);
+        ignored || self.limits.per_key.at_a_time().is_none_or(|most| self.leased(Some(key)) < most as usize)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.limits.concurrency.is_none_or(|most| self.leased(None) < most as usize)
+    }
+
+    /// How many the queue's own limits allow to be given out now.
+    pub(super) fn allowed(&self, now: Timestamp) -> usize {
+        let room = self.limits.concurrency.map(|most| (most as usize).saturating_sub(self.leased(None)));
+        let starts = self.starts.get(&None).map_or(&[][..], Vec::as_slice);
+        let rate = self.limits.rate.map(|rate| {
+            let counted = starts.iter().rev().take_while(|start| **start + rate.per > now).count();
+            (rate.n as usize).saturating_sub(counted)
+        });
+        room.into_iter().chain(rate).min().unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn state(&self, id: &TaskId, record: &Record, now: Timestamp) -> TaskState {
+        if record.lease.is_some() {
+            return TaskState::Leased;
+        }
+        match self.seat(id, record) {
+            Seat::Blocked => TaskState::Blocked,
+            Seat::From(at, _) if at <= now => TaskState::Ready,
+            Seat::From(..) => TaskState::Scheduled,
+        }
+    }
+
+    pub(super) fn info(&self, id: &TaskId, record: &Record, now: Timestamp) -> TaskInfo {
+        let waits = record.lease.is_none();
+        TaskInfo {
+            task: record.task(id),
+            state: self.state(id, record, now),
+            not_before: waits.then(|| self.seat(id, record).moment()).flatten(),
+            lease_until: record.lease.as_ref().map(|lease| lease.until),
+            worker: record.lease.as_ref().map(|lease| lease.worker.clone()),
+            replaced: record.next.is_some(),
+            cancelled: record.cancelled,
+            error: record.error.clone(),
+            progress: record.lease.as_ref().and_then(|lease| lease.progress.clone()),
+            past: record.past.clone(),
+            finished: None,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+use rushgate_core::{Enqueued, QueueName, Relay, Relayed, Result, Timestamp};
+
+use super::{Model, Planted, Queue};
+
+impl Queue {
+    fn relay(&mut self, now: Timestamp, relay: Relay) -> Relayed {
+        let mut upto = self.relayed.get(&relay.outbox).copied().unwrap_or_default();
+        for (number, task) in relay.tasks {
+            if number <= upto && self.bug != Some(Planted::RelayedTwice) {
+                continue;
+            }
+            let is_full = matches!(self.put(now, task, true), Enqueued::Full { .. });
+            if is_full && self.bug != Some(Planted::RelayPassesOverTheFull) {
+                break;
+            }
+            upto = upto.max(number);
+        }
+        if upto > 0 {
+            self.relayed.insert(relay.outbox, upto);
+        }
+        Relayed { upto }
+    }
+}
+
+impl Model {
+    /// See [`OutboxStore::relay`](rushgate_core::OutboxStore::relay).
+    pub fn relay(&mut self, now: Timestamp, name: &QueueName, relay: Relay) -> Result<Relayed> {
+        relay.check()?;
+        let upto = self.queue(now, name).relayed.get(&relay.outbox).copied().unwrap_or_default();
+        let new = relay.tasks.iter().filter(|(number, _)| *number > upto);
+        new.map(|(_, task)| task).try_for_each(|task| task.check_at(now))?;
+        if !relay.tasks.is_empty() {
+            self.touch(name);
+        }
+        Ok(self.change(now, name, |queue| queue.relay(now, relay)))
+    }
+}

@@ -1,0 +1,41 @@
+//! A nightly report, once in a fleet: three machines enter the same schedule, and one of them writes each report.
+
+use rushgate::{CancellationToken, Missed, Recurrence, Rushgate, State, TaskId, Worker};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+async fn report(of: String, id: TaskId, State(written): State<UnboundedSender<String>>) {
+    let _ = written.send(format!("{of} by {id}"));
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let dir = tempfile::tempdir().expect("a place for the store");
+    let url = format!("sqlite:{}", dir.path().join("reports.db").display());
+    let (written, mut reports) = unbounded_channel();
+    let shutdown = CancellationToken::new();
+    let mut fleet = Vec::new();
+    for _ in 0..3 {
+        let gate = Rushgate::connect(&url).await?;
+        let queue = gate.queue_of::<String>("reports")?;
+        let nightly = Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?.missed(Missed::Once);
+        queue.schedule("sales", "sales of the day".to_owned(), nightly).kind("report").save().await?;
+        let worker = Worker::new(&queue).state(written.clone()).register("report", report);
+        fleet.push((gate, tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()))));
+    }
+
+    // So as not to wait for the night.
+    let queue = fleet[0].0.queue("reports")?;
+    assert_eq!(queue.schedules(rushgate::Page::default()).await?.len(), 1, "three machines, one schedule");
+    queue.run_schedule("sales").await?;
+    println!("{}", reports.recv().await.unwrap_or_default());
+
+    shutdown.cancel();
+    let mut written = 0;
+    for (gate, worker) in fleet {
+        written += worker.await.expect("the worker does not panic")?.done;
+        gate.close().await?;
+    }
+    assert_eq!(written, 1, "one of the three has written it");
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Process pictures on blocking threads, with a few urgent ones and many that can wait.
+
+use std::time::Duration;
+
+use rushgate::{CancellationToken, Outcome, Payload, QueueName, Rushgate, Worker};
+
+/// Work that keeps a thread busy: the async runtime, its heartbeats included, goes on beside it.
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+fn shrink(picture: Payload, queue: QueueName, cancel: CancellationToken) -> Result<(), Outcome> {
+    let mut sum = 0_u64;
+    for row in picture.bytes().chunks(64) {
+        // A thread cannot be stopped from outside: it looks for itself.
+        if cancel.is_cancelled() {
+            return Err(Outcome::retry("it took too long"));
+        }
+        sum += row.iter().map(|pixel| u64::from(*pixel)).sum::<u64>();
+    }
+    println!("a picture of `{queue}` with the sum {sum}");
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> rushgate::Result<()> {
+    let dir = tempfile::tempdir().expect("a place for the store");
+    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("pictures.db").display())).await?;
+    let (urgent, backlog) = (gate.queue("urgent")?, gate.queue("backlog")?);
+    let picture = |n: u8| Payload::new("image/x-raw".parse()?, vec![n; 4_096]);
+    for n in 0..10 {
+        backlog.enqueue(format!("picture:{n}"), picture(n)?).kind("shrink").send().await?;
+    }
+    urgent.enqueue("picture:11", picture(11)?).kind("shrink").send().await?;
+
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(&urgent)
+        .weight(3)
+        .queue(&backlog, 1)
+        .register_blocking("shrink", shrink)
+        .timeout(Duration::from_secs(60))
+        .concurrency(4);
+    let metrics = worker.metrics();
+    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    while metrics.snapshot().total().done < 11 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    shutdown.cancel();
+    assert_eq!(working.await.expect("the worker does not panic")?.done, 11);
+    gate.close().await
+}

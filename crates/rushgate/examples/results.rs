@@ -1,0 +1,39 @@
+//! A result that somebody waits for: a handler returns it, the queue keeps it for a while.
+
+use std::time::Duration;
+
+use rushgate::{CancellationToken, Output, Progress, QueueLimits, Retention, Rushgate, Worker};
+
+async fn sum(numbers: Vec<u64>, progress: Progress) -> Output<u64> {
+    let mut total = 0;
+    for (n, number) in numbers.iter().enumerate() {
+        progress.percent(n * 100 / numbers.len());
+        total += number;
+    }
+    Output(total)
+}
+
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+#[tokio::main]
+async fn main() -> rushgate::Result<()> {
+    let dir = tempfile::tempdir().expect("a place for the store");
+    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("results.db").display())).await?;
+    let sums = gate.queue_of::<Vec<u64>>("sums")?;
+    // What is over is kept for an hour, and no more than the latest 10,000.
+    let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
+    sums.limit(QueueLimits { retention, ..QueueLimits::default() }).await?;
+    sums.enqueue("first", vec![1, 2, 3]).send().await?;
+
+    let stop = CancellationToken::new();
+    let worker = Worker::new(&sums).register("*", sum);
+    let (report, over) = tokio::join!(worker.run_until(stop.cancelled()), async {
+        let over = sums.wait_for("first", Duration::from_secs(30)).await;
+        stop.cancel();
+        over
+    });
+    report?;
+    let total: Option<u64> = over?.map(|over| over.result()).transpose()?.flatten();
+    println!("the sum is {total:?}");
+    assert_eq!(total, Some(6));
+    gate.close().await
+}

@@ -1,0 +1,404 @@
+//! The outbox: tasks that a transaction of the shop's own database wants in a queue.
+//!
+//! A program that commits an order and then puts a task into a queue may die in between; one that does it the other way
+//! round may put a task in for an order that is rolled back. So the transaction that makes the order inserts a row into
+//! a table beside it, the [`Outbox`], and an [`OutboxRelay`] moves what was committed into the queues.
+//!
+//! # What is promised
+//! - A task whose transaction committed is put into its queue, and **once**: a relay that dies, loses an answer or is
+//!   cut off at any step is followed by one that sends the same tasks with the same numbers, and the queue takes no
+//!   number twice, even if the task has run and ended meanwhile. So is the effect of each row that of one
+//!   [enqueue](crate::Queue::enqueue): what that is for an id that is in already, the row's `on_duplicate` says.
+//! - A task whose transaction was rolled back is never seen.
+//! - Tasks of one queue are put in in the order in which they were inserted, if one transaction inserted them or the one
+//!   had committed before the other inserted. (Transactions that run side by side have no order.)
+//! - A row that cannot be a task (a bad name, too much content) is set aside, with the reason, and nothing waits for it.
+//! - A queue that is [full](crate::QueueLimits::bound) holds its own tasks up in the outbox, and no other queue's.
+//!
+//! It is as good as the store: a store that loses acknowledged writes (see [`Durability`](crate::Durability)) loses tasks
+//! and marks together. A database that is set back to an earlier state may bring back rows whose tasks have run; those
+//! that were on their way then are not taken twice, others are. A copy that the database made (`CREATE DATABASE …
+//! TEMPLATE`, a copied SQLite file beside the original) has a name of its own and shares nothing with it. A clone of a
+//! whole server, disk or volume has the same name: run no relay of it on the original's store, because the queues would
+//! take the tasks of one for those of the other, and drop them.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> rushgate::Result<()> {
+//! use rushgate::outbox::{Outbox, OutboxRelay};
+//! use rushgate::{CancellationToken, Rushgate};
+//!
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("shop.db");
+//! // The shop's own database, in any language.
+//! let shop = rusqlite::Connection::open(&path).unwrap();
+//! shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)").unwrap();
+//! let outbox = Outbox::open(&format!("sqlite:{}", path.display())).await?;
+//! shop.execute_batch("
+//!     BEGIN;
+//!     INSERT INTO orders VALUES (42, 'ann');
+//!     INSERT INTO rushgate_outbox (queue, id, payload) VALUES ('mail', 'order:42', '{\"to\": \"ann\"}');
+//!     COMMIT;
+//! ").unwrap();
+//!
+//! let gate = Rushgate::connect("sqlite::memory:").await?;
+//! let relay = OutboxRelay::new(&gate, outbox);
+//! let (metrics, shutdown) = (relay.metrics(), CancellationToken::new());
+//! let running = tokio::spawn(relay.run(shutdown.clone()));
+//! while metrics.moved() < 1 {
+//!     tokio::task::yield_now().await;
+//! }
+//! shutdown.cancel();
+//! assert_eq!(running.await.unwrap().moved, 1);
+//! assert_eq!(gate.queue("mail")?.stats().await?.ready, 1);
+//! # gate.close().await
+//! # }
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rushgate_core::{Due, Error, QueueName, Relay, Result};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+pub use rushgate_ledger::{Outbox, OutboxEntry, OutboxStats, RefusedTask};
+use rushgate_ledger::{OutboxBatches, OutboxLead, OutboxTask, OutboxTurn};
+
+use crate::Rushgate;
+use crate::patience::Pauses;
+
+/// How often it looks without having been told. Wake-ups are not lost; this is for what nobody thought of.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// The shortest sleep.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Moves what transactions have left in an [`Outbox`] into the queues of a store.
+///
+/// Any number may run, in any number of processes: one is at work, the others take over when it ends or dies.
+#[derive(Clone, Debug)]
+pub struct OutboxRelay {
+    gate: Rushgate,
+    outbox: Outbox,
+    metrics: OutboxMetrics,
+}
+
+/// What a relay has done so far. Clones show the same relay.
+#[derive(Clone, Debug, Default)]
+pub struct OutboxMetrics(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    moved: AtomicU64,
+    batches: AtomicU64,
+    refused: AtomicU64,
+    full: AtomicU64,
+    outages: AtomicU64,
+    lag_us: AtomicU64,
+    lag_max_us: AtomicU64,
+    leads: AtomicU64,
+}
+
+impl OutboxMetrics {
+    /// Tasks that their queues have, and that have left the outbox.
+    pub fn moved(&self) -> u64 {
+        self.0.moved.load(Relaxed)
+    }
+
+    /// How long the tasks of the latest batch had waited when they were read, by the database's clock: the longest.
+    pub fn lag(&self) -> Duration {
+        Duration::from_micros(self.0.lag_us.load(Relaxed))
+    }
+
+    /// Whether this relay has had its turn, now or before.
+    pub fn has_led(&self) -> bool {
+        self.0.leads.load(Relaxed) > 0
+    }
+
+    /// Everything at this moment.
+    pub fn report(&self) -> OutboxReport {
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        OutboxReport {
+            moved: read(&self.0.moved),
+            batches: read(&self.0.batches),
+            refused: read(&self.0.refused),
+            full: read(&self.0.full),
+            outages: read(&self.0.outages),
+            lag_max: Duration::from_micros(read(&self.0.lag_max_us)),
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Relaxed);
+}
+
+/// What a relay has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutboxReport {
+    /// Tasks that their queues have, and that have left the outbox.
+    pub moved: u64,
+    /// Steps of the store in which they were put in.
+    pub batches: u64,
+    /// Tasks that were set aside.
+    pub refused: u64,
+    /// How often a queue had no room.
+    pub full: u64,
+    /// How often the store or the database did not answer, or refused.
+    pub outages: u64,
+    /// The longest that a task had waited when it was read, by the database's clock.
+    pub lag_max: Duration,
+}
+
+impl OutboxRelay {
+    /// A relay from `outbox` into the queues of the gate's store.
+    pub fn new(gate: &Rushgate, outbox: Outbox) -> Self {
+        Self { gate: gate.clone(), outbox, metrics: OutboxMetrics::default() }
+    }
+
+    /// What it does, to watch while it runs.
+    pub fn metrics(&self) -> OutboxMetrics {
+        self.metrics.clone()
+    }
+
+    /// Works until `shutdown` is cancelled. Outages of the store and of the database are waited out.
+    ///
+    /// # Cancel safety
+    /// It may be dropped, or die, at any moment: its successor goes on where it was.
+    pub async fn run(self, shutdown: CancellationToken) -> OutboxReport {
+        let mut pauses = Pauses::new();
+        while !self.is_over(&shutdown) {
+            let moved = self.metrics.moved();
+            let Err(error) = self.lead(&shutdown).await else { break };
+            add(&self.metrics.0.outages, 1);
+            tracing::warn!(%error, outbox = self.outbox.url(), "the outbox waits for its database");
+            if self.metrics.moved() > moved {
+                pauses = Pauses::new();
+            }
+            tokio::select! {
+                () = sleep(pauses.draw()) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+        self.metrics.report()
+    }
+
+    fn is_over(&self, shutdown: &CancellationToken) -> bool {
+        shutdown.is_cancelled() || self.gate.closing().is_cancelled()
+    }
+
+    async fn lead(&self, shutdown: &CancellationToken) -> Result<()> {
+        let lead = tokio::select! {
+            lead = self.outbox.lead() => lead?,
+            () = shutdown.cancelled() => return Ok(()),
+        };
+        add(&self.metrics.0.leads, 1);
+        tracing::info!(outbox = self.outbox.url(), "relaying the outbox");
+        let (at_hand, marks, held_up) = (OutboxBatches::new(), HashMap::new(), HashMap::new());
+        Work { relay: self, lead, at_hand, marks, held_up }.run(shutdown).await
+    }
+}
+
+/// A relay that is at work.
+struct Work<'r> {
+    relay: &'r OutboxRelay,
+    lead: OutboxLead,
+    /// What is on its way.
+    at_hand: OutboxBatches,
+    marks: HashMap<QueueName, u64>,
+    /// Queues that were full or could not be reached, and when to try again.
+    held_up: HashMap<QueueName, (Pauses, Instant)>,
+}
+
+/// What became of a batch that was sent.
+#[derive(Default)]
+struct Sent {
+    upto: u64,
+    refused: Vec<(i64, String)>,
+    is_held_up: bool,
+}
+
+impl Work<'_> {
+    async fn run(mut self, shutdown: &CancellationToken) -> Result<()> {
+        let taken = self.lead.under_way().await?;
+        self.note_refused(&taken.refused);
+        self.at_hand = taken.batches;
+        loop {
+            let turn = self.send(!self.relay.is_over(shutdown)).await;
+            let has_moved = !turn.done.is_empty() || !turn.refused.is_empty();
+            let (more, moved) = (turn.more, turn.done.len());
+            let taken = self.lead.turn(turn).await?;
+            add(&self.relay.metrics.0.moved, moved);
+            if !more {
+                return Ok(());
+            }
+            self.note_refused(&taken.refused);
+            let has_more = !taken.batches.is_empty();
+            self.at_hand.extend(taken.batches);
+            let has_asked = self.ask_for_marks(&taken.strangers).await;
+            if has_moved || has_more || has_asked {
+                continue;
+            }
+            // One that has nothing here any more is asked for nothing.
+            let (at_hand, strangers) = (&self.at_hand, &taken.strangers);
+            self.held_up.retain(|queue, _| at_hand.contains_key(queue) || strangers.contains(queue));
+            let at_most = self.held_up.values().map(|(_, until)| until.duration_since(Instant::now())).min();
+            tokio::select! {
+                waited = self.lead.wait(at_most.unwrap_or(LOOK_EVERY).max(SHORTEST)) => waited?,
+                () = shutdown.cancelled() => {}
+                () = self.relay.gate.closing().cancelled() => {}
+            }
+        }
+    }
+
+    /// Sends what is at hand, every queue's beside the others', and says what is to be noted.
+    async fn send(&mut self, more: bool) -> OutboxTurn {
+        let (relay, id, now) = (self.relay, self.lead.id().clone(), Instant::now());
+        let rests = |queue: &QueueName| self.held_up.get(queue).is_some_and(|(_, until)| *until > now);
+        let sending = self.at_hand.iter().filter(|(queue, _)| more && !rests(queue)).map(|(queue, tasks)| {
+            let batch = Relay { outbox: id.clone(), tasks: numbered(tasks) };
+            async move { (queue.clone(), relay.send(queue, batch, tasks).await) }
+        });
+        let sent = join_all(sending).await;
+        let mut turn = OutboxTurn { more, ..OutboxTurn::default() };
+        for (queue, sent) in sent {
+            let Some(tasks) = self.at_hand.get_mut(&queue) else { continue };
+            let refused: HashSet<_> = sent.refused.iter().map(|(position, _)| *position).collect();
+            let before = turn.done.len();
+            tasks.retain(|task| {
+                if refused.contains(&task.position) {
+                    return false;
+                }
+                let is_in = task.number <= sent.upto;
+                if is_in {
+                    turn.done.push(task.position);
+                }
+                !is_in
+            });
+            if tasks.is_empty() {
+                self.at_hand.remove(&queue);
+            }
+            // A queue that takes some has room again soon.
+            if turn.done.len() > before {
+                self.held_up.remove(&queue);
+            }
+            self.note_held_up(&queue, sent.is_held_up);
+            turn.refused.extend(sent.refused);
+        }
+        add(&relay.metrics.0.refused, turn.refused.len());
+        turn.marks.clone_from(&self.marks);
+        turn
+    }
+
+    fn note_held_up(&mut self, queue: &QueueName, is_held_up: bool) {
+        if !is_held_up {
+            self.held_up.remove(queue);
+            return;
+        }
+        let (pauses, until) =
+            self.held_up.entry(queue.clone()).or_insert_with(|| (Pauses::new(), Instant::now()));
+        *until = Instant::now() + pauses.draw();
+    }
+
+    /// Asks queues how far they have had this outbox. Says whether any answered.
+    async fn ask_for_marks(&mut self, strangers: &[QueueName]) -> bool {
+        let mut has_asked = false;
+        for queue in strangers {
+            if self.held_up.get(queue).is_some_and(|(_, until)| *until > Instant::now()) {
+                continue;
+            }
+            let question = Relay { outbox: self.lead.id().clone(), tasks: Vec::new() };
+            let store = self.relay.gate.store();
+            match self.relay.gate.ask(|| store.relay(queue, question.clone())).await {
+                Ok(relayed) => {
+                    self.marks.insert(queue.clone(), relayed.upto);
+                    has_asked = true;
+                    self.note_held_up(queue, false);
+                }
+                Err(error) => {
+                    self.relay.note_outage(queue, &error);
+                    self.note_held_up(queue, true);
+                }
+            }
+        }
+        has_asked
+    }
+
+    fn note_refused(&self, refused: &[(String, String, String)]) {
+        add(&self.relay.metrics.0.refused, refused.len());
+        for (queue, id, why) in refused {
+            tracing::error!(queue, id, why, "a task of the outbox cannot be moved; it is set aside");
+        }
+    }
+}
+
+fn numbered(tasks: &[OutboxTask]) -> Vec<(u64, rushgate_core::NewTask)> {
+    tasks.iter().map(|task| (task.number, task.task.clone())).collect()
+}
+
+impl OutboxRelay {
+    async fn send(&self, queue: &QueueName, batch: Relay, tasks: &[OutboxTask]) -> Sent {
+        let Some(last) = tasks.last().map(|task| task.number) else { return Sent::default() };
+        let counters = &self.metrics.0;
+        let lag = tasks.iter().map(|task| task.age.as_micros() as u64).max().unwrap_or_default();
+        counters.lag_us.store(lag, Relaxed);
+        counters.lag_max_us.fetch_max(lag, Relaxed);
+        match self.put(queue, batch.clone()).await {
+            Ok(upto) => {
+                let is_held_up = upto < last;
+                add(&counters.full, is_held_up.into());
+                Sent { upto, is_held_up, refused: Vec::new() }
+            }
+            // Not one of them is in: which is to blame shows when each goes by itself.
+            Err(error) if error.is_invalid() && !error.may_have_happened() => {
+                self.send_one_by_one(queue, batch, tasks).await
+            }
+            Err(error) => {
+                self.note_outage(queue, &error);
+                Sent { is_held_up: true, ..Sent::default() }
+            }
+        }
+    }
+
+    async fn send_one_by_one(&self, queue: &QueueName, batch: Relay, tasks: &[OutboxTask]) -> Sent {
+        let mut sent = Sent::default();
+        // The first that is refused is set aside before any behind it goes: a queue that had a later number would be
+        // taken to have had it.
+        for (task, row) in batch.tasks.into_iter().zip(tasks) {
+            let one = Relay { outbox: batch.outbox.clone(), tasks: vec![task] };
+            match self.put(queue, one).await {
+                Ok(upto) if upto >= row.number => sent.upto = upto,
+                Err(error) if error.is_invalid() && !error.may_have_happened() => {
+                    tracing::error!(%queue, id = %row.task.id, %error, "a task of the outbox is set aside");
+                    sent.refused.push((row.position, error.to_string()));
+                    break;
+                }
+                answer => {
+                    if let Err(error) = answer {
+                        self.note_outage(queue, &error);
+                    }
+                    sent.is_held_up = true;
+                    break;
+                }
+            }
+        }
+        sent
+    }
+
+    async fn put(&self, queue: &QueueName, batch: Relay) -> Result<u64> {
+        let relayed = self.gate.ask(|| self.gate.store().relay(queue, batch.clone())).await?;
+        add(&self.metrics.0.batches, 1);
+        if batch.tasks.iter().any(|(_, task)| task.due != Due::Now) {
+            self.gate.next_due_changed(queue);
+        }
+        Ok(relayed.upto)
+    }
+
+    fn note_outage(&self, queue: &QueueName, error: &Error) {
+        add(&self.metrics.0.outages, 1);
+        tracing::warn!(%queue, %error, "the outbox waits for the store");
+    }
+}

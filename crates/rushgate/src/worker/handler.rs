@@ -1,0 +1,211 @@
+//! Handlers: plain functions, and how one is called with a task.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rushgate_core::{Error, Payload, Result};
+use serde::de::DeserializeOwned;
+use tower_service::Service;
+
+use super::service::BoxError;
+use super::{FromJob, IntoOutcome, Job, Outcome};
+
+type Answer = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// An async function that a worker can call with a task.
+///
+/// Its first argument is the content: a type that is read from JSON, [`Payload`] for the bytes as they are, or a
+/// [`Job`] with either of them inside. Up to six [extractors](FromJob) may follow. It returns whatever is
+/// [`IntoOutcome`]. `M` only tells the compiler which of these it is.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no handler",
+    note = "it is `async fn(content, extractors…) -> impl IntoOutcome`, and its future is `Send`",
+    note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
+)]
+pub trait Handler<M, S>: Send + Sync + 'static {
+    /// Calls it. An error if the content is not what it takes.
+    fn call(&self, job: Job, state: &S) -> Result<Answer>;
+}
+
+/// A function that a worker can call with a task on a thread of its own: as [`Handler`], without `async`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no blocking handler",
+    note = "it is `fn(content, extractors…) -> impl IntoOutcome`",
+    note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
+)]
+pub trait BlockingHandler<M, S>: Send + Sync + 'static {
+    /// Calls it. An error if the content is not what it takes.
+    fn call(&self, job: Job, state: &S) -> Result<Outcome>;
+}
+
+/// What a handler's first argument may be; `M` says which of the two it is.
+pub trait FromContent<M>: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the bytes are something else. The task becomes a dead letter: no later attempt
+    /// would read them.
+    fn from_content(job: Job) -> Result<Self>;
+}
+
+/// The content is read from JSON: a word for the compiler, of which there is no value.
+#[derive(Debug)]
+pub struct AsJson(());
+
+/// The content is taken as it is, or with all that is known of the task: another such word.
+#[derive(Debug)]
+pub struct AsIs<M = ()>(PhantomData<M>);
+
+impl<T: DeserializeOwned> FromContent<AsJson> for T {
+    fn from_content(job: Job) -> Result<Self> {
+        serde_json::from_slice(job.payload.bytes()).map_err(|error| {
+            Error::invalid("the payload", format_args!("is not the JSON that was expected: {error}"))
+        })
+    }
+}
+
+impl FromContent<AsIs> for Payload {
+    fn from_content(job: Job) -> Result<Self> {
+        Ok(job.payload)
+    }
+}
+
+impl<M, T: FromContent<M>> FromContent<AsIs<M>> for Job<T> {
+    fn from_content(job: Job) -> Result<Self> {
+        let payload = T::from_content(job.clone())?;
+        Ok(job.carrying(payload))
+    }
+}
+
+macro_rules! handlers {
+    ($($part:ident)*) => {
+        #[allow(non_snake_case, unused_variables)]
+        impl<F, Fut, O, S, M, T, $($part),*> Handler<(M, T, $($part,)*), S> for F
+        where
+            F: Fn(T, $($part),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = O> + Send + 'static,
+            O: IntoOutcome + 'static,
+            T: FromContent<M>,
+            $($part: FromJob<S>,)*
+        {
+            fn call(&self, job: Job, state: &S) -> Result<Answer> {
+                $(let $part = $part::from_job(&job, state);)*
+                let handled = self(T::from_content(job)?, $($part),*);
+                Ok(Box::pin(async move { handled.await.into_outcome() }))
+            }
+        }
+
+        #[allow(non_snake_case, unused_variables)]
+        impl<F, O, S, M, T, $($part),*> BlockingHandler<(M, T, $($part,)*), S> for F
+        where
+            F: Fn(T, $($part),*) -> O + Send + Sync + 'static,
+            O: IntoOutcome,
+            T: FromContent<M>,
+            $($part: FromJob<S>,)*
+        {
+            fn call(&self, job: Job, state: &S) -> Result<Outcome> {
+                $(let $part = $part::from_job(&job, state);)*
+                Ok(self(T::from_content(job)?, $($part),*).into_outcome())
+            }
+        }
+    };
+}
+
+handlers!();
+handlers!(A);
+handlers!(A B);
+handlers!(A B C);
+handlers!(A B C D);
+handlers!(A B C D E);
+handlers!(A B C D E G);
+
+/// A handler as the innermost service.
+pub(super) struct Handled<H, M, S> {
+    handler: Arc<H>,
+    state: S,
+    kind: PhantomData<fn() -> M>,
+}
+
+/// The same on a thread of its own.
+pub(super) struct HandledOnThread<H, M, S>(Handled<H, M, S>);
+
+impl<H, M, S> Handled<H, M, S> {
+    pub fn new(handler: H, state: S) -> Self {
+        Self { handler: Arc::new(handler), state, kind: PhantomData }
+    }
+
+    pub fn on_thread(self) -> HandledOnThread<H, M, S> {
+        HandledOnThread(self)
+    }
+}
+
+impl<H, M, S: Clone> Clone for Handled<H, M, S> {
+    fn clone(&self) -> Self {
+        Self { handler: Arc::clone(&self.handler), state: self.state.clone(), kind: PhantomData }
+    }
+}
+
+impl<H, M, S: Clone> Clone for HandledOnThread<H, M, S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: Handler<M, S>, M, S> Service<Job> for Handled<H, M, S> {
+    type Response = Outcome;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, job: Job) -> Self::Future {
+        let handled = self.handler.call(job, &self.state);
+        Box::pin(async move {
+            Ok(match handled {
+                Ok(handled) => handled.await,
+                Err(error) => Outcome::give_up(error),
+            })
+        })
+    }
+}
+
+impl<H, M, S> Service<Job> for HandledOnThread<H, M, S>
+where
+    H: BlockingHandler<M, S>,
+    M: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    type Response = Outcome;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut job: Job) -> Self::Future {
+        let Handled { handler, state, .. } = self.0.clone();
+        // Its own, because dropping this future, at a timeout say, is no cancellation of the task.
+        job.cancel = job.cancel.child_token();
+        let left = job.cancel.clone().drop_guard();
+        Box::pin(async move {
+            let span = tracing::Span::current();
+            let thread = tokio::task::spawn_blocking(move || span.in_scope(|| handler.call(job, &state)));
+            let handled = thread.await;
+            drop(left.disarm());
+            match handled {
+                Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime ends.
+                    Err(_) => Ok(Outcome::GiveBack),
+                },
+            }
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Which handler a task has.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rushgate_core::{Error, Kind, Result};
+
+use super::handler::FromContent;
+use super::service::{JobService, Wrap};
+use super::{Backoff, IntoOutcome, Job, Outcome};
+
+/// The kind that stands for all that have no handler of their own.
+pub(super) const ANY: &str = "*";
+
+pub(super) type BatchHandler =
+    Arc<dyn Fn(Vec<Job>) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>> + Send + Sync>;
+
+/// What is done with the tasks of a kind.
+pub(super) struct Route {
+    pub hand: Hand,
+    pub terms: Terms,
+}
+
+/// Who does it.
+pub(super) enum Hand {
+    /// One after the other, with layers around.
+    Each(JobService),
+    /// Up to so many at once.
+    Batches(u32, BatchHandler),
+}
+
+/// What holds for a kind in place of what holds for the worker.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Terms {
+    pub timeout: Option<Duration>,
+    pub retry_policy: Option<Backoff>,
+}
+
+/// The handlers of a worker as they are registered.
+#[derive(Default)]
+pub(super) struct Register {
+    hands: BTreeMap<String, Hand>,
+    terms: BTreeMap<String, Terms>,
+}
+
+impl Register {
+    pub fn add(&mut self, kind: &str, hand: Hand) -> Result<()> {
+        if kind != ANY {
+            Kind::new(kind)?;
+        }
+        match self.hands.insert(kind.to_owned(), hand) {
+            None => Ok(()),
+            Some(_) => Err(wrong(format_args!("has two handlers for the kind `{kind}`"))),
+        }
+    }
+
+    pub fn terms(&mut self, kind: &str) -> &mut Terms {
+        self.terms.entry(kind.to_owned()).or_default()
+    }
+
+    /// The handlers with layers around them, the last the outermost.
+    pub fn finish(self, layers: &[Wrap]) -> Result<Routes> {
+        let Self { hands, terms } = self;
+        if hands.is_empty() {
+            return Err(wrong("has no handler").hint("give it one with Worker::register"));
+        }
+        if let Some(kind) = terms.keys().find(|kind| !hands.contains_key(*kind)) {
+            return Err(wrong(format_args!("has no handler for the kind `{kind}`, which it has terms for")));
+        }
+        let route = |(kind, hand)| {
+            let hand = match hand {
+                Hand::Each(service) => Hand::Each(layers.iter().fold(service, |service, wrap| wrap(service))),
+                batches @ Hand::Batches(..) => batches,
+            };
+            let terms = terms.get(&kind).copied().unwrap_or_default();
+            (kind, Arc::new(Route { hand, terms }))
+        };
+        Ok(Routes { by_kind: hands.into_iter().map(route).collect() })
+    }
+}
+
+fn wrong(why: impl Display) -> Error {
+    Error::invalid("the worker", why)
+}
+
+/// The handlers of a worker that runs.
+pub(super) struct Routes {
+    by_kind: BTreeMap<String, Arc<Route>>,
+}
+
+impl Routes {
+    pub fn of(&self, kind: Option<&str>) -> Option<&Arc<Route>> {
+        kind.and_then(|kind| self.by_kind.get(kind)).or_else(|| self.by_kind.get(ANY))
+    }
+
+    /// The kinds that have a handler of their own.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.by_kind.keys().map(String::as_str).filter(|kind| *kind != ANY)
+    }
+
+    /// How many tasks a free slot takes at most. Those of a claim that turn out to be of different kinds must not need
+    /// more slots than there are, so a worker with several handlers counts them one by one.
+    pub fn per_slot(&self) -> u32 {
+        match self.by_kind.get(ANY).map(|route| &route.hand) {
+            Some(Hand::Batches(max, _)) if self.by_kind.len() == 1 => *max,
+            _ => 1,
+        }
+    }
+}
+
+/// A handler of batches that is called with the tasks that can be read, and answers for the others itself.
+pub(super) fn batches<M, T, H, Fut, O>(handler: H) -> BatchHandler
+where
+    M: 'static,
+    T: FromContent<M> + Send + 'static,
+    H: Fn(Vec<Job<T>>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Vec<O>> + Send + 'static,
+    O: IntoOutcome + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |jobs| {
+        let handler = Arc::clone(&handler);
+        let (mut readable, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for job in jobs {
+            match T::from_content(job.clone()) {
+                Ok(payload) => {
+                    readable.push(job.carrying(payload));
+                    unreadable.push(None);
+                }
+                Err(error) => unreadable.push(Some(Outcome::give_up(error))),
+            }
+        }
+        Box::pin(async move {
+            let handled = if readable.is_empty() { Vec::new() } else { handler(readable).await };
+            let mut handled = handled.into_iter().map(IntoOutcome::into_outcome);
+            let missing = || Outcome::retry("the handler gave no answer for this task of its batch");
+            let answer = |known: Option<Outcome>| known.or_else(|| handled.next()).unwrap_or_else(missing);
+            unreadable.into_iter().map(answer).collect()
+        })
+    })
+}

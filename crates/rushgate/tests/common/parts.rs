@@ -1,0 +1,73 @@
+//! This very test binary, started again for one ignored test, which plays a process that suffers.
+
+use std::io::{BufRead, BufReader};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const FILES: &str = "RUSHGATE_TEST_FILES";
+
+/// A process that plays a part. A scene that fails leaves none behind.
+pub struct Part(Child);
+
+impl Deref for Part {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Part {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts this binary again to play one part.
+pub fn play(part: &str, folder: &TempDir) -> Part {
+    let child = Command::new(std::env::current_exe().expect("a test has a binary"))
+        .args([part, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(FILES, folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    Part(child.expect("the part starts"))
+}
+
+pub fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has an id");
+    kill_process(pid, signal).expect("the child is there");
+}
+
+/// What the other process says: the lines that begin with `» `.
+pub struct Lines(std::io::Lines<BufReader<ChildStdout>>);
+
+impl Lines {
+    pub fn of(child: &mut Child) -> Self {
+        Self(BufReader::new(child.stdout.take().expect("stdout is piped")).lines())
+    }
+
+    pub fn next(&mut self) -> String {
+        let said =
+            self.0.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("» ")?.1.to_owned()));
+        said.expect("the other process says more")
+    }
+}
+
+#[allow(clippy::print_stdout)]
+pub fn say(text: impl std::fmt::Display) {
+    println!("» {text}");
+}
+
+pub fn path(file: &str) -> String {
+    format!("{}/{file}", std::env::var(FILES).expect("a part is started by a scene"))
+}

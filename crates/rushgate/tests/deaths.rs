@@ -1,0 +1,285 @@
+//! Workers that are killed or stopped, at each step of a task's life: what becomes of the task, and how often it runs.
+//!
+//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays the
+//! worker that suffers.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+
+use common::parts::{Lines, path, play, say, signal};
+use common::{eventually, in_time, ms};
+use rushgate::{
+    Backoff, CancellationToken, Job, Outcome, Queue, Rushgate, Selection, State, Worker, WorkerReport,
+};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rustix::process::{Signal, getpid, kill_process};
+use tempfile::TempDir;
+
+/// A store of its own for each scene, and a folder that both processes know.
+struct Scene {
+    folder: TempDir,
+    queue: Queue<u32>,
+    _server: Option<RedisServer>,
+}
+
+impl Scene {
+    async fn on(url: Option<String>, server: Option<RedisServer>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        let url = url.unwrap_or_else(|| format!("sqlite:{}?durability=process", file.display()));
+        fs::write(folder.path().join("url"), &url).unwrap();
+        let queue = Rushgate::connect(&url).await.unwrap().queue_of("numbers").unwrap();
+        Self { folder, queue, _server: server }
+    }
+
+    async fn fill(&self, n: u32) {
+        let tasks = (0..n).map(|n| {
+            let mut task = self.queue.new_task(n.to_string(), n).unwrap();
+            task.max_attempts = 3;
+            task
+        });
+        self.queue.enqueue_all(tasks.collect()).await.unwrap();
+    }
+
+    /// Works off what is left, as another process of the fleet would.
+    async fn work_off(&self) -> WorkerReport {
+        let shutdown = CancellationToken::new();
+        let diary = Diary::open(self.folder.path().join("diary").to_str().unwrap());
+        let worker = Worker::new(&self.queue).state(diary).register("*", note);
+        let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        in_time(eventually(async || is_empty(&self.queue).await)).await;
+        shutdown.cancel();
+        working.await.unwrap().unwrap()
+    }
+
+    /// Which tasks ran, with the number of the attempt, in order of the tasks.
+    fn runs(&self) -> Vec<String> {
+        let diary = fs::read_to_string(self.folder.path().join("diary")).unwrap();
+        let mut runs: Vec<_> = diary.lines().map(str::to_owned).collect();
+        runs.sort();
+        runs
+    }
+}
+
+async fn is_empty(queue: &Queue<u32>) -> bool {
+    let stats = queue.stats().await.unwrap();
+    stats.ready + stats.scheduled + stats.leased == 0
+}
+
+/// Where every run is written down, whichever process it is in.
+#[derive(Clone)]
+struct Diary(std::sync::Arc<Mutex<fs::File>>);
+
+impl Diary {
+    fn open(path: &str) -> Self {
+        let file = fs::File::options().create(true).append(true).open(path).unwrap();
+        Self(std::sync::Arc::new(Mutex::new(file)))
+    }
+}
+
+async fn note(job: Job<u32>, State(diary): State<Diary>) {
+    writeln!(diary.0.lock().unwrap(), "{} {}", job.payload, job.attempt).unwrap();
+}
+
+async fn store_of_the_scene() -> Queue<u32> {
+    let url = fs::read_to_string(path("url")).unwrap();
+    Rushgate::connect(&url).await.unwrap().queue_of("numbers").unwrap()
+}
+
+fn worker(queue: &Queue<u32>) -> Worker<Diary> {
+    let quickly = Backoff { base: ms(1), factor: 1.0, max: ms(1), jitter: false };
+    Worker::new(queue)
+        .lease(ms(1_500))
+        .concurrency(1)
+        .retry_policy(quickly)
+        .state(Diary::open(&path("diary")))
+}
+
+fn die() {
+    kill_process(getpid(), Signal::KILL).unwrap();
+}
+
+/// Kills its process between a handler's answer and its way to the store.
+#[derive(Clone)]
+struct DiesAfter<W>(W);
+
+impl<W> tower_service::Service<Job> for DiesAfter<W>
+where
+    W: tower_service::Service<Job, Response = Outcome, Future: Send + 'static>,
+{
+    type Response = Outcome;
+    type Error = W::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Outcome, W::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), W::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, job: Job) -> Self::Future {
+        let handled = self.0.call(job);
+        Box::pin(async move {
+            let outcome = handled.await?;
+            die();
+            Ok(outcome)
+        })
+    }
+}
+
+#[derive(Clone)]
+struct DiesAfterLayer;
+
+impl<W> tower_layer::Layer<W> for DiesAfterLayer {
+    type Service = DiesAfter<W>;
+    fn layer(&self, inner: W) -> DiesAfter<W> {
+        DiesAfter(inner)
+    }
+}
+
+// ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[tokio::test]
+#[ignore = "a part: a worker that stays in its handler, with a second task claimed ahead"]
+async fn worker_in_its_handler() {
+    let handler = async |job: Job<u32>, diary: State<Diary>| {
+        note(job, diary).await;
+        say("began");
+        std::future::pending::<()>().await;
+    };
+    let queue = store_of_the_scene().await;
+    worker(&queue).prefetch(1).register("*", handler).run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a part: a worker that dies when its handler is done and nobody knows"]
+async fn worker_that_dies_before_its_answer() {
+    let worker = worker(&store_of_the_scene().await).layer(DiesAfterLayer).register("*", note);
+    worker.run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a part: a worker that works until it is killed"]
+async fn worker_that_works() {
+    let worker = worker(&store_of_the_scene().await).register("*", note);
+    worker.run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a part: a worker that says what it lost"]
+async fn worker_that_hears_of_its_loss() {
+    let handler = async |job: Job<u32>, diary: State<Diary>| {
+        let cancel = job.cancel.clone();
+        note(job, diary).await;
+        say("began");
+        cancel.cancelled().await;
+    };
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    let worker = worker(&store_of_the_scene().await).register("*", handler);
+    let metrics = worker.metrics();
+    let working = tokio::spawn(worker.run_until(shutdown.cancelled_owned()));
+    eventually(async || metrics.snapshot().total().lost == 1).await;
+    stop.cancel();
+    let report = working.await.unwrap().unwrap();
+    say(format_args!("{} lost, {} done", report.lost, report.done));
+}
+
+#[tokio::test]
+#[ignore = "a part: a worker that task 0 kills"]
+async fn worker_that_is_poisoned() {
+    let handler = async |job: Job<u32>, diary: State<Diary>| {
+        let n = job.payload;
+        note(job, diary).await;
+        if n == 0 {
+            die();
+        }
+    };
+    let worker = worker(&store_of_the_scene().await).register("*", handler);
+    worker.run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+// ── the scenes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async fn a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another(scene: Scene) {
+    scene.fill(2).await;
+    let mut part = play("worker_in_its_handler", &scene.folder);
+    assert_eq!(Lines::of(&mut part).next(), "began");
+    in_time(eventually(async || scene.queue.stats().await.unwrap().leased == 2)).await;
+    signal(&part, Signal::KILL);
+    part.wait().unwrap();
+    let report = scene.work_off().await;
+    assert_eq!((report.done, report.dead), (2, 0));
+    assert_eq!(scene.runs(), ["0 1", "0 2", "1 2"], "one was claimed and had not begun");
+}
+
+async fn a_worker_killed_before_its_answer_has_its_task_run_again(scene: Scene) {
+    scene.fill(1).await;
+    play("worker_that_dies_before_its_answer", &scene.folder).wait().unwrap();
+    assert_eq!(scene.queue.stats().await.unwrap().leased, 1, "nobody was told");
+    assert_eq!(scene.work_off().await.done, 1);
+    assert_eq!(scene.runs(), ["0 1", "0 2"]);
+}
+
+async fn a_worker_killed_after_its_answer_has_nothing_run_again(scene: Scene) {
+    scene.fill(50).await;
+    let mut part = play("worker_that_works", &scene.folder);
+    in_time(eventually(async || is_empty(&scene.queue).await)).await;
+    signal(&part, Signal::KILL);
+    part.wait().unwrap();
+    assert_eq!(scene.work_off().await.claimed, 0);
+    assert_eq!(scene.runs().len(), 50);
+}
+
+async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: Scene) {
+    scene.fill(1).await;
+    let mut part = play("worker_that_hears_of_its_loss", &scene.folder);
+    let mut said = Lines::of(&mut part);
+    assert_eq!(said.next(), "began");
+    signal(&part, Signal::STOP);
+    assert_eq!(scene.work_off().await.done, 1, "another has it when the lease has run out");
+    signal(&part, Signal::CONT);
+    assert_eq!(said.next(), "1 lost, 0 done");
+    part.wait().unwrap();
+    assert_eq!(scene.runs(), ["0 1", "0 2"]);
+}
+
+async fn a_task_that_kills_its_worker_is_a_dead_letter_in_the_end(scene: Scene) {
+    scene.fill(4).await;
+    // Three attempts are three dead workers; what takes the lease away from the last is whoever asks next.
+    for _ in 0..3 {
+        play("worker_that_is_poisoned", &scene.folder).wait().unwrap();
+    }
+    assert_eq!(scene.work_off().await.dead, 0, "it does not run a fourth time");
+    let dead = scene.queue.dead("", 10).await.unwrap();
+    assert_eq!((dead.len(), dead[0].id.as_str(), dead[0].attempts), (1, "0", 3));
+    assert_eq!(scene.runs(), ["0 1", "0 2", "0 3", "1 1", "2 1", "3 1"]);
+    assert_eq!(scene.queue.delete_dead(Selection::All).await.unwrap(), 1);
+}
+
+macro_rules! scenes {
+    ($($name:ident)*) => {
+        mod sqlite { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name(super::Scene::on(None, None).await).await }
+        )* }
+        mod redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let server = super::RedisSetup::new(super::Kind::Redis).start();
+                super::$name(super::Scene::on(Some(server.url()), Some(server)).await).await
+            }
+        )* }
+    };
+}
+
+scenes! {
+    a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another
+    a_worker_killed_before_its_answer_has_its_task_run_again
+    a_worker_killed_after_its_answer_has_nothing_run_again
+    a_worker_stopped_past_its_lease_is_told_and_its_answer_refused
+    a_task_that_kills_its_worker_is_a_dead_letter_in_the_end
+}

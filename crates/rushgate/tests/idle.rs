@@ -1,0 +1,204 @@
+//! What waits costs next to nothing, and what comes wakes few: a thousand workers on an empty queue, and a multitude
+//! of tasks that are due at one instant.
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use common::{eventually, secs};
+use rushgate::{
+    CancellationToken, ContentType, Due, Job, NewTask, Payload, Rushgate, TaskId, Timestamp, Worker,
+};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use tokio::task::JoinSet;
+
+/// So many, in so many clients as if they were processes.
+const WORKERS: u64 = 1_000;
+const CLIENTS: u64 = 10;
+/// Longer than a worker sleeps that nobody wakes.
+const STRETCH: Duration = Duration::from_secs(6);
+/// A worker that sleeps looks each 5 s for tasks, and for schedules: what a lost wake-up costs at most.
+const LOOKS: u64 = 2 * WORKERS * 2;
+/// One after the other, each onto the idle thousand.
+const TASKS: u64 = 100;
+
+/// What a store was asked to do.
+trait Counted {
+    fn count(&self) -> u64;
+}
+
+struct OnRedis(RedisServer);
+
+impl Counted for OnRedis {
+    /// Scripts called, by all clients.
+    fn count(&self) -> u64 {
+        let script = "local n = 0
+            for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do
+              n = n + calls
+            end
+            return n";
+        self.0.command(&["EVAL", script, "0"]).trim_start_matches(':').trim().parse().unwrap()
+    }
+}
+
+struct OnSqlite(Vec<Rushgate>);
+
+impl Counted for OnSqlite {
+    /// Calls of the store, by all clients.
+    fn count(&self) -> u64 {
+        self.0.iter().map(|gate| gate.calls().calls).sum()
+    }
+}
+
+async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
+    let done = Arc::new(AtomicU64::new(0));
+    let shutdown = CancellationToken::new();
+    let mut workers = JoinSet::new();
+    for gate in &gates {
+        let queue = gate.queue("empty").unwrap();
+        for _ in 0..WORKERS / CLIENTS {
+            let done = Arc::clone(&done);
+            let worker = Worker::new(&queue).register("*", move |_: Job| {
+                let done = Arc::clone(&done);
+                async move {
+                    done.fetch_add(1, SeqCst);
+                }
+            });
+            workers.spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        }
+    }
+    // All have looked once and sleep.
+    tokio::time::sleep(STRETCH).await;
+
+    let before = counted.count();
+    tokio::time::sleep(STRETCH).await;
+    let idle = counted.count() - before;
+    assert!(idle <= LOOKS, "{WORKERS} idle workers made {idle} calls in {STRETCH:?}");
+
+    // A herd would come a hundred thousand times.
+    let before = counted.count();
+    let queue = gates[0].queue("empty").unwrap();
+    let start = std::time::Instant::now();
+    for n in 0..TASKS {
+        queue.enqueue(n.to_string(), Payload::empty()).send().await.unwrap();
+        eventually(|| async { done.load(SeqCst) > n }).await;
+    }
+    let woken = counted.count() - before;
+    let looks = LOOKS * (start.elapsed().as_secs() / STRETCH.as_secs() + 1);
+    assert!(woken <= looks + 20 * TASKS, "{TASKS} tasks made {woken} calls, {looks} of them looks at most");
+
+    shutdown.cancel();
+    let mut worked = 0;
+    while let Some(report) = workers.join_next().await {
+        worked += report.unwrap().unwrap().done;
+    }
+    assert_eq!(worked, TASKS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_idle_workers_cost_redis_next_to_nothing_and_a_task_wakes_few() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let mut gates = Vec::new();
+    for _ in 0..CLIENTS {
+        gates.push(Rushgate::connect(&server.url()).await.unwrap());
+    }
+    let counted = OnRedis(server);
+    let work = a_thousand_idle_workers(gates, &counted);
+    tokio::time::timeout(secs(120), work).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_idle_workers_cost_sqlite_next_to_nothing_and_a_task_wakes_few() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
+    let mut gates = Vec::new();
+    for _ in 0..CLIENTS {
+        gates.push(Rushgate::connect(&url).await.unwrap());
+    }
+    let counted = OnSqlite(gates.clone());
+    let work = a_thousand_idle_workers(gates, &counted);
+    tokio::time::timeout(secs(120), work).await.unwrap();
+}
+
+/// As many as the environment says (RUSHGATE_DUE=1000000 for the million), so that a run takes seconds.
+fn multitude() -> u64 {
+    std::env::var("RUSHGATE_DUE").ok().and_then(|n| n.parse().ok()).unwrap_or(50_000)
+}
+
+fn now_us() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_micros() as u64
+}
+
+async fn a_multitude_due_at_one_instant(url: &str) {
+    let gate = Rushgate::connect(url).await.unwrap();
+    let (queue, n) = (gate.queue("rush").unwrap(), multitude());
+    // However long it takes to put them in, they are all there at the instant.
+    queue.pause().await.unwrap();
+    let instant = Timestamp::from_micros(now_us() + 1_000_000);
+    for first in (0..n).step_by(1_000) {
+        let task = |n: u64| {
+            let payload = Payload::new(ContentType::bytes(), *b"x").unwrap();
+            NewTask { due: Due::At(instant), ..NewTask::new(TaskId::new(n.to_string()).unwrap(), payload) }
+        };
+        queue.enqueue_all((first..(first + 1_000).min(n)).map(task).collect()).await.unwrap();
+    }
+    while now_us() < instant.as_micros() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(queue.stats().await.unwrap().ready, n);
+    queue.resume().await.unwrap();
+
+    let calls = gate.calls().calls;
+    let mut claimers = JoinSet::new();
+    for _ in 0..4 {
+        let queue = queue.clone();
+        claimers.spawn(async move {
+            let mut mine = Vec::new();
+            let mut wait = secs(300);
+            loop {
+                let tasks = queue.claim_wait(1_000, secs(600), wait).await.unwrap();
+                if tasks.is_empty() {
+                    return mine;
+                }
+                assert!(tasks.iter().all(|task| task.ticket.due == instant), "none before its time");
+                // They come in the order in which they were put in.
+                let ids: Vec<u64> =
+                    tasks.iter().map(|task| task.ticket.id.as_str().parse().unwrap()).collect();
+                assert!(ids.is_sorted());
+                mine.extend(ids);
+                queue.complete(tasks.into_iter().map(|task| task.ticket).collect()).await.unwrap();
+                wait = Duration::ZERO;
+            }
+        });
+    }
+    let mut all = HashSet::new();
+    while let Some(mine) = claimers.join_next().await {
+        for id in mine.unwrap() {
+            assert!(all.insert(id), "{id} was given out twice");
+        }
+    }
+    assert_eq!(all.len() as u64, n);
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.scheduled, stats.leased), (0, 0, 0));
+    // Two calls for each thousand, and what the four have asked while they waited.
+    let calls = gate.calls().calls - calls;
+    assert!(calls <= n / 1_000 * 2 * 3 + 4 * 100, "{calls} calls for {n} tasks");
+    gate.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_redis() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    a_multitude_due_at_one_instant(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
+    a_multitude_due_at_one_instant(&url).await;
+}
