@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::check::{Checked, no_member, read_info};
 use crate::command::Command;
-use crate::conn::{Address, Answered, Refusal, Server, ask_each};
+use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Refusal, Server, ask_each};
 use crate::fault;
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
@@ -268,7 +268,8 @@ impl Cluster {
     /// The latest that a node knows.
     async fn ask(&self) -> Result<View> {
         let questions = [Command::new("CLUSTER").arg("INFO"), Command::new("CLUSTER").arg("SLOTS")];
-        let answers = ask_each(self.known(), &questions).await?;
+        let max = if self.state().primaries.is_empty() { ASK_FIRST_MAX } else { ASK_AGAIN_MAX };
+        let answers = ask_each(self.known(), &questions, max).await?;
         let mut failed = Error::unavailable("no node says who serves what");
         let mut latest: Option<View> = None;
         for (server, answers) in answers {

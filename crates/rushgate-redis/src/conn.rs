@@ -25,8 +25,10 @@ use crate::reply::Reply;
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// How long an answer may take. Then the connection is given up, and the step may have happened.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long a question to one of several servers may take: another one may answer it.
-const ASK_MAX: Duration = Duration::from_secs(1);
+/// How long several servers that are asked the same may all be silent, when what they said before is still of use.
+pub(crate) const ASK_AGAIN_MAX: Duration = Duration::from_secs(1);
+/// The same when nothing is known yet: as long as a server by itself is waited for.
+pub(crate) const ASK_FIRST_MAX: Duration = ANSWER_MAX;
 /// How long the others are waited for when one has answered.
 const ASK_MORE: Duration = Duration::from_millis(100);
 /// How long the push connection may be silent before it is asked whether it is alive.
@@ -150,13 +152,13 @@ impl Server {
         connection.map(Commands).map_err(|error| fault::not_connected(&self.shown, error))
     }
 
-    /// Asks a few questions on a connection of their own, in a second at most.
-    async fn ask(&self, questions: &[Command]) -> Result<Vec<Answered>> {
+    /// Asks a few questions on a connection of their own.
+    async fn ask(&self, questions: &[Command], max: Duration) -> Result<Vec<Answered>> {
         let asked = async {
-            let conn = self.connect_within(ASK_MAX, ASK_MAX).await?;
+            let conn = self.connect_within(max, max).await?;
             conn.send(questions).await.map_err(|broken| fault::broken(&broken))
         };
-        let in_time = tokio::time::timeout(ASK_MAX, asked).await;
+        let in_time = tokio::time::timeout(max, asked).await;
         in_time.unwrap_or_else(|_| Err(Error::unavailable(format_args!("`{}` does not answer", self.shown))))
     }
 
@@ -179,10 +181,12 @@ impl Server {
 pub(crate) async fn ask_each(
     servers: impl IntoIterator<Item = Server>,
     questions: &[Command],
+    max: Duration,
 ) -> Result<Vec<(Server, Vec<Answered>)>> {
-    let ask = |server: Server| async move { server.ask(questions).await.map(|answers| (server, answers)) };
+    let ask =
+        |server: Server| async move { server.ask(questions, max).await.map(|answers| (server, answers)) };
     let mut asked: FuturesUnordered<_> = servers.into_iter().map(ask).collect();
-    let (mut answers, mut until) = (Vec::new(), Instant::now() + ASK_MAX);
+    let (mut answers, mut until) = (Vec::new(), Instant::now() + max);
     let mut failed = Error::unavailable("there is no server to ask");
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.next()).await {
         match answer {

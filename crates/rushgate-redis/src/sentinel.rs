@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 use crate::command::Command;
-use crate::conn::{Address, Answered, Pushes, Server, ask_each};
+use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Pushes, Server, ask_each};
 use crate::fault;
 
 /// The channel on which a sentinel says that a service has another primary.
@@ -103,11 +103,12 @@ impl Sentinels {
     /// The latest that a sentinel knows.
     async fn ask(&self) -> Result<Named> {
         let question = [Command::new("SENTINEL").arg("MASTER").arg(&self.service)];
-        let mut answers = ask_each(self.nodes(), &question).await?;
+        let max = if self.primary.borrow().is_none() { ASK_FIRST_MAX } else { ASK_AGAIN_MAX };
+        let mut answers = ask_each(self.nodes(), &question, max).await?;
         if answers.iter().any(|(_, answers)| is_guarded(answers))
             && !self.guarded.swap(true, Ordering::Relaxed)
         {
-            answers = ask_each(self.nodes(), &question).await?;
+            answers = ask_each(self.nodes(), &question, max).await?;
         }
         let mut failed = self.unknown();
         let mut latest: Option<Named> = None;

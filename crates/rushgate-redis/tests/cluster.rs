@@ -10,7 +10,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{Durability, LockStore, Page, QueueStore, Store};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisSetup};
+use rushgate_testkit::ManualClock;
+use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
 
 /// Keys of what the crew works on, of each kind one.
 const HOT: [&str; 4] = ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
@@ -25,6 +26,7 @@ on_each_kind! {
     a_step_follows_its_slot_half_way
     a_waiter_is_told_after_its_node_was_replaced
     a_cluster_that_is_down_says_so_and_comes_back
+    nodes_that_are_slow_to_answer_are_waited_for
 }
 
 async fn crew_on(group: &ClusterGroup, seed: u64) -> Crew {
@@ -185,6 +187,18 @@ async fn a_cluster_that_is_down_says_so_and_comes_back(kind: Kind) {
     group.nodes[away].restart();
     until_it_answers(|| put(&store, 3)).await;
     until_it_answers(|| store.list(Page::default())).await;
+}
+
+/// Nobody else can answer in their place when a store is opened.
+async fn nodes_that_are_slow_to_answer_are_waited_for(kind: Kind) {
+    // On a clock that stands still no node misses another one.
+    let group = ClusterSetup::new(kind).of(3, 0).on(ManualClock::default()).start();
+    group.nodes.iter().for_each(RedisServer::pause);
+    let url = group.url();
+    let opened = tokio::spawn(async move { common::open_at(&url).await });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    group.nodes.iter().for_each(RedisServer::resume);
+    put(&opened.await.expect("it is opened"), 1).await.unwrap();
 }
 
 #[tokio::test]

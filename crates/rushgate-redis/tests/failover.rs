@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::crew::Crew;
 use common::{REPLICATED, in_time, put, queue, until_it_answers};
 use rushgate_core::{Durability, QueueStore, Store};
@@ -16,6 +18,7 @@ on_each_kind! {
     what_no_replica_has_may_have_happened
     a_waiter_is_told_after_the_primary_was_replaced
     sentinels_may_be_away
+    sentinels_that_are_slow_to_answer_are_waited_for
 }
 
 fn group(kind: Kind) -> SentinelGroup {
@@ -125,6 +128,17 @@ async fn sentinels_may_be_away(kind: Kind) {
     group.sentinels[1].kill();
     let error = RedisStore::open(&group.url()).await.err().expect("nobody knows the primary");
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+}
+
+/// Nobody else can answer in their place when a store is opened.
+async fn sentinels_that_are_slow_to_answer_are_waited_for(kind: Kind) {
+    let group = SentinelSetup::new(kind).of(0, 1).start();
+    group.sentinels[0].pause();
+    let url = group.url();
+    let opened = tokio::spawn(async move { common::open_at(&url).await });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    group.sentinels[0].resume();
+    put(&opened.await.expect("it is opened"), 1).await.unwrap();
 }
 
 /// The sentinels want the password too: they are given the one of the URL when they ask for it.
