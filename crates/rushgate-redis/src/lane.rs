@@ -18,7 +18,7 @@ use crate::command::Command;
 use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::reply::Reply;
-use crate::scripts::Script;
+use crate::scripts::{LAST, Script};
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
 
@@ -184,11 +184,13 @@ impl Link {
         made
     }
 
-    /// Makes a connection, checks the server behind it and gives it the scripts.
+    /// Makes a connection, checks the server behind it and gives it the scripts, unless it has them.
     async fn connect(&self) -> Result<Arc<Linked>> {
         let linked = self.way.connect().await?;
-        for answer in linked.conn.send(&scripts()).await.map_err(|broken| not_sent(&broken))? {
-            answer.map_err(|refusal| fault::refused(&refusal))?;
+        let known = Command::new("SCRIPT").arg("EXISTS").arg(&*LAST.sha);
+        let mut known = ask(&linked, &[known]).await?.remove(0).list()?;
+        if known.int()? == 0 {
+            ask(&linked, &scripts()).await?;
         }
         let linked = Arc::new(linked);
         *self.slot() = Slot { conn: Some(Arc::clone(&linked)), checked: Some(linked.checked.clone()) };
@@ -269,8 +271,15 @@ impl Link {
     }
 }
 
+/// Answers, or why there are none.
+async fn ask(linked: &Linked, questions: &[Command]) -> Result<Vec<Reply>> {
+    let answers = linked.conn.send(questions).await.map_err(|broken| not_sent(&broken))?;
+    answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
+}
+
 fn scripts() -> Vec<Command> {
-    Script::ALL.iter().map(|script| Command::new("SCRIPT").arg("LOAD").arg(script.body())).collect()
+    let bodies = Script::ALL.iter().map(|script| script.body()).chain([&*LAST.body]);
+    bodies.map(|body| Command::new("SCRIPT").arg("LOAD").arg(body)).collect()
 }
 
 fn not_sent(broken: &Broken) -> Error {

@@ -1,7 +1,8 @@
 //! The Lua files, with the shared pieces that they name spliced in.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::LazyLock;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{LazyLock, OnceLock};
 
 macro_rules! scripts {
     (includes { $($include:literal)* } $($area:ident { $($name:ident = $verb:literal)* })*) => {
@@ -37,6 +38,12 @@ macro_rules! scripts {
         /// The names of the pieces that scripts share.
         #[cfg(test)]
         pub(crate) const INCLUDES: &[&str] = &[$($include),*];
+
+        /// The files as they are written, and the pieces that they share.
+        fn sources() -> impl Iterator<Item = &'static str> {
+            let pieces = [$(include_str!(concat!("../lua/include/", $include, ".lua"))),*];
+            Script::ALL.iter().map(|script| script.file()).chain(pieces)
+        }
 
         /// A piece that scripts share.
         pub(crate) fn include(name: &str) -> &'static str {
@@ -116,17 +123,28 @@ scripts! {
     }
 }
 
-struct Loaded {
-    body: String,
-    sha: String,
+/// What a server is given.
+pub(crate) struct Loaded {
+    pub(crate) body: String,
+    /// By which the server knows it.
+    pub(crate) sha: String,
 }
 
-static LOADED: LazyLock<Vec<Loaded>> = LazyLock::new(|| {
-    let load = |script: &Script| {
-        let body = assemble(script.file());
-        Loaded { sha: sha1(body.as_bytes()), body }
-    };
-    Script::ALL.iter().map(load).collect()
+impl Loaded {
+    fn new(body: String) -> Self {
+        Self { sha: sha1(body.as_bytes()), body }
+    }
+}
+
+/// Each is made when it is needed: a server that runs has all of them, and a program calls a few.
+static LOADED: [OnceLock<Loaded>; Script::ALL.len()] = [const { OnceLock::new() }; Script::ALL.len()];
+
+/// A script that does nothing. It is loaded behind all others, so a server that knows it knows these scripts: a server
+/// forgets all or none.
+pub(crate) static LAST: LazyLock<Loaded> = LazyLock::new(|| {
+    let mut sum = DefaultHasher::new();
+    sources().for_each(|source| source.hash(&mut sum));
+    Loaded::new(format!("return '{:016x}'", sum.finish()))
 });
 
 /// The pieces that a file names, and those that they name, each once and behind what it needs.
@@ -267,7 +285,7 @@ pub(crate) fn is_word(c: char) -> bool {
 
 impl Script {
     fn loaded(self) -> &'static Loaded {
-        &LOADED[self as usize]
+        LOADED[self as usize].get_or_init(|| Loaded::new(assemble(self.file())))
     }
 
     /// What the server is given.
