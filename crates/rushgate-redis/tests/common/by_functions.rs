@@ -8,12 +8,11 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use rushgate_core::Timestamp;
 use rushgate_redis::functions::{self, Functions};
 use rushgate_testkit::ManualClock;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{Kind, Lent, RedisSetup};
 
-use super::{RedisHarness, Servers};
+use super::RedisHarness;
 
 pub async fn redis() -> Arc<RedisHarness> {
     relayed(Kind::Redis).await.0
@@ -23,31 +22,17 @@ pub async fn valkey() -> Arc<RedisHarness> {
     relayed(Kind::Valkey).await.0
 }
 
-/// A server, and the relay before it.
-struct Relayed {
-    server: RedisServer,
-    url: String,
-}
-
-impl Servers for Relayed {
-    fn url(&self) -> String {
-        self.url.clone()
-    }
-
-    fn set_clock(&self, now: Timestamp) {
-        self.server.set_clock(now);
-    }
-}
-
 /// The harness, and the port of the server behind the relay.
 pub async fn relayed(kind: Kind) -> (Arc<RedisHarness>, u16) {
     let clock = ManualClock::default();
-    let server = RedisSetup::new(kind).on(clock.clone()).start();
-    let library = Functions::connect(&server.url()).await.expect("the server answers");
+    let start = || RedisSetup::new(kind).on(clock.clone()).start();
+    let server = Lent::take(&format!("functions-{kind:?}"), start);
+    let library = Functions::connect(server.url()).await.expect("the server answers");
     library.install(false).await.expect("the library is taken");
-    let port = server.port();
+    let (_, port) = server.url().rsplit_once(':').expect("a URL ends with the port");
+    let port = port.parse().expect("a port is a number");
     let url = format!("redis://127.0.0.1:{}", relay(port));
-    (super::harness(clock, Relayed { server, url }).await, port)
+    (super::harness(clock, server, &url).await, port)
 }
 
 /// Starts a relay to that port, and gives its own. It ends with the test's process.

@@ -17,43 +17,22 @@ use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::contract::{Boxed, Harness};
 use rushgate_testkit::history::SEED_VARIABLE;
-use rushgate_testkit::servers::{
-    ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup, SentinelGroup, SentinelSetup,
-};
+use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisServer, RedisSetup, SentinelSetup};
 
 /// An empty store whose clock the test moves; `peer` is another process's view of it.
 pub struct RedisHarness {
     store: Arc<RedisStore>,
     peer: Arc<RedisStore>,
     clock: ManualClock,
-    servers: Box<dyn Servers>,
+    /// Given back last.
+    servers: Lent,
 }
 
-/// Whatever keeps the data.
-trait Servers: Send + Sync {
-    fn url(&self) -> String;
-    fn set_clock(&self, now: Timestamp);
-}
-
-macro_rules! servers {
-    ($($servers:ty)*) => { $(
-        impl Servers for $servers {
-            fn url(&self) -> String {
-                self.url()
-            }
-
-            fn set_clock(&self, now: Timestamp) {
-                self.set_clock(now);
-            }
-        }
-    )* };
-}
-
-servers! { RedisServer SentinelGroup ClusterGroup }
-
-async fn harness(clock: ManualClock, servers: impl Servers + 'static) -> Arc<RedisHarness> {
-    let (store, peer) = (open_at(&servers.url()).await, open_at(&servers.url()).await);
-    Arc::new(RedisHarness { store, peer, clock, servers: Box::new(servers) })
+/// The servers behind it may be those of the test before, empty again.
+async fn harness(clock: ManualClock, servers: Lent, url: &str) -> Arc<RedisHarness> {
+    servers.set_clock(clock.now());
+    let (store, peer) = (open_at(url).await, open_at(url).await);
+    Arc::new(RedisHarness { store, peer, clock, servers })
 }
 
 /// Makes of each test one on Redis and one on Valkey.
@@ -139,24 +118,29 @@ pub async fn open(server: &RedisServer) -> Arc<RedisStore> {
     open_at(&server.url()).await
 }
 
-async fn alone(kind: Kind) -> Arc<RedisHarness> {
+async fn lent<S: Lendable>(
+    name: &str,
+    kind: Kind,
+    start: impl FnOnce(ManualClock) -> S,
+) -> Arc<RedisHarness> {
     let clock = ManualClock::default();
-    let server = RedisSetup::new(kind).on(clock.clone()).start();
-    harness(clock, server).await
+    let servers = Lent::take(&format!("{name}-{kind:?}"), || start(clock.clone()));
+    let url = servers.url().to_owned();
+    harness(clock, servers, &url).await
+}
+
+async fn alone(kind: Kind) -> Arc<RedisHarness> {
+    lent("alone", kind, |clock| RedisSetup::new(kind).on(clock).start()).await
 }
 
 /// A server that is found by asking a sentinel. Who replaces it is the matter of other tests.
 async fn behind_a_sentinel(kind: Kind) -> Arc<RedisHarness> {
-    let clock = ManualClock::default();
-    let group = SentinelSetup::new(kind).of(0, 1).on(clock.clone()).start();
-    harness(clock, group).await
+    lent("behind-a-sentinel", kind, |clock| SentinelSetup::new(kind).of(0, 1).on(clock).start()).await
 }
 
 /// Three primaries, so that no two names need to be on one.
 async fn spread(kind: Kind) -> Arc<RedisHarness> {
-    let clock = ManualClock::default();
-    let group = ClusterSetup::new(kind).of(3, 0).on(clock.clone()).start();
-    harness(clock, group).await
+    lent("cluster", kind, |clock| ClusterSetup::new(kind).of(3, 0).on(clock).start()).await
 }
 
 macro_rules! factories {

@@ -10,7 +10,7 @@ const TRUSTED: &str = "RUSHGATE_TEST_CERTIFICATES";
 
 /// An authority, and a server's certificate for 127.0.0.1 that it signed.
 #[derive(Debug)]
-pub(super) struct Certificates {
+pub struct Certificates {
     folder: PathBuf,
     /// Whether somebody else removes the folder.
     lent: bool,
@@ -25,7 +25,8 @@ impl Certificates {
         }
     }
 
-    fn make() -> Self {
+    /// New ones, which nobody trusts.
+    pub fn make() -> Self {
         let folder = scratch_folder();
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
         let authority =
@@ -41,8 +42,19 @@ impl Certificates {
         Self { folder, lent: false }
     }
 
-    fn authority(&self) -> PathBuf {
+    /// The file with the authority's certificate.
+    pub fn authority(&self) -> PathBuf {
         self.folder.join("authority.crt")
+    }
+
+    /// The file with the server's certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.join("server.crt")
+    }
+
+    /// The file with its key.
+    pub fn key(&self) -> PathBuf {
+        self.folder.join("server.key")
     }
 
     /// The settings of a server, a node or a sentinel that speaks TLS on that port and nothing else. To each other
@@ -50,8 +62,8 @@ impl Certificates {
     pub(super) fn settings(&self, port: &str, command: &mut Command) {
         command.args(["--port", "0", "--tls-port", port, "--tls-auth-clients", "no"]);
         command.args(["--tls-replication", "yes", "--tls-cluster", "yes"]);
-        command.arg("--tls-cert-file").arg(self.folder.join("server.crt"));
-        command.arg("--tls-key-file").arg(self.folder.join("server.key"));
+        command.arg("--tls-cert-file").arg(self.certificate());
+        command.arg("--tls-key-file").arg(self.key());
         command.arg("--tls-ca-cert-file").arg(self.authority());
     }
 }

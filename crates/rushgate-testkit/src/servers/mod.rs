@@ -11,15 +11,15 @@ mod postgres;
 mod redis;
 mod sentinel;
 mod setup;
+mod shared;
 
-pub use certificates::again_trusting;
+pub use certificates::{Certificates, again_trusting};
 pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
 pub use postgres::PostgresServer;
 pub use redis::{Kind, RedisServer, RedisSetup};
 pub use sentinel::{SERVICE, SentinelGroup, SentinelSetup};
 pub use setup::Setup;
-
-use certificates::Certificates;
+pub use shared::{Lendable, Lent};
 
 /// Looks again and again until it is so, at most as long as a server may take to come up.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

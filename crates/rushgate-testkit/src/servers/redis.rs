@@ -197,6 +197,15 @@ impl RedisServer {
         self.folder.join("clock")
     }
 
+    /// A server that another process has started, without a password and in the clear.
+    pub(super) fn at(port: u16, folder: PathBuf) -> Self {
+        Self { setup: RedisSetup::new(Kind::Redis), folder, port, child: None }
+    }
+
+    pub(super) fn is_sentinel(&self) -> bool {
+        self.setup.shape.sentinel
+    }
+
     pub(super) fn settings(&self) -> &Settings {
         &self.setup.settings
     }

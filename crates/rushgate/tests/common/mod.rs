@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rushgate::Rushgate;
 use rushgate_testkit::ModelStore;
-use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
 
 /// Longer than anything takes that is going to happen.
@@ -20,13 +20,12 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Bench {
     store: Arc<dyn rushgate::Store>,
     _dir: Option<TempDir>,
-    _server: Option<RedisServer>,
-    _cluster: Option<ClusterGroup>,
+    _servers: Option<Lent>,
 }
 
 impl Bench {
     pub fn model() -> Self {
-        Self { store: Arc::new(ModelStore::new()), _dir: None, _server: None, _cluster: None }
+        Self { store: Arc::new(ModelStore::new()), _dir: None, _servers: None }
     }
 
     pub fn sqlite() -> Self {
@@ -38,20 +37,22 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
         let store = Arc::new(rushgate_sqlite::SqliteStore::open(&url).unwrap());
-        (Self { store, _dir: Some(dir), _server: None, _cluster: None }, url)
+        (Self { store, _dir: Some(dir), _servers: None }, url)
     }
 
     pub async fn redis() -> Self {
-        let server = RedisSetup::new(Kind::Redis).start();
-        let store = Arc::new(rushgate_redis::RedisStore::open(&server.url()).await.unwrap());
-        Self { store, _dir: None, _server: Some(server), _cluster: None }
+        Self::lent("facade", || RedisSetup::new(Kind::Redis).start()).await
     }
 
     /// Three nodes that share the keys.
     pub async fn cluster() -> Self {
-        let group = ClusterSetup::new(Kind::Redis).of(3, 0).start();
-        let store = Arc::new(rushgate_redis::RedisStore::open(&group.url()).await.unwrap());
-        Self { store, _dir: None, _server: None, _cluster: Some(group) }
+        Self::lent("facade-cluster", || ClusterSetup::new(Kind::Redis).of(3, 0).start()).await
+    }
+
+    async fn lent<S: Lendable>(name: &str, start: impl FnOnce() -> S) -> Self {
+        let servers = Lent::take(name, start);
+        let store = Arc::new(rushgate_redis::RedisStore::open(servers.url()).await.unwrap());
+        Self { store, _dir: None, _servers: Some(servers) }
     }
 
     /// What every client asks.
