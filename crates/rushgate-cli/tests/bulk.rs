@@ -81,9 +81,11 @@ fn dead_letters_are_put_back_and_deleted_by_filter() {
 fn an_import_leaves_out_what_is_late_and_takes_the_rest() {
     let shop = Shop::new();
     let line = |id: &str, deadline_us: u64| {
-        format!(
-            r#"{{"id":"{id}","payload":{{}},"content_type":"application/json","deadline_us":{deadline_us}}}"#
-        )
+        json!({
+            "id": id, "content_type": "text/plain", "payload": "x", "encoding": "text",
+            "priority": 4, "max_attempts": 3, "deadline_us": deadline_us,
+        })
+        .to_string()
     };
     let lines = [
         line("a", 4_102_444_800_000_000),
