@@ -19,6 +19,7 @@ mod otel;
 mod outbox;
 mod output;
 mod queue;
+mod ready;
 mod rush;
 mod sale;
 mod serve;
@@ -141,7 +142,7 @@ fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Globals {
 async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
     match verb {
         Verb::Rush(args) => rush::run(args, globals).await,
-        Verb::Serve(args) if args.check => serve::check(&args.options.settle()?, globals.output()).await,
+        Verb::Serve(args) if args.check => ready::check(&args.options.settle()?, globals.output()).await,
         Verb::Serve(args) => serve::run(args.options.settle()?, globals).await,
         Verb::Token(verb) => serve::token(verb, globals.output()),
         Verb::Lock(verb) => lock::run(verb, globals).await,

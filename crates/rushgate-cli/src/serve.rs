@@ -1,6 +1,5 @@
 //! `rushgate serve`, and `rushgate token` for who is let in.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,6 @@ use rushgate_server::{NewToken, Role, Server, SigningKey, TokenEntry, TokenFile}
 use serde::Serialize;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 
 use crate::args::serve::{TokenCreateArgs, TokenKeyArgs, TokenSignArgs, TokenVerb};
 use crate::exit::{Exit, Fault};
@@ -19,53 +16,18 @@ use crate::files;
 use crate::globals::Globals;
 use crate::log;
 use crate::output::{Output, Table, moment};
-use crate::settings::{REFERENCE, Settings};
+use crate::settings::{REFERENCE, Settings, Tls};
 use crate::signals::Signals;
 
 /// The sale that a demo opens, what it sells and how much of it.
 const DEMO: (&str, &str, u32) = ("demo", "phone", 5_000);
 /// How long carts of a demo are kept: short enough to be watched.
 const DEMO_HOLD: Duration = Duration::from_secs(10);
-/// How long a check waits for its answer, and what it reads of that.
-const CHECK_WITHIN: Duration = Duration::from_secs(5);
-const ANSWER_MAX: u64 = 4 << 10;
 
 /// Prints the file that says every option.
 pub(crate) fn print_config(output: Output) -> Result<Exit> {
     output.line(&json!({ "config": REFERENCE }), REFERENCE.trim_end())?;
     Ok(Exit::Done)
-}
-
-/// Asks the server that listens there whether it is ready: for containers, in which there is nothing else that could ask.
-pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
-    let mut address = settings.listen;
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    let ready = tokio::time::timeout(CHECK_WITHIN, ready(address)).await;
-    let amiss = match ready {
-        Ok(Ok(line)) if line.split(' ').nth(1) == Some("200") => {
-            let url = format!("http://{address}");
-            output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"))?;
-            return Ok(Exit::Done);
-        }
-        Ok(Ok(line)) => format!("it answers `{line}`"),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("there is no answer within {CHECK_WITHIN:?}"),
-    };
-    Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {amiss}")).into())
-}
-
-/// The first line of its answer.
-async fn ready(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut line = String::new();
-    BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut line).await?;
-    Ok(line.trim_end().to_owned())
 }
 
 pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
@@ -146,7 +108,7 @@ async fn listen(
         true => Some(open_demo(&gate, has_ledger).await?),
         false => None,
     };
-    let (url, info) = (format!("http://{}", bound.address()), gate.info());
+    let (url, info) = (args.url(bound.address()), gate.info());
     let durability = format!("{:?}", info.durability);
     let said = json!({ "url": url, "store": info.url, "durability": durability, "sale": demo });
     output.line(&said, &url)?;
@@ -177,6 +139,12 @@ fn server(gate: Rushgate, args: &Settings, ledger: Option<Arc<dyn Ledger>>) -> S
     }
     if let Some(path) = &args.tokens {
         server = server.tokens(TokenFile::at(path));
+    }
+    if let Some(Tls { certificate, key }) = &args.tls {
+        server = server.tls(certificate, key);
+    }
+    if let Some(path) = &args.audit_log {
+        server = server.audit_log(path);
     }
     if let Some(rate) = args.limit_buyer {
         server = server.limit_buyer(rate);

@@ -40,6 +40,15 @@ pub(crate) struct ServeOptions {
     /// Let in only who bears a token of this file; `rushgate token create` makes them.
     #[arg(long, env = "RUSHGATE_SERVE_TOKENS", hide_env = true, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Speak HTTPS with the certificate of this PEM file, followed by what leads to its authority; wants --tls-key.
+    #[arg(long, env = "RUSHGATE_SERVE_TLS_CERT", hide_env = true, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM. Both files are read anew when they change.
+    #[arg(long, env = "RUSHGATE_SERVE_TLS_KEY", hide_env = true, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Write down what operators do at the end of this file, a line of JSON each.
+    #[arg(long, env = "RUSHGATE_SERVE_AUDIT_LOG", hide_env = true, value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
     /// Serve beyond loopback without tokens: whoever reaches the address is an operator.
     #[arg(
         long,
@@ -132,6 +141,9 @@ impl ServeOptions {
             listen: self.listen.or(file.listen),
             demo: self.demo.or(file.demo),
             tokens: self.tokens.or(file.tokens),
+            tls_cert: self.tls_cert.or(file.tls_cert),
+            tls_key: self.tls_key.or(file.tls_key),
+            audit_log: self.audit_log.or(file.audit_log),
             insecure: self.insecure.or(file.insecure),
             hosts: self.hosts.or(file.hosts),
             origins: self.origins.or(file.origins),
@@ -146,7 +158,14 @@ impl ServeOptions {
 
     /// What is said, with the defaults of what is not.
     pub(crate) fn settle(self) -> Result<Settings, Fault> {
+        let tls = match (self.tls_cert, self.tls_key) {
+            (Some(certificate), Some(key)) => Some(Tls { certificate, key }),
+            (None, None) => None,
+            _ => return Err(Fault::usage("`tls_cert` and `tls_key` go together")),
+        };
         let settings = Settings {
+            tls,
+            audit_log: self.audit_log,
             listen: self.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 7979))),
             demo: self.demo.unwrap_or(false),
             tokens: self.tokens,
@@ -165,12 +184,21 @@ impl ServeOptions {
     }
 }
 
+/// The files with a certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tls {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
 /// How a server is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) demo: bool,
     pub(crate) tokens: Option<PathBuf>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) audit_log: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<Origin>,
@@ -183,6 +211,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Where it is found.
+    pub(crate) fn url(&self, address: SocketAddr) -> String {
+        format!("{}://{address}", if self.tls.is_some() { "https" } else { "http" })
+    }
+
     /// Each may come from another place, so whether they go together is seen only here.
     fn check(&self) -> Result<(), Fault> {
         let open = [("insecure", self.insecure), ("hosts", !self.hosts.is_empty())];
@@ -214,7 +247,8 @@ mod tests {
     use crate::config::Config;
 
     /// Keys that are not set unless somebody sets them: the reference has an example of each.
-    const UNSET: &[&str] = &["store", "orders", "tokens", "limit_buyer", "limit_address"];
+    const UNSET: &[&str] =
+        &["store", "orders", "tokens", "tls_cert", "tls_key", "audit_log", "limit_buyer", "limit_address"];
 
     /// The lines of the reference that set something: `#key = value`, where prose is `# prose`.
     fn lines() -> Vec<(String, String)> {

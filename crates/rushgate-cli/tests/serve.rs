@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{Running, Shop};
+use rushgate_testkit::servers::Certificates;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -238,4 +239,25 @@ fn the_dockerfile_names_what_there_is_and_its_command_serves_behind_tokens_and_i
     running.signal(Signal::TERM);
     assert_eq!(running.end().status, 0);
     assert!(shop.path("orders.db").exists() && shop.path("rushgate.db").exists());
+}
+
+#[test]
+fn a_server_with_a_certificate_speaks_tls_alone_and_is_checked_over_it() {
+    let (shop, certificates) = (Shop::new(), Certificates::make());
+    let files = [certificates.certificate(), certificates.key()].map(|path| path.display().to_string());
+    let tls = ["--tls-cert", &files[0], "--tls-key", &files[1]];
+    let mut running = shop.start(&[&["serve", "--listen", "127.0.0.1:0"][..], &tls].concat());
+    let url = running.line();
+    let address = url.strip_prefix("https://").unwrap_or_else(|| panic!("{url}"));
+    let check = ["--json", "serve", "--check", "--listen", address];
+    assert_eq!(shop.json(&[&check[1..], &tls].concat())["url"], url.as_str());
+    assert_eq!(shop.run(&check).status, 1, "in the clear there is no answer");
+    let others = Certificates::make();
+    let other = others.certificate().display().to_string();
+    let said = shop.run(&[&check[..], &["--tls-cert", &other, "--tls-key", &files[1]]].concat());
+    assert_eq!((said.status, said.err.contains("not_ready")), (1, true), "another server's: {}", said.err);
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
+    let said = shop.run(&["serve", "--tls-cert", &files[0]]);
+    assert_eq!(said.status, 2, "{}", said.err);
 }

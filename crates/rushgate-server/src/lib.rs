@@ -13,6 +13,7 @@
 //! What each route takes and answers is in `docs/http.md`.
 
 mod access;
+mod audit_log;
 mod call;
 mod clerks;
 mod conditional;
@@ -33,6 +34,7 @@ mod shop;
 mod signed;
 mod strict;
 mod table;
+mod tls;
 mod verbs;
 
 pub use access::{Kind, NewToken, Role, Scope, TokenEntry, TokenFile};

@@ -57,7 +57,7 @@ impl Limits {
 
     /// Where the request comes from: what the nearest proxy that is not ours says, or the connection's other end. Whatever
     /// stands further left in the header was written by strangers.
-    fn origin(&self, Peer(peer): Peer, headers: &HeaderMap) -> IpAddr {
+    pub fn origin(&self, Peer(peer): Peer, headers: &HeaderMap) -> IpAddr {
         if !self.proxies.contains(&peer.to_canonical()) {
             return peer;
         }

@@ -19,9 +19,11 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::access::{Caller, Door, Kind, Role};
+use crate::audit_log::{Action, Record};
 use crate::call::{self, Call, Nothing, PathParams};
 use crate::conditional;
 use crate::keys::{Begun, KeyName, Remembered};
+use crate::limits::Peer;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, keeping};
 use crate::shop::Shop;
@@ -359,8 +361,14 @@ impl Route {
         let asked = call::wait(&head.headers).filter(|_| self.waits);
         let wait = asked.unwrap_or_default().min(shop.longest_wait);
         let seen = call::seen(&head.headers);
+        let peer = head.extensions.get().copied();
+        let action = self.action(&shop, &caller, peer, &head.uri, &head.headers, &bytes);
         let raw = Raw { shop, caller, path, uri: head.uri, bytes, key, wait, seen };
-        let mut response = (self.work)(raw).await?;
+        let answer = (self.work)(raw).await;
+        if let Some(action) = action {
+            action.end(&answer);
+        }
+        let mut response = answer?;
         if let Some(passing) = self.tagged {
             response = conditional::unless_known(response, passing, &head.headers).await?;
         }
@@ -378,6 +386,25 @@ impl Route {
             Some(turn) => Ok(response.map(|body| keeping(body, turn))),
             None => Ok(response),
         }
+    }
+
+    /// What is to be written down of an operator's request that may change something.
+    fn action(
+        &self,
+        shop: &Shop,
+        caller: &Caller,
+        peer: Option<Peer>,
+        uri: &Uri,
+        headers: &HeaderMap,
+        bytes: &Bytes,
+    ) -> Option<Action> {
+        if self.needs != Some(Role::Operator) || self.method == Method::GET {
+            return None;
+        }
+        let from = peer.map(|peer| shop.limits.origin(peer, headers));
+        let record =
+            Record::now(caller.id.clone(), from, self.verb, self.method_word(), uri.path().to_owned());
+        Some(Action::begin(shop.audit_log.clone(), record, bytes.clone()))
     }
 
     fn admit(&self, shop: &Shop, path: &PathParams, headers: &HeaderMap) -> Result<Caller, Problem> {

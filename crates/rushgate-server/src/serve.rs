@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Door, TokenDoor, TokenFile};
+use crate::audit_log::AuditLog;
 use crate::call::PathParams;
 use crate::clerks;
 use crate::cors::Origin;
@@ -34,6 +38,7 @@ use crate::problem::{Code, Problem};
 use crate::route::{Route, mark};
 use crate::shop::Shop;
 use crate::table;
+use crate::tls::Certificate;
 
 /// Beyond these a connection is ended by a bare answer; well within them, with a problem.
 const HEADERS_MAX: usize = 200;
@@ -65,6 +70,8 @@ pub struct Server {
     gate: Rushgate,
     ledger: Option<Arc<dyn Ledger>>,
     tokens: Option<TokenFile>,
+    tls: Option<(PathBuf, PathBuf)>,
+    audit_log: Option<PathBuf>,
     insecure: bool,
     hosts: Vec<String>,
     origins: Vec<Origin>,
@@ -90,6 +97,8 @@ impl Server {
             gate,
             ledger: None,
             tokens: None,
+            tls: None,
+            audit_log: None,
             insecure: false,
             hosts: Vec::new(),
             origins: Vec::new(),
@@ -112,6 +121,20 @@ impl Server {
     /// Lets in only whoever bears a token of that file, by its role and within its scopes.
     pub fn tokens(mut self, file: TokenFile) -> Self {
         self.tokens = Some(file);
+        self
+    }
+
+    /// Speaks TLS 1.2 and 1.3 and nothing else, with the certificate of one PEM file, its own first and then what leads to
+    /// its authority, and the key of another. Whoever connects a second after the files were replaced gets the new one.
+    pub fn tls(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// Writes down what operators do: at the end of that file, a line of JSON for each request that wants an operator and may
+    /// change something, with who sent it, from where, and what was answered.
+    pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
+        self.audit_log = Some(path.into());
         self
     }
 
@@ -183,8 +206,8 @@ impl Server {
     /// Listens there; port 0 is any that is free.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be listened at, if the file of tokens cannot
-    /// be read, and for an address beyond loopback without tokens, unless that is [asked for](Self::insecure);
+    /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be listened at, if the audit log or the file of
+    /// tokens or those of the certificate cannot be used, and for an address beyond loopback without tokens, unless that is [asked for](Self::insecure);
     /// [`is_invalid`](Error::is_invalid) for a rate outside its limits.
     pub async fn bind(self, address: SocketAddr) -> Result<Bound> {
         if !address.ip().is_loopback() && self.tokens.is_none() && !self.insecure {
@@ -205,6 +228,8 @@ impl Server {
             Some(file) => Door::Tokens(TokenDoor::new(file)?),
             None => Door::Open,
         };
+        let audit_log = self.audit_log.as_deref().map(AuditLog::open).transpose()?.map(Arc::new);
+        let tls = self.tls.map(|(chain, key)| Certificate::open(chain, key)).transpose()?;
         let amiss = |error: std::io::Error| {
             Error::misconfigured(format_args!("{address} cannot be listened at: {error}")).caused_by(error)
         };
@@ -218,6 +243,7 @@ impl Server {
             door,
             hosts,
             limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
+            audit_log,
             origins: self.origins.into(),
             keys: Arc::default(),
             metrics: Metrics::default(),
@@ -228,7 +254,7 @@ impl Server {
             closing: CancellationToken::new(),
             sales_changed: Notify::new(),
         });
-        Ok(Bound { listener, address, shop, grace: self.grace, connections: self.connections })
+        Ok(Bound { listener, address, shop, tls, grace: self.grace, connections: self.connections })
     }
 }
 
@@ -239,6 +265,7 @@ pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
     shop: Arc<Shop>,
+    tls: Option<Certificate>,
     grace: Duration,
     connections: usize,
 }
@@ -261,11 +288,11 @@ impl Bound {
     /// Answers until `shutdown` is cancelled. Then it accepts nothing more, ends long waits, lets requests end within
     /// the grace, and stops its order workers, which finish the batch at hand.
     pub async fn run(self, shutdown: CancellationToken) -> ServeReport {
-        let Self { listener, shop, grace, connections, .. } = self;
+        let Self { listener, shop, tls, grace, connections, .. } = self;
         let clerks_end = CancellationToken::new();
         let clerks = tokio::spawn(clerks::run(Arc::clone(&shop), clerks_end.clone()));
         let tracker = TaskTracker::new();
-        let accepted = accept(&listener, &shop, connections, &tracker, &shutdown).await;
+        let accepted = accept(&listener, tls.as_ref(), &shop, connections, &tracker, &shutdown).await;
         drop(listener);
         shop.closing.cancel();
         tracker.close();
@@ -281,6 +308,7 @@ impl Bound {
 
 async fn accept(
     listener: &TcpListener,
+    tls: Option<&Certificate>,
     shop: &Arc<Shop>,
     connections: usize,
     tracker: &TaskTracker,
@@ -301,9 +329,15 @@ async fn accept(
             Ok((stream, peer)) => {
                 accepted += 1;
                 let (router, closing, arrival) = (router.clone(), shop.closing.clone(), shop.arrival);
-                let counted = shop.metrics.connection();
+                let (counted, acceptor) = (shop.metrics.connection(), tls.map(Certificate::acceptor));
                 tracker.spawn(async move {
-                    converse(stream, Peer(peer.ip()), router, closing, arrival).await;
+                    // Small answers are not held back to be sent together.
+                    let _ = stream.set_nodelay(true);
+                    let peer = Peer(peer.ip());
+                    match acceptor {
+                        Some(acceptor) => greet(acceptor, stream, peer, router, closing, arrival).await,
+                        None => converse(stream, peer, router, closing, arrival).await,
+                    }
                     drop((place, counted));
                 });
             }
@@ -316,16 +350,34 @@ async fn accept(
     }
 }
 
-/// One connection. A peer that goes away drops the request that was under way, which leaves nothing behind.
-async fn converse(
+/// Agrees on keys with whoever connects, who has as long for it as for a request's headers.
+async fn greet(
+    acceptor: TlsAcceptor,
     stream: TcpStream,
     peer: Peer,
     router: Router,
     closing: CancellationToken,
     arrival: Duration,
 ) {
-    // Small answers are not held back to be sent together.
-    let _ = stream.set_nodelay(true);
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(arrival, acceptor.accept(stream)) => greeted,
+        () = closing.cancelled() => return,
+    };
+    match greeted {
+        Ok(Ok(stream)) => converse(stream, peer, router, closing, arrival).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a connection came to no TLS"),
+        Err(_) => tracing::debug!("a connection came to no TLS in time"),
+    }
+}
+
+/// One connection. A peer that goes away drops the request that was under way, which leaves nothing behind.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    peer: Peer,
+    router: Router,
+    closing: CancellationToken,
+    arrival: Duration,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let (router, mut request) = (router.clone(), request.map(Body::new));
         request.extensions_mut().insert(peer);

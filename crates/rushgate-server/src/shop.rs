@@ -8,6 +8,7 @@ use rushgate::{CancellationToken, Ledger, Rushgate};
 use tokio::sync::Notify;
 
 use crate::access::Door;
+use crate::audit_log::AuditLog;
 use crate::cors::Origins;
 use crate::events::{Live, Tails};
 use crate::keys::Keys;
@@ -22,6 +23,8 @@ pub(crate) struct Shop {
     /// Names, beside those of loopback, that a Host header may have where the door is open.
     pub hosts: Vec<String>,
     pub limits: Limits,
+    /// Where it is written down what operators do.
+    pub audit_log: Option<Arc<AuditLog>>,
     /// Pages of other origins that may ask.
     pub origins: Origins,
     pub keys: Arc<Keys>,

@@ -234,3 +234,33 @@ async fn beyond_loopback_a_server_wants_tokens() {
     drop(Server::new(gate.clone()).insecure(true).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
     gate.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_operators_do_is_written_down_and_what_others_do_is_not() {
+    let mut file = None;
+    let stand = Stand::with(|server, dir| {
+        let tokens = TokenFile::at(dir.path().join("tokens.json"));
+        file = Some(tokens.clone());
+        server.tokens(tokens).audit_log(dir.path().join("audit.jsonl"))
+    })
+    .await;
+    let file = file.unwrap();
+    let (operator, token) = file.create(new_token(Role::Operator, &[])).unwrap();
+    let (_, worker) = file.create(new_token(Role::Worker, &[])).unwrap();
+    eventually(async || code(&stand, "GET", "/v1/sales", Some(&worker)).await == 200).await;
+    let ask = |method: &str, path: &str, token: &str| Ask::new(method, path).bearer(token);
+    let sale = json!({ "id": "phones", "skus": [{ "sku": "x", "units": 2 }] });
+    stand.ask(ask("POST", "/v1/sales", &token).json(&sale)).await.ok(201);
+    stand.ask(ask("GET", "/v1/sales/phones", &token)).await.ok(200);
+    assert_eq!(stand.ask(ask("POST", "/v1/sales/phones/open", &worker)).await.status, 403);
+    stand.ask(ask("POST", "/v1/queues/mail/tasks", &worker).json(&json!({ "id": "a" }))).await.ok(201);
+    assert_eq!(stand.ask(ask("POST", "/v1/sales/none/open", &token)).await.code(), "not_found");
+    let text = std::fs::read_to_string(stand.dir.path().join("audit.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> = lines.iter().map(|line| (line["verb"].as_str(), line["status"].as_u64())).collect();
+    assert_eq!(seen, [(Some("create"), Some(201)), (Some("open"), Some(404))], "{text}");
+    assert_eq!((&lines[0]["who"], &lines[0]["from"]), (&json!(operator.id), &json!("127.0.0.1")));
+    assert_eq!((&lines[0]["body"], &lines[1]["code"]), (&sale, &json!("not_found")));
+    assert!(!text.contains(&token), "no secret");
+    assert!(stand.end().await.is_orderly);
+}

@@ -1,0 +1,135 @@
+//! What operators did: a line of JSON for each request that wants an operator and may change something.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use axum::body::{Body, Bytes};
+use axum::http::Response;
+use rushgate::{Error, Result};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::problem::Problem;
+
+/// A larger body is not written down, only its length.
+const BODY_MAX: usize = 8 << 10;
+
+/// The file that actions are written to, one line each. Whoever has been let in is written down, also if the answer was no.
+#[derive(Debug)]
+pub(crate) struct AuditLog {
+    path: PathBuf,
+    file: File,
+}
+
+/// One action, which is written down when it has ended.
+#[derive(Debug)]
+pub(crate) struct Action {
+    log: Option<Arc<AuditLog>>,
+    began: Instant,
+    record: Record,
+    body: Bytes,
+}
+
+/// What is known of an action when it begins.
+#[derive(Debug, Serialize)]
+pub(crate) struct Record {
+    /// When it began, in microseconds since the Unix epoch, by this machine's clock.
+    at_us: u64,
+    /// The id of the token.
+    pub who: String,
+    /// Where the request came from.
+    pub from: Option<IpAddr>,
+    pub verb: &'static str,
+    pub method: &'static str,
+    pub path: String,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    record: &'a Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a RawValue>,
+    body_bytes: usize,
+    /// `None` if the client left before: whether it was carried out is not known here.
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    took_us: u128,
+}
+
+impl AuditLog {
+    /// Opens the file, to write at its end.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(path);
+        let amiss = |error: io::Error| {
+            Error::misconfigured(format_args!(
+                "the audit log `{}` cannot be written: {error}",
+                path.display()
+            ))
+            .caused_by(error)
+        };
+        Ok(Self { path: path.to_owned(), file: file.map_err(amiss)? })
+    }
+
+    /// In one call, so that lines of several processes do not mix.
+    fn write(&self, line: &Line<'_>) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        (&self.file).write_all(&text)
+    }
+}
+
+impl Record {
+    pub fn now(
+        who: String,
+        from: Option<IpAddr>,
+        verb: &'static str,
+        method: &'static str,
+        path: String,
+    ) -> Self {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
+        Self { at_us, who, from, verb, method, path }
+    }
+}
+
+impl Action {
+    pub fn begin(log: Option<Arc<AuditLog>>, record: Record, body: Bytes) -> Self {
+        Self { log, began: Instant::now(), record, body }
+    }
+
+    /// It has come to this.
+    pub fn end(mut self, answer: &std::result::Result<Response<Body>, Problem>) {
+        match answer {
+            Ok(response) => self.write(Some(response.status().as_u16()), None),
+            Err(problem) => self.write(Some(problem.code().status()), Some(problem.code().word())),
+        }
+        self.log = None;
+    }
+
+    fn write(&self, status: Option<u16>, code: Option<&'static str>) {
+        let Record { who, verb, path, .. } = &self.record;
+        tracing::info!(%who, verb, path, status, code, "an operator's action");
+        let Some(log) = &self.log else { return };
+        let body = Some(&self.body).filter(|body| body.len() <= BODY_MAX);
+        let body = body.and_then(|body| serde_json::from_slice(body).ok());
+        let took_us = self.began.elapsed().as_micros();
+        let line = Line { record: &self.record, body, body_bytes: self.body.len(), status, code, took_us };
+        if let Err(error) = log.write(&line) {
+            tracing::error!(%error, file = %log.path.display(), "an operator's action was not written down");
+        }
+    }
+}
+
+impl Drop for Action {
+    fn drop(&mut self) {
+        if self.log.is_some() {
+            self.write(None, None);
+        }
+    }
+}
