@@ -38,6 +38,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Fault};
 use crate::globals::{Color, Globals, LogFormat, must_exist};
 use crate::output::Output;
+use crate::settings::ServeOptions;
 
 fn main() -> ExitCode {
     let cli = match parse() {
@@ -133,8 +134,10 @@ fn only_looks(verb: &Verb) -> bool {
 fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Globals {
     globals.store = globals.store.or(config.store);
     globals.orders = globals.orders.or(config.orders);
-    if let Verb::Serve(args) = verb {
-        args.options = std::mem::take(&mut args.options).or(config.serve);
+    match verb {
+        Verb::Serve(args) => args.options = std::mem::take(&mut args.options).or(config.serve),
+        Verb::Doctor(args) => args.serve = ServeOptions::of_environment().or(config.serve),
+        _ => {}
     }
     globals
 }
@@ -152,7 +155,7 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Sale(verb) => sale::run(*verb, globals).await,
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Functions(verb) => functions::run(verb, globals).await,
-        Verb::Doctor(_) => doctor::run(globals).await,
+        Verb::Doctor(args) => doctor::run(args, globals).await,
         Verb::Completions(args) => completions::run(&args, globals.output()),
         Verb::Warden => warden::run().await,
         Verb::Crowd => rush::run_crowd().await,

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::BoolishValueParser;
+use clap::{Args, Command, FromArgMatches};
 use rushgate::Rate;
 use rushgate_server::Origin;
 use serde::Deserialize;
@@ -135,6 +135,13 @@ pub(crate) struct ServeOptions {
 }
 
 impl ServeOptions {
+    /// What the variables say, to whoever is no server. One that cannot be read says nothing here.
+    pub(crate) fn of_environment() -> Self {
+        let command = Self::augment_args(Command::new("serve"));
+        let said = command.try_get_matches_from(["serve"]);
+        said.and_then(|said| Self::from_arg_matches(&said)).unwrap_or_default()
+    }
+
     /// What is said here, and what `file` says of the rest.
     pub(crate) fn or(self, file: Self) -> Self {
         Self {

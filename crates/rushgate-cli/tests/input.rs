@@ -271,9 +271,40 @@ fn doctor_tells_what_the_store_is_and_what_is_amiss() {
     );
     assert!(found["schema"].as_u64().unwrap() >= 1 && found["file_bytes"].as_u64().unwrap() > 0, "{found}");
     assert!(found["free_bytes"].as_u64().unwrap() > 0, "{found}");
-    assert_eq!(found["warnings"][0], "queue mail is paused");
+    assert_eq!(found["warnings"][0]["what"], "queue mail is paused");
+    assert_eq!(found["warnings"][0]["fix"], "`rushgate queue resume mail`");
     let memory = shop.ok(&["--store", "sqlite::memory:", "doctor"]);
     assert!(memory.contains("D0: an acknowledged write survives nothing"), "{memory}");
+}
+
+#[test]
+fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
+    let shop = Shop::new();
+    let whats = |args: &[&str]| -> Vec<String> {
+        let warnings = shop.json(args)["warnings"].clone();
+        warnings.as_array().unwrap().iter().map(|of| of["what"].as_str().unwrap().to_owned()).collect()
+    };
+    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
+    shop.ok(&["sale", "open", "s"]);
+    assert_eq!(whats(&["doctor"]), ["sale s has a ledger, and it was not looked at"]);
+    let ledger = ["--orders", "sqlite:orders.db", "doctor", "--strict"];
+    assert_eq!(shop.run(&ledger).status, 1, "there is none");
+    shop.ok(&["token", "create", "me", "--role", "operator"]);
+    std::fs::write(
+        shop.path("rushgate.toml"),
+        "[serve]\nlisten = \"0.0.0.0:7979\"\ntokens = \"tokens.json\"\nconnections = 4000000000\n",
+    )
+    .unwrap();
+    let found = whats(&["doctor"]);
+    assert!(found.iter().any(|what| what.contains("0.0.0.0:7979 is served in the clear")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("`connections` wants 4000000100")), "{found:?}");
+    assert!(!found.iter().any(|what| what.contains("tokens.json")), "made for its owner alone: {found:?}");
+    std::fs::set_permissions(shop.path("tokens.json"), PermissionsExt::from_mode(0o644)).unwrap();
+    let found = whats(&["doctor"]);
+    assert!(found.iter().any(|what| what.contains("others on this machine can read")), "{found:?}");
+    shop.ok(&["token", "revoke", shop.json(&["token", "ls"])[0]["id"].as_str().unwrap()]);
+    let found = whats(&["doctor"]);
+    assert!(found.iter().any(|what| what.contains("nobody is let in")), "{found:?}");
 }
 
 #[test]

@@ -42,3 +42,4 @@ pub use cors::Origin;
 pub use problem::Code;
 pub use serve::{Bound, ServeReport, Server};
 pub use signed::SigningKey;
+pub use tls::check_certificate;

@@ -32,6 +32,14 @@ struct Loaded {
     looked: Instant,
 }
 
+/// Whether a server could use a certificate and its key, each in a file.
+///
+/// # Errors
+/// [`is_misconfigured`](Error::is_misconfigured) if it could not, with the file that is amiss.
+pub fn check_certificate(chain: &Path, key: &Path) -> Result<()> {
+    load(chain, key).map(drop)
+}
+
 type Written = [Option<SystemTime>; 2];
 
 impl Certificate {

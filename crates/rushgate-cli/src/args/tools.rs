@@ -2,10 +2,27 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Say what the store is, what it promises, and what is amiss.
+use crate::settings::ServeOptions;
+
+/// Say what a deployment promises, what is amiss, and what to do.
+///
+/// It looks at the store, at the ledger if one is named, at the library of functions on a Redis or Valkey server, and at what
+/// rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It changes nothing.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate doctor --store sqlite:shop.db")]
-pub(crate) struct DoctorArgs {}
+#[command(after_help = "\
+Examples:
+  rushgate doctor --store sqlite:shop.db
+  rushgate doctor --strict --store redis://HOST --orders postgres://HOST/NAME
+
+Exit status: 0, and with --strict 1 if anything is amiss.")]
+pub(crate) struct DoctorArgs {
+    /// End with 1 if anything is amiss.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What a server is told in the file and in the environment.
+    #[arg(skip)]
+    pub(crate) serve: ServeOptions,
+}
 
 /// Measure a store: rate and latency with many callers.
 ///

@@ -1,0 +1,48 @@
+//! The ledger: whether it answers, and whether it goes with the store.
+
+use anyhow::Result;
+use rushgate::{Ledger, SaleState};
+
+use super::Findings;
+use crate::globals::Globals;
+
+pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut Findings) {
+    if globals.orders.is_none() {
+        if let Some(sale) = open.iter().find(|sale| sale.spec.orders.is_some()) {
+            findings.warn(
+                format!("sale {} has a ledger, and it was not looked at", sale.spec.id),
+                "name the ledger: --orders URL, RUSHGATE_ORDERS, or `orders` in rushgate.toml",
+            );
+        }
+        return;
+    }
+    if let Err(error) = compare(globals, open, findings).await {
+        findings.warn(
+            format!("the ledger cannot be used: {error:#}"),
+            "reservations go on and their orders wait in the queue; bring it back",
+        );
+    }
+}
+
+async fn compare(globals: &Globals, open: &[SaleState], findings: &mut Findings) -> Result<()> {
+    let ledger = globals.ledger_to_look_at().await?;
+    let info = ledger.info();
+    findings.ledger = Some(info.url);
+    findings.ledger_server = Some(info.server);
+    ledger.ping().await?;
+    for sale in open.iter().filter(|sale| sale.spec.orders.is_some()) {
+        look_at_sale(&*ledger, sale, findings).await?;
+    }
+    Ok(ledger.close().await?)
+}
+
+async fn look_at_sale(ledger: &dyn Ledger, sale: &SaleState, findings: &mut Findings) -> Result<()> {
+    let id = &sale.spec.id;
+    if ledger.find_sale(id).await?.is_some_and(|known| known.is_ahead_of(sale)) {
+        findings.warn(
+            format!("the ledger knows more of sale {id} than the store, which has lost writes"),
+            format!("`rushgate sale rebuild {id}` goes on from what the ledger knows"),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `rushgate doctor`: what a deployment is, what it promises, what is amiss, and what to do about it.
+
+mod content;
+mod file;
+mod ledger;
+mod server;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use rushgate::{Durability, StoreInfo};
+use serde::Serialize;
+
+use crate::args::tools::DoctorArgs;
+use crate::exit::Exit;
+use crate::globals::{Globals, file_of};
+use crate::output::{Output, Paint, counted};
+
+/// What is amiss, and what to do about it.
+#[derive(Serialize)]
+struct Warning {
+    what: String,
+    fix: String,
+}
+
+/// The findings.
+#[derive(Default, Serialize)]
+struct Findings {
+    store: String,
+    server: String,
+    durability: String,
+    promise: &'static str,
+    schema: Option<u32>,
+    file: Option<PathBuf>,
+    file_bytes: Option<u64>,
+    log_bytes: Option<u64>,
+    free_bytes: Option<u64>,
+    queues: usize,
+    tasks: u64,
+    dead_letters: u64,
+    locks_held: usize,
+    locks_waited_for: usize,
+    sales: usize,
+    ledger: Option<String>,
+    ledger_server: Option<String>,
+    functions: Option<&'static str>,
+    warnings: Vec<Warning>,
+}
+
+impl Findings {
+    fn warn(&mut self, what: impl Into<String>, fix: impl Into<String>) {
+        self.warnings.push(Warning { what: what.into(), fix: fix.into() });
+    }
+}
+
+pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
+    let output = globals.output();
+    let file = file_of(globals.store_url());
+    globals
+        .with_gate(async |gate| {
+            let mut findings = findings(&gate.info());
+            let sales = content::look(&gate, &mut findings).await?;
+            ledger::look(globals, &sales, &mut findings).await;
+            match file {
+                Some(file) => file::look(&file, &mut findings),
+                None => server::look_at_functions(globals.store_url(), &mut findings).await?,
+            }
+            server::look(args.serve, &mut findings);
+            output.data(&findings, text(&findings, output))?;
+            Ok(Exit::done_if(!args.strict || findings.warnings.is_empty()))
+        })
+        .await
+}
+
+fn findings(info: &StoreInfo) -> Findings {
+    let mut findings = Findings {
+        store: info.url.clone(),
+        server: info.server.clone(),
+        durability: format!("{:?}", info.durability),
+        promise: promise(info.durability),
+        ..Findings::default()
+    };
+    if info.durability <= Durability::D1 {
+        let fix = match file_of(&info.url) {
+            Some(_) => "leave `durability=process` out of the URL",
+            None if info.url.starts_with("sqlite:") => "name a file: --store sqlite:PATH",
+            None => "set `appendonly yes` and `appendfsync always`, or `min-replicas-to-write` with replicas",
+        };
+        findings.warn(format!("an acknowledged write survives {}", findings.promise), fix);
+    }
+    findings
+}
+
+fn promise(durability: Durability) -> &'static str {
+    match durability {
+        Durability::D0 => "nothing: it ends with this process",
+        Durability::D1 => "the death of a process, not a power cut",
+        Durability::D2 => "a power cut on this machine",
+        Durability::D3 => "the loss of a machine",
+        Durability::D4 => "whatever the ledger's database survives",
+    }
+}
+
+fn bytes(n: u64) -> String {
+    match n {
+        0..=9_999 => format!("{n} bytes"),
+        10_000..=9_999_999 => format!("{} KiB", n >> 10),
+        10_000_000..=9_999_999_999 => format!("{} MiB", n >> 20),
+        _ => format!("{} GiB", n >> 30),
+    }
+}
+
+fn text(findings: &Findings, output: Output) -> String {
+    let size = |n: Option<u64>| n.map_or("none".to_owned(), bytes);
+    let mut lines = vec![
+        ("store", findings.store.clone()),
+        ("server", findings.server.clone()),
+        (
+            "durability",
+            format!("{}: an acknowledged write survives {}", findings.durability, findings.promise),
+        ),
+    ];
+    if findings.file.is_some() {
+        lines.push(("schema", findings.schema.map_or("up to date".to_owned(), |schema| schema.to_string())));
+        lines.push(("file", format!("{}, log {}", size(findings.file_bytes), size(findings.log_bytes))));
+        lines.push(("free disk", size(findings.free_bytes)));
+    }
+    lines.extend([
+        (
+            "queues",
+            format!(
+                "{}, {}, {}",
+                findings.queues,
+                counted(findings.tasks, "task"),
+                counted(findings.dead_letters, "dead letter")
+            ),
+        ),
+        ("locks", format!("{} held, {} waited for", findings.locks_held, findings.locks_waited_for)),
+        ("sales", findings.sales.to_string()),
+    ]);
+    lines.extend(
+        findings
+            .ledger
+            .iter()
+            .zip(&findings.ledger_server)
+            .map(|(url, server)| ("ledger", format!("{url}, {server}"))),
+    );
+    lines.extend(findings.functions.map(|state| ("functions", state.to_owned())));
+    let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect();
+    for Warning { what, fix } in &findings.warnings {
+        text += &format!("{}     {what}\n{:<11} {fix}\n", output.paint(Paint::Notice, "warning"), "");
+    }
+    if findings.warnings.is_empty() {
+        text += &format!("{}\n", output.paint(Paint::Good, "all is well"));
+    }
+    text
+}

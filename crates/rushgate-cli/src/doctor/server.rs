@@ -1,0 +1,98 @@
+//! The servers: the library of functions on the store's, and what `rushgate serve` is told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::Result;
+use rushgate_redis::functions::{Functions, State};
+use rushgate_server::{TokenFile, check_certificate};
+
+use super::Findings;
+use crate::files;
+use crate::settings::{ServeOptions, Settings, Tls};
+
+/// Files that are open beside those of connections.
+const OTHERS: u64 = 100;
+
+/// Programs in other languages call them. A server without them has no such programs, or not yet.
+pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) -> Result<()> {
+    if url.starts_with("sqlite:") {
+        return Ok(());
+    }
+    let state = Functions::connect(url).await?.state().await?;
+    findings.functions = Some(state.word());
+    if !matches!(state, State::Missing | State::Same) {
+        findings.warn(
+            format!("the library of functions on the server is {}", state.word()),
+            "`rushgate functions check` says more; `rushgate functions install` installs this version's",
+        );
+    }
+    Ok(())
+}
+
+/// What is said in rushgate.toml and in the environment. Where nothing is said there may be no server.
+pub(super) fn look(options: ServeOptions, findings: &mut Findings) {
+    if options == ServeOptions::default() {
+        return;
+    }
+    match options.settle() {
+        Ok(settings) => look_at_settings(&settings, findings),
+        Err(fault) => {
+            findings.warn(format!("`rushgate serve` would not start: {fault}"), "mend its settings")
+        }
+    }
+}
+
+fn look_at_settings(settings: &Settings, findings: &mut Findings) {
+    let is_public = !settings.listen.ip().is_loopback();
+    if is_public && settings.tls.is_none() {
+        findings.warn(
+            format!("{} is served in the clear: whoever sees the traffic has the tokens", settings.listen),
+            "set `tls_cert` and `tls_key`, or put TLS in front of it on the same machine",
+        );
+    }
+    if is_public && settings.tokens.is_none() {
+        findings.warn(
+            format!("whoever reaches {} is an operator", settings.listen),
+            "`rushgate token create`, and set `tokens`",
+        );
+    }
+    if let Some(path) = &settings.tokens {
+        look_at_tokens(path, findings);
+    }
+    if let Some(Tls { certificate, key }) = &settings.tls {
+        if let Err(error) = check_certificate(certificate, key) {
+            findings.warn(error.to_string(), "`rushgate serve` does not start with it");
+        }
+        look_at_secret(key, findings);
+    }
+    let wanted = u64::from(settings.connections) + OTHERS;
+    if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
+        findings.warn(
+            format!("a process may have {limit} files open, and `connections` wants {wanted}"),
+            "raise the limit (`ulimit -n`, LimitNOFILE), or others wait to be accepted",
+        );
+    }
+}
+
+fn look_at_tokens(path: &Path, findings: &mut Findings) {
+    match TokenFile::at(path).list() {
+        Ok(tokens) if tokens.is_empty() => findings.warn(
+            format!("nobody is let in: there is no token in `{}`", path.display()),
+            "`rushgate token create` makes one",
+        ),
+        Ok(_) => look_at_secret(path, findings),
+        Err(error) => findings.warn(error.to_string(), "`rushgate serve` does not start without it"),
+    }
+}
+
+fn look_at_secret(path: &Path, findings: &mut Findings) {
+    let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o077 != 0 {
+        findings.warn(
+            format!("others on this machine can read `{}`", path.display()),
+            format!("chmod 600 {}", path.display()),
+        );
+    }
+}
