@@ -8,7 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: [&str; 7] = [
+const SCHEMA: [&str; 8] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
@@ -16,6 +16,7 @@ const SCHEMA: [&str; 7] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0005_kept.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0006_overflow.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0007_deadlines.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0008_unique.sql"),
 ];
 
 macro_rules! verb {

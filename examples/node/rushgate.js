@@ -12,7 +12,7 @@
 const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
-const PROTOCOL = 6
+const PROTOCOL = 7
 const CLAIM_WINDOW_US = 2_000_000
 // The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 const LOCK_SLEEP_MAX = 10
@@ -161,18 +161,23 @@ class Queue {
     Object.assign(this, { gate, name })
     this.keys = under(`rg:{q:${name}}:`, QUEUE)
     this.answers = under(`rg:{q:${name}}:`, [`o:${client}`, `p:${client}`])
+    this.unique = under(`rg:{q:${name}}:`, ['u'])
   }
 
-  /** Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. False if the queue is full. */
-  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20, key = null } = {}) {
+  /**
+   * Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. An id that is put in
+   * with `uniqueFor` is passed over for so many seconds, even once its task is done. False if the queue is full.
+   */
+  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20, uniqueFor = null, key = null } = {}) {
     const body = Buffer.isBuffer(payload)
       ? Buffer.concat([Buffer.of(0), payload])
       : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
-    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}${key === null ? '' : ` ${key}`}`
+    const period = uniqueFor === null ? '' : `!${us(uniqueFor)}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
     // The op of the request stands before its first task, and nothing before the others.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
-    const [answers] = await this.once('enqueue', tasks)
-    // Each is an outcome and a revision or the bound; what took the place of another names it, too.
+    const [answers] = await this.once('enqueue', tasks, this.unique)
+    // Each is an outcome and a revision, the bound or a moment; what took the place of another names it, too.
     for (let at = 0; at < answers.length; at += answers[at] === DISPLACED ? 3 : 2) {
       if (answers[at] === FULL) return false
     }
@@ -199,8 +204,8 @@ class Queue {
   }
 
   /** A call that is answered once, however often it is sent. */
-  once (verb, args) {
-    return this.gate.call(`queue_${verb}`, [...this.keys, ...this.answers], [this.gate.number(), ...args])
+  once (verb, args, more = []) {
+    return this.gate.call(`queue_${verb}`, [...this.keys, ...this.answers, ...more], [this.gate.number(), ...args])
   }
 }
 

@@ -41,6 +41,7 @@ final class RedisQueue
      * @param int|float $afterInterval the delay, in seconds
      * @param int $onDuplicate KEEP the record that is there, as the article's code does, or REPLACE it, as its text says
      * @param string|array $payload bytes, or what becomes JSON
+     * @param int|float $uniqueFor for how long another of that id is passed over, even once it is done, in seconds; 0 for not
      * @return bool false if the queue is full, or nothing was named
      */
     public function enqueue(
@@ -51,21 +52,23 @@ final class RedisQueue
         int $onDuplicate = self::KEEP,
         string|array $payload = '',
         int $priority = 5,
+        $uniqueFor = 0,
     ): bool {
         if (empty($name) || empty($id) || $timeout <= 0) {
             return false;
         }
         $this->enter($name);
         $body = is_array($payload) ? "\xff" . json_encode($payload, JSON_THROW_ON_ERROR) : "\0$payload";
-        $terms = '+' . Rushgate::us(max($afterInterval, 0)) . " $priority $onDuplicate 0 20";
+        $terms = '+' . Rushgate::us(max($afterInterval, 0)) . " $priority $onDuplicate 0 20"
+            . ($uniqueFor > 0 ? '!' . Rushgate::us($uniqueFor) : '');
         $arguments = [];
         foreach ((array) $id as $item) {
             array_push($arguments, '', $item, $terms, $body);
         }
         // The op of the request stands before its first task, and nothing before the others.
         $arguments[0] = $this->rushgate->op();
-        $answers = $this->call('enqueue', $name, $arguments, $timeout)[0];
-        // Each is an outcome and a revision or the bound; what took the place of another names it, too.
+        $answers = $this->call('enqueue', $name, $arguments, $timeout, Rushgate::uniqueKeys((string) $name))[0];
+        // Each is an outcome and a revision, the bound or a moment; what took the place of another names it, too.
         for ($at = 0; $at < count($answers); $at += $answers[$at] === self::DISPLACED ? 3 : 2) {
             if ($answers[$at] === self::FULL) {
                 return false;
@@ -132,9 +135,9 @@ final class RedisQueue
     }
 
     /** A call that is answered once, however often it is sent. */
-    private function call(string $verb, $name, array $arguments, float $patience = 10): array
+    private function call(string $verb, $name, array $arguments, float $patience = 10, array $more = []): array
     {
-        $keys = [...Rushgate::queueKeys((string) $name), ...$this->rushgate->answerKeys((string) $name)];
+        $keys = [...Rushgate::queueKeys((string) $name), ...$this->rushgate->answerKeys((string) $name), ...$more];
         return $this->rushgate->call("queue_$verb", $keys, $arguments, $patience);
     }
 

@@ -10,7 +10,7 @@ declare(strict_types=1);
 final class Rushgate
 {
     /** The protocol that this file was written for. */
-    private const PROTOCOL = 6;
+    private const PROTOCOL = 7;
     /** A waiter that was handed a lock has so long to confirm, in µs. */
     public const CLAIM_WINDOW_US = 2_000_000;
 
@@ -84,6 +84,12 @@ final class Rushgate
     public function answerKeys(string $queue): array
     {
         return self::under("rg:{q:$queue}:", ['o:' . bin2hex($this->client), 'p:' . bin2hex($this->client)]);
+    }
+
+    /** The key of a queue's ids that are unique for a period. */
+    public static function uniqueKeys(string $queue): array
+    {
+        return self::under("rg:{q:$queue}:", ['u']);
     }
 
     /** The keys of a sale, which are where its orders' queue is, if it has one. */

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import redis
 
-PROTOCOL = 6
+PROTOCOL = 7
 CLAIM_WINDOW_US = 2_000_000
 # The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
@@ -149,18 +149,25 @@ class Queue:
         self.gate, self.name = gate, name
         self.keys = under(f"rg:{{q:{name}}}:", QUEUE)
         self.answers = under(f"rg:{{q:{name}}}:", [f"o:{gate.client.hex()}", f"p:{gate.client.hex()}"])
+        self.unique = under(f"rg:{{q:{name}}}:", ["u"])
         gate.server.zadd("rg:queues", {name: 0})
 
-    def enqueue(self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20, key=None):
-        """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full."""
+    def enqueue(
+        self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20, unique_for=None, key=None
+    ):
+        """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full.
+
+        An id that is put in with `unique_for` is passed over for so many seconds, even once its task is done.
+        """
         body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
-        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}" + (f" {key}" if key else "")
+        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}"
+        terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {key}" if key else "")
         # The op of the request stands before its first task, and nothing before the others.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]
-        answers = iter(self._once("enqueue", arguments)[0])
+        answers = iter(self._once("enqueue", arguments, self.unique)[0])
         outcomes = []
         for outcome in answers:
-            # A revision or the bound; what took the place of another names it, too.
+            # A revision, the bound or a moment; what took the place of another names it, too.
             outcomes.append(outcome)
             next(answers)
             if outcome == DISPLACED:
@@ -184,9 +191,9 @@ class Queue:
         if missed == 0:
             inbox.wait(max(seconds, 0.001))
 
-    def _once(self, verb, arguments):
+    def _once(self, verb, arguments, more=[]):
         """A call that is answered once, however often it is sent."""
-        return self.gate.call(f"queue_{verb}", self.keys + self.answers, [self.gate.number(), *arguments])
+        return self.gate.call(f"queue_{verb}", self.keys + self.answers + more, [self.gate.number(), *arguments])
 
 
 class Task:

@@ -37,6 +37,14 @@ pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<(
     Err(Error::invalid(what, format_args!("is {}; it must be at most {}", Spoken(duration), Spoken(max))))
 }
 
+/// Refuses a length of time below 1 ms or above 400 days.
+fn check_period(what: &str, period: Duration) -> Result<()> {
+    if period < Duration::from_millis(1) {
+        return Err(Error::invalid(what, "must be at least 1 ms"));
+    }
+    check_duration(what, period, NewTask::DELAY_MAX)
+}
+
 fn check_label(what: &str, text: &str) -> Result<()> {
     if text.len() > LABEL_MAX {
         return Err(Error::invalid(
@@ -74,6 +82,9 @@ impl NewTask {
             }
             Some(Due::After(time)) => check_duration("the deadline", time, Self::DELAY_MAX)?,
             Some(Due::At(_)) | None => {}
+        }
+        if let Some(period) = self.unique_for {
+            check_period("the time for which the id is unique", period)?;
         }
         check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
     }
@@ -114,10 +125,7 @@ impl QueueLimits {
 impl Retention {
     /// Refuses what is outside the documented limits.
     pub fn check(&self) -> Result<()> {
-        if self.age < Duration::from_millis(1) {
-            return Err(Error::invalid("the retention's age", "must be at least 1 ms"));
-        }
-        check_duration("the retention's age", self.age, NewTask::DELAY_MAX)?;
+        check_period("the retention's age", self.age)?;
         check_range("the retention's count", self.count.into(), 1, Self::COUNT_MAX.into())
     }
 }
@@ -157,10 +165,7 @@ impl Rate {
     /// Refuses what is outside the documented limits.
     pub fn check(&self) -> Result<()> {
         check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
-        if self.per < Duration::from_millis(1) {
-            return Err(Error::invalid("the rate's time", "must be at least 1 ms"));
-        }
-        check_duration("the rate's time", self.per, NewTask::DELAY_MAX)
+        check_period("the rate's time", self.per)
     }
 }
 

@@ -43,9 +43,9 @@ pub use name::{
 pub use outbox::{OutboxStore, Relay, Relayed};
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
-    GiveBack, GivenBack, Heartbeat, KeyLimits, Listing, NewTask, OnDuplicate, Overflow, PastEnd, PastRun,
-    Payload, Priority, QueueLimits, QueueStats, QueueStore, Rate, Retention, Retried, Retry, Revived,
-    Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
+    GiveBack, GivenBack, Heartbeat, KeyLimits, Lifted, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
+    PastRun, Payload, Priority, QueueLimits, QueueStats, QueueStore, Rate, Retention, Retried, Retry,
+    Revived, Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
 };
 pub use receipt::{BadReceipt, Receipt};
 pub use sale::{

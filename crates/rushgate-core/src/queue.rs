@@ -25,6 +25,7 @@ use crate::{
 ///   which the line had its last turn if that is later, and it arrives anew with each turn.
 /// - Nothing exceeds the queue's [limits](QueueLimits).
 /// - Nothing is given out at its [deadline](NewTask::deadline) or later.
+/// - An id that was taken [for a period](NewTask::unique_for) is not taken again in it once its record is gone.
 /// - A lease that ran out counts as given back from that moment on, on the store's clock, whoever asks.
 /// - A step with a [`Ticket`] acts only on that revision, and on that claim. Otherwise it is stale and changes nothing.
 /// - A mutating call repeated with its [`Op`] gets the same answer, for at least the 1,000 latest calls of a client;
@@ -70,6 +71,13 @@ pub trait QueueStore: Send + Sync {
     /// Removes a task whatever its revision; one that is being worked on is marked, and its worker is told at the
     /// next extension.
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled>;
+
+    /// Until when an id is [unique](NewTask::unique_for), whether its task is live or not; `None` if it is not.
+    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>>;
+
+    /// Ends the time for which an id is [unique](NewTask::unique_for): it may be put in again at once. Its task, if it is
+    /// live, stays as it is.
+    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted>;
 
     /// One task by id: the live one, or else the one that is kept as done.
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
@@ -140,6 +148,13 @@ pub struct NewTask {
     /// that moment on it is never given out; one that waits becomes a dead letter, and so does one that fails when its
     /// next attempt would not be due before. A run that has begun goes on, and may complete it.
     pub deadline: Option<Due>,
+    /// For how long its id is taken: 1 ms to 400 days from its acceptance on, whatever becomes of the task. Until then an
+    /// enqueue or a relay of that id, with a period or without, is answered [`Enqueued::Recent`] once no record is live.
+    ///
+    /// While one is live, [`OnDuplicate`] decides. A newcomer that is [kept away](Enqueued::Kept) begins no period; one
+    /// that changes the record begins its own, if it has one, and never shortens the one that runs. What a store puts in
+    /// by itself asks for no uniqueness: orders of a sale, tasks of a schedule's moments, and dead letters that are revived.
+    pub unique_for: Option<Duration>,
 }
 
 impl NewTask {
@@ -159,6 +174,7 @@ impl NewTask {
             max_attempts: Self::MAX_ATTEMPTS,
             key: None,
             deadline: None,
+            unique_for: None,
         }
     }
 }
@@ -329,6 +345,19 @@ pub enum Enqueued {
         /// The bound.
         bound: u64,
     },
+    /// The id was put in lately, [for a period](NewTask::unique_for) that is not over. Nothing was put in, nor dropped.
+    Recent {
+        /// When it will be over.
+        #[serde(rename = "until_us")]
+        until: Timestamp,
+    },
+}
+
+impl Enqueued {
+    /// Whether it made a record or changed one: then it begins its [period](NewTask::unique_for), if it has one.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Added { .. } | Self::Displaced { .. } | Self::Replaced { .. })
+    }
 }
 
 /// What was read or claimed: which record, as of which revision, under which claim.
@@ -592,6 +621,20 @@ pub enum Cancelled {
     /// Somebody is working on it and will be told. A newcomer that waited behind it is gone.
     Marked,
     /// There is no such task.
+    NotFound,
+}
+
+/// The answer to [`QueueStore::lift`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Lifted {
+    /// It may be put in again.
+    Lifted {
+        /// Until when it would have been unique.
+        #[serde(rename = "until_us")]
+        until: Timestamp,
+    },
+    /// It was not unique.
     NotFound,
 }
 

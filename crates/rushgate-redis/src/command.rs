@@ -78,6 +78,12 @@ impl Call {
         Self { script, keys: Command::of(keys), args: Command::default(), item: None }
     }
 
+    /// One key more, behind the others.
+    pub(crate) fn key(mut self, key: Vec<u8>) -> Self {
+        self.keys.push(&key);
+        self
+    }
+
     /// The arguments of one item.
     pub(crate) fn item(self, weight: u32, args: Command) -> Self {
         self.item_with_keys(weight, [], args)

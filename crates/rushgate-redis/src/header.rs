@@ -47,6 +47,7 @@ pub(crate) enum Group {
     Queue,
     Answers,
     Schedules,
+    Unique,
     Sale,
     Loaded,
     Orders,
@@ -101,7 +102,8 @@ pub(crate) const NAMED: [(&str, &str, &str); 8] = [
         "five numbers with a space between them: when it is due, `+` and 0 to 34,560,000,000,000 µs for so long from now, \
          or a moment in µs; priority, 0 to 9, 0 goes first; what becomes of it if the id is in already, 0 keep, \
          1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000, and \
-         behind it, if the task has a deadline, `<` and that as the due time; and, if the task has a key, a space and the key, a \
+         behind it, if the task has a deadline, `<` and that as the due time; behind that, if the id is \
+         unique for a period, `!` and 1,000 to 34,560,000,000,000 µs; and, if the task has a key, a space and the key, a \
          name",
     ),
     (
@@ -193,6 +195,7 @@ impl<'a> Keys<'a> {
             ("the queue", Group::Queue),
             ("the client's latest answers", Group::Answers),
             ("the schedules", Group::Schedules),
+            ("the unique ids", Group::Unique),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
             ("the loaded sale", Group::Loaded),

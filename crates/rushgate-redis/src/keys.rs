@@ -61,6 +61,11 @@ pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     ["c", "ci", "cm"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
+/// The ids of a queue that are unique for a period, as `lua/include/unique.lua` describes them.
+pub(crate) fn unique(queue: &QueueName) -> Vec<u8> {
+    under(&format!("q:{queue}"), "u")
+}
+
 /// The key of a queue that is there from its first use on.
 pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "m")
@@ -162,7 +167,10 @@ mod tests {
         let (orders, sale) = (QueueName::new("orders").unwrap(), SaleId::new("phones").unwrap());
         let client = ClientId::from_u64(1);
         assert_eq!(tags(lock(&LockName::new("a:b").unwrap())), ["{l:a:b}"]);
-        assert_eq!(tags(queue(&orders).chain(replays(&orders, client))), ["{q:orders}"]);
+        assert_eq!(
+            tags(queue(&orders).chain(replays(&orders, client)).chain([unique(&orders)])),
+            ["{q:orders}"]
+        );
         let alone = SaleKeys::new(&sale, None);
         assert_eq!(tags(alone.all().chain(alone.loaded()).chain(alone.replays(client))), ["{s:phones}"]);
         let with_orders = SaleKeys::new(&sale, Some(&orders));

@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "rushgate";
 /// The version of the library: that of this crate.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Grows when a call that was right becomes wrong: other keys, arguments or answers, other packed records.
-pub(crate) const PROTOCOL: u32 = 6;
+pub(crate) const PROTOCOL: u32 = 7;
 
 const LIBRARY: &str = include_str!("../lua/functions/library.lua");
 const SIPHASH: &str = include_str!("../lua/functions/siphash.lua");
@@ -159,10 +159,11 @@ fn endings() -> String {
     let queue = QueueName::new(name).expect("it is a name");
     let sale = SaleKeys::new(&SaleId::new(name).expect("it is a name"), None);
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  sale = {},\n}}\n",
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  sale = {},\n}}\n",
         ends(&mut keys::lock(&lock)),
         ends(&mut keys::queue(&queue)),
         ends(&mut keys::schedules(&queue)),
+        ends(&mut std::iter::once(keys::unique(&queue))),
         ends(&mut sale.all()),
     )
 }
@@ -174,6 +175,7 @@ fn groups(header: &Header<'_>) -> String {
             Group::Queue => "queue",
             Group::Answers => "answers",
             Group::Schedules => "schedules",
+            Group::Unique => "unique",
             Group::Sale => "sale",
             Group::Loaded => "loaded",
             Group::Orders => "orders",
@@ -346,7 +348,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "ed035be6d77183bff771cfeabb6401565764088d";
+    const CONTRACT: &str = "2078e79cc09625849827f3fc499eac3f9e9f9ddc";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

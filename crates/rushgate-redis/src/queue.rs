@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued,
-    Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, NewTask, OnDuplicate, Op,
-    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result,
+    Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Lifted, NewTask, OnDuplicate,
+    Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result,
     Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey,
     TaskProgress, TaskState, Ticket, Timestamp,
 };
@@ -75,8 +75,10 @@ pub(crate) fn terms(task: &NewTask) -> String {
         OnDuplicate::Earliest => (2, 0),
         OnDuplicate::Debounce { max_wait } => (3, micros(max_wait)),
     };
+    let period = task.unique_for.map(|period| format!("!{}", micros(period))).unwrap_or_default();
     let (key, space) = task.key.as_ref().map_or(("", ""), |key| (key.as_str(), " "));
-    format!("{due} {} {mode} {max_wait} {}{deadline}{space}{key}", task.priority.get(), task.max_attempts)
+    let (priority, max_attempts) = (task.priority.get(), task.max_attempts);
+    format!("{due} {priority} {mode} {max_wait} {max_attempts}{deadline}{period}{space}{key}")
 }
 
 /// A request that others may join in one call: the op stands before its first item, and nothing before the others.
@@ -97,7 +99,7 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
     let item = |task: &NewTask| {
         Command::default().arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     };
-    joined(Script::QueueEnqueue, queue, op, tasks.iter().map(item))
+    joined(Script::QueueEnqueue, queue, op, tasks.iter().map(item)).key(keys::unique(queue))
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
@@ -113,6 +115,7 @@ pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
             4 => Enqueued::Full { bound: number },
             5 => Enqueued::Dropped { bound: number },
             6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
+            7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
             _ => return Err(strange("an unknown outcome")),
         });
     }
@@ -373,6 +376,28 @@ pub(crate) fn cancel(op: Op, queue: &QueueName, id: &TaskId) -> Call {
 
 pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
     read_outcome(reply, &[Cancelled::NotFound, Cancelled::Removed, Cancelled::Marked])
+}
+
+pub(crate) fn unique_until(queue: &QueueName, id: &TaskId) -> Call {
+    Call::new(Script::QueueUniqueUntil, [keys::unique(queue)]).arg(id.as_str())
+}
+
+pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
+    let until = reply.int()?;
+    Ok((until > 0).then(|| Timestamp::from_micros(until)))
+}
+
+pub(crate) fn lift(op: Op, queue: &QueueName, id: &TaskId) -> Call {
+    let keys = [keys::unique(queue)].into_iter().chain(keys::replays(queue, op.client()));
+    Call::new(Script::QueueLift, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
+}
+
+pub(crate) fn read_lifted(reply: Reply) -> Result<Lifted> {
+    let until = reply.list()?.int()?;
+    Ok(match until {
+        0 => Lifted::NotFound,
+        until => Lifted::Lifted { until: Timestamp::from_micros(until) },
+    })
 }
 
 /// `over` for those only that are over and kept; otherwise for those that are live, or else over.

@@ -46,6 +46,7 @@ fn all_keys() -> String {
     described(&mut text, "The queue", keys::queue(&queue).collect(), "queue");
     described(&mut text, "The client's latest answers", of_queue, "once");
     described(&mut text, "The schedules", keys::schedules(&queue).collect(), "schedule");
+    described(&mut text, "The unique ids", vec![keys::unique(&queue)], "unique");
     described(&mut text, "The sale", alone.all().collect(), "sale");
     let more = [
         ("The sale, if it has an orders' queue", with_orders.all().collect()),

@@ -58,6 +58,7 @@ macro_rules! scripts {
 scripts! {
     includes {
         "asked" "complete" "decide" "draft" "give" "line" "lock" "now" "once" "put" "queue" "sale" "schedule" "take"
+        "unique"
     }
     lock {
         LockAcquire = "acquire"
@@ -83,6 +84,7 @@ scripts! {
         QueueFinish = "finish"
         QueueFire = "fire"
         QueueGiveBack = "give_back"
+        QueueLift = "lift"
         QueueLimit = "limit"
         QueueListen = "listen"
         QueuePause = "pause"
@@ -97,6 +99,7 @@ scripts! {
         QueueStats = "stats"
         QueueTasks = "tasks"
         QueueTop = "top"
+        QueueUniqueUntil = "unique_until"
         QueueUnschedule = "unschedule"
         QueueWatch = "watch"
     }

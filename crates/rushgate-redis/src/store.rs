@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
     DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState,
-    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
-    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved,
-    Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Token, Verdict,
-    check_batch, check_range,
+    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
+    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
+    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
+    Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -518,6 +518,15 @@ impl QueueStore for RedisStore {
 
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
         self.send("cancel a task", Ok(()), || queue::cancel(op, queue, id), queue::read_cancelled)
+    }
+
+    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
+        let call = || queue::unique_until(queue, id);
+        self.send("ask for a task's uniqueness", Ok(()), call, queue::read_unique_until)
+    }
+
+    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
+        self.send("lift a task's uniqueness", Ok(()), || queue::lift(op, queue, id), queue::read_lifted)
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

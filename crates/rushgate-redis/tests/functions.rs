@@ -151,15 +151,21 @@ fn queue_keys(name: &str) -> String {
     format!("23 {}", keys.join(" "))
 }
 
+/// The same, and that of the unique ids.
+fn enqueue_keys(name: &str) -> String {
+    format!("{} rg:{{q:{name}}}:u", queue_keys(name).replacen("23", "24", 1))
+}
+
 #[tokio::test]
 async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes_nothing() {
     let (server, _) = with_library(Kind::Redis).await;
     let queue = queue_keys("q");
-    let enqueue = format!("rushgate_queue_enqueue {queue} 12345678");
+    let to_enqueue = enqueue_keys("q");
+    let enqueue = format!("rushgate_queue_enqueue {to_enqueue} 12345678");
     let with_terms = |terms: &str| format!("{enqueue} a {terms} \0x");
     let (wrong_client, swapped) = (
-        queue.replace("ff ", "FF "),
-        queue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
+        to_enqueue.replace("ff ", "FF "),
+        to_enqueue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
     );
     let listen = queue.replacen("23", "21", 1).split(" rg:{q:q}:o").next().unwrap().to_owned();
     let ends = "c f w b h d e".split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
@@ -198,7 +204,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (acquire(TOKEN, "10000", inbox, "php"), "it must be a process id in 4 bytes"),
         (format!("{enqueue} a +0"), "0 and 4 for each task"),
         (
-            format!("rushgate_queue_enqueue {queue} '' a {TERMS} \0x"),
+            format!("rushgate_queue_enqueue {to_enqueue} '' a {TERMS} \0x"),
             "the first op is empty; it must be 8 bytes",
         ),
         (
@@ -210,6 +216,14 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (with_terms("+0·5·0·0·1001"), "the terms, is"),
         (with_terms("+34560000000001·5·0·0·20"), "the terms, is"),
         (with_terms("soon·5·0·0·20"), "the terms, is"),
+        (with_terms("+0·5·0·0·20!999"), "the terms, is"),
+        (with_terms("+0·5·0·0·20!+5000"), "the terms, is"),
+        (with_terms("+0·5·0·0·20!5000<+9"), "the terms, is"),
+        (
+            format!("rushgate_queue_enqueue {queue} 12345678 a {TERMS} \0x"),
+            "the number of keys is `23`; it must be greater",
+        ),
+        ("rushgate_queue_unique_until 1 rg:{q:q}:v a".to_owned(), "`rg:{q:NAME}:u`"),
         (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
         (format!("{enqueue} a\u{2003}b {TERMS} \0x"), "the id, is `a\u{2003}b`; it must be 1 to 200 bytes"),
         (format!("{enqueue} {} {TERMS} \0x", "x".repeat(201)), "the id, is"),
@@ -302,7 +316,8 @@ fn send(port: u16, words: &[Vec<u8>]) -> Vec<u8> {
 async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     let (server, _) = with_library(Kind::Redis).await;
     let queue = queue_keys("q");
-    let enqueue = |op: u32, id: &str| format!("rushgate_queue_enqueue {queue} {op:08} {id} {TERMS} \0x");
+    let enqueue =
+        |op: u32, id: &str| format!("rushgate_queue_enqueue {} {op:08} {id} {TERMS} \0x", enqueue_keys("q"));
     assert_eq!(call(&server, &enqueue(1, "a")), "*1");
     let next = "fedcba9876543210";
     let acquire = |token: &str| {

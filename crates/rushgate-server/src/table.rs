@@ -136,6 +136,14 @@ fn queue_routes() -> Vec<Route> {
             .needs(Worker)
             .refuses(&[Code::NotFound])
             .work(queue::cancel),
+        delete(
+            "/v1/queues/{queue}/tasks/{task}/unique",
+            "lift",
+            "Ends the time for which an id is unique: it may be put in again.",
+        )
+        .needs(Worker)
+        .refuses(&[Code::NotFound])
+        .work(queue::lift),
         get("/v1/queues/{queue}/tasks/{task}/why", "why", "Says what keeps a task from running now.")
             .needs(Worker)
             .work(queue::why),

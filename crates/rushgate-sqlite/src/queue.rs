@@ -21,6 +21,7 @@ pub(crate) mod kept;
 mod line;
 pub(crate) mod outbox;
 pub(crate) mod schedule;
+pub(crate) mod unique;
 
 /// A queue's counters while a group of calls is carried out.
 pub(crate) struct QueueRow {
@@ -37,6 +38,8 @@ pub(crate) struct QueueRow {
     lease_floor: i64,
     /// No task that waits has a deadline before this.
     deadline_floor: i64,
+    /// No id of the queue is unique for longer than this.
+    unique_until: i64,
     /// How many tasks became due, which as many listeners will be told.
     news: usize,
     changed: bool,
@@ -120,6 +123,7 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             lease_floor: row.get::<_, Option<i64>>(6)?.unwrap_or(i64::MAX),
             places: row.get::<_, i64>(7)?.cast_unsigned(),
             deadline_floor: row.get::<_, Option<i64>>(20)?.unwrap_or(i64::MAX),
+            unique_until: row.get::<_, Option<i64>>(21)?.unwrap_or_default(),
             news: 0,
             changed: false,
             kept: row.get::<_, i64>(18)?.cast_unsigned(),
@@ -144,6 +148,7 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         places: 0,
         lease_floor,
         deadline_floor: i64::MAX,
+        unique_until: 0,
         news: 0,
         changed: false,
         dropped: 0,
@@ -954,8 +959,7 @@ fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
 
 pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
     tasks.iter().try_for_each(|task| task.check_at(step.now))?;
-    let answers =
-        on_queue(step, queue, true, |queue| tasks.iter().map(|task| queue.enqueue(task, true)).collect())?;
+    let answers = on_queue(step, queue, true, |queue| tasks.iter().map(|task| queue.offer(task)).collect())?;
     Ok(answers.unwrap_or_default())
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
     DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
-    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName,
+    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
     LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
     QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
     Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
@@ -435,6 +435,20 @@ impl QueueStore for SqliteStore {
         let (queue, id) = (queue.clone(), id.clone());
         self.write("cancel a task", Ok(()), move |step| {
             step.once(op, |_| 1, |step| queue::cancel(step, &queue, &id))
+        })
+    }
+
+    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
+        let (queue, id) = (queue.clone(), id.clone());
+        self.read("ask for a task's uniqueness", Ok(()), move |reader| {
+            queue::unique::unique_until(reader, &queue, &id)
+        })
+    }
+
+    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
+        let (queue, id) = (queue.clone(), id.clone());
+        self.write("lift a task's uniqueness", Ok(()), move |step| {
+            step.once(op, |_| 1, |step| queue::unique::lift(step, &queue, &id))
         })
     }
 

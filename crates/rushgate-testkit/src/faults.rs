@@ -9,12 +9,13 @@ use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
     DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName, LockState,
-    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
-    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved,
-    Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Token, Verdict,
+    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
+    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
+    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
+    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
+    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
+    Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -226,6 +227,18 @@ impl<S: Store> QueueStore for Faulty<S> {
         let queue = queue.clone();
         let id = id.clone();
         self.send(Repeat::Yes, move |store| store.cancel(op, &queue, &id))
+    }
+
+    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.unique_until(&queue, &id))
+    }
+
+    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.lift(op, &queue, &id))
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

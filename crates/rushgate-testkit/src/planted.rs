@@ -57,6 +57,12 @@ planted! {
     NewestIsDropped,
     /// A queue that drops its oldest task drops one that is being worked on.
     LeasedTaskIsDropped,
+    /// An id is free again as soon as its task is over, though its period is not.
+    UniquenessEndsWithTheTask,
+    /// A duplicate that is kept away begins the period anew.
+    KeptDuplicateProlongsThePeriod,
+    /// A shorter period ends a longer one.
+    ShorterPeriodEndsTheLonger,
     /// A task is given out after its deadline.
     DeadlineIsIgnored,
     /// A task that failed waits for an attempt after its deadline.

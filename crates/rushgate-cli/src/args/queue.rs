@@ -19,6 +19,7 @@ pub(crate) enum QueueVerb {
     Extend(ExtendArgs),
     Dequeue(DequeueArgs),
     Cancel(CancelArgs),
+    Lift(LiftArgs),
     Ls(LsArgs),
     Stats(StatsArgs),
     Show(ShowArgs),
@@ -65,10 +66,12 @@ impl QueueVerb {
 Examples:
   rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
   rushgate queue push mail order:42 --payload '\"to bob\"' --replace --delay 5s
+  rushgate queue push reports shop:7 --unique-for 1h
   date | rushgate queue push log a --payload-file - --content-type text/plain
 
-Answers `added`, `kept` or `replaced` with the record's revision, or `dropped`
-if the queue is at its bound and drops newcomers.
+Answers `added`, `kept` or `replaced` with the record's revision, `recent` if
+the id is not free yet, or `dropped` if the queue is at its bound and drops
+newcomers.
 Exit status: 1 if the queue is full."
 )]
 pub(crate) struct PushArgs {
@@ -99,6 +102,9 @@ pub(crate) struct PushArgs {
     /// If the id is in already: take its place, putting it off for so long in all.
     #[arg(long, value_parser = duration::parse, value_name = "MAX_WAIT")]
     pub(crate) debounce: Option<Duration>,
+    /// No other of this id for so long from now, even once it is done.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) unique_for: Option<Duration>,
     /// What it is for, such as a tenant: the tasks of a key stand in line.
     #[arg(long)]
     pub(crate) key: Option<String>,
@@ -303,6 +309,21 @@ pub(crate) struct CancelArgs {
     /// Only tell how many.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// End the time for which an id is unique: it may be pushed again at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue lift reports shop:7
+
+Its task, if it is live, stays as it is.
+Exit status: 1 if the id was not unique.")]
+pub(crate) struct LiftArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
 }
 
 /// Which of a queue's tasks: those to which all of this applies.

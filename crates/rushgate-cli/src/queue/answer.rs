@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 use rushgate::{
-    Cancelled, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Retried, Retry, Rushgate,
-    TaskExtended, TaskProgress, Ticket,
+    Cancelled, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Lifted, Retried, Retry,
+    Rushgate, TaskExtended, TaskProgress, Ticket,
 };
 use serde::Serialize;
 
 use super::bulk;
 use super::push::content;
 use crate::args::queue::{
-    CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, RetryArgs, Tickets,
+    CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, LiftArgs, RetryArgs, Tickets,
 };
 use crate::exit::Exit;
 use crate::output::Output;
@@ -114,6 +114,14 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
         Cancelled::NotFound => ("not_found", false),
     };
     show_one(id, word, output)
+}
+
+pub(super) async fn lift(gate: &Rushgate, args: LiftArgs, output: Output) -> Result<Exit> {
+    let word = match gate.queue(&args.queue)?.lift(&args.id).await? {
+        Lifted::Lifted { .. } => ("lifted", true),
+        Lifted::NotFound => ("not_found", false),
+    };
+    show_one(&args.id, word, output)
 }
 
 fn read(tickets: &Tickets) -> Result<Vec<Ticket>> {

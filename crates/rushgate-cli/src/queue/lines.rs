@@ -148,6 +148,9 @@ struct Tally {
     /// Too late: their deadlines have passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     late: Option<u64>,
+    /// Their ids are unique for a period that is not over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recent: Option<u64>,
 }
 
 pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) -> Result<Exit> {
@@ -167,8 +170,9 @@ pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) ->
     drop(progress);
     let dropped = tally.dropped.map(|n| format!(", dropped {n}")).unwrap_or_default();
     let late = tally.late.map(|n| format!(", left out {n} whose deadline has passed")).unwrap_or_default();
+    let recent = tally.recent.map(|n| format!(", left out {n} put in lately")).unwrap_or_default();
     let Tally { added, kept, .. } = tally;
-    output.line(&tally, format_args!("added {added}, kept {kept} that were there{dropped}{late}"))?;
+    output.line(&tally, format_args!("added {added}, kept {kept} that were there{dropped}{late}{recent}"))?;
     ended.map(|()| Exit::Done)
 }
 
@@ -239,6 +243,7 @@ impl Import {
             match answer {
                 Enqueued::Added { .. } | Enqueued::Displaced { .. } => self.tally.added += 1,
                 Enqueued::Dropped { .. } => *self.tally.dropped.get_or_insert(0) += 1,
+                Enqueued::Recent { .. } => *self.tally.recent.get_or_insert(0) += 1,
                 Enqueued::Kept { .. } | Enqueued::Replaced { .. } => self.tally.kept += 1,
                 Enqueued::Full { bound } => {
                     let after = self.tally.added + self.tally.kept;

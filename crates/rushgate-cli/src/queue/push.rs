@@ -9,7 +9,7 @@ use rushgate::{ContentType, Enqueued, Kind, OnDuplicate, Payload, Rushgate};
 use crate::args::queue::{ContentArgs, PushArgs};
 use crate::exit::{Exit, Fault};
 use crate::moments::epoch_ms;
-use crate::output::Output;
+use crate::output::{Output, moment};
 
 pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
@@ -33,6 +33,9 @@ pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Res
     if let Some(at) = args.deadline_at {
         task = task.deadline_at(epoch_ms("--deadline-at", at)?);
     }
+    if let Some(period) = args.unique_for {
+        task = task.unique_for(period);
+    }
     let answer = task.send().await?;
     output.line(&answer, words(&answer))?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
@@ -48,6 +51,7 @@ pub(super) fn words(answer: &Enqueued) -> String {
         }
         Enqueued::Dropped { bound } => format!("dropped bound {bound}"),
         Enqueued::Full { bound } => format!("full bound {bound}"),
+        Enqueued::Recent { until } => format!("recent until {}", moment(*until)),
     }
 }
 

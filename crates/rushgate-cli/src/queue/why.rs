@@ -112,6 +112,13 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
                 moment(*finished_at)
             )
         }
+        Why::Unique { until, left } => {
+            let (at, left) = (moment(*until), rounded(*left));
+            format!(
+                "it was put in lately: its id is unique for another {left} ({at}); \
+                 `rushgate queue lift {queue} {id}` frees it"
+            )
+        }
         Why::Unknown => "there is no such task: it is done, was removed, or was never put in".to_owned(),
     }
 }

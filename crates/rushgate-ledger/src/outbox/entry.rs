@@ -73,6 +73,10 @@ impl OutboxEntry {
         if task.deadline.is_some() {
             return Err(Error::invalid("the deadline", "has no place in a row of an outbox"));
         }
+        if task.unique_for.is_some() {
+            let what = "the time for which the id is unique";
+            return Err(Error::invalid(what, "has no place in a row of an outbox"));
+        }
         let (on_duplicate, max_wait_ms) = match task.on_duplicate {
             OnDuplicate::Keep => ("keep", None),
             OnDuplicate::Replace => ("replace", None),

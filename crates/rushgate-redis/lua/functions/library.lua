@@ -82,14 +82,17 @@ function is.word(value, ...)
   return false
 end
 
--- Due time, priority, what becomes of a second one, max wait, max attempts, a deadline if it has one, and a key if it has
--- one.
+-- Due time, priority, what becomes of a second one, max wait, max attempts, a deadline if it has one, for how long its id
+-- is unique if it is, and a key if it has one.
 function is.terms(value)
   local plus, due, max_wait, max, key = string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)(.*)$')
   local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
   if deadline then key = rest end
+  local period, behind = string.match(key or '', '^!(%d+)(.*)$')
+  if period then key = behind end
   return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
     and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
+    and (not period or is.whole(period, 1000, 34560000000000))
     and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
     and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
 end
@@ -205,6 +208,13 @@ function group.schedules(first)
   local beginning, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)c$')
   if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:c`') end
   check_keys(first, beginning, ENDINGS.schedules)
+end
+
+function group.unique(first, beginning)
+  local own, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)u$')
+  if not own or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:u`') end
+  check_keys(first, beginning or own, ENDINGS.unique)
+  return own
 end
 
 function group.sale(first)

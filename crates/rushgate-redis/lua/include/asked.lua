@@ -1,4 +1,5 @@
 -- include: put
+-- include: unique
 -- A moment, or one so long from now.
 local function moment_asked(plus, number)
   if plus == '+' then return now + number end
@@ -9,12 +10,13 @@ end
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
-    local plus, due, priority, mode, max_wait, max, date, key =
-      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*) ?(.*)$')
+    local plus, due, priority, mode, max_wait, max, date, period, key =
+      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?(.*)$')
     local deadline = moment_asked(string.match(date, '^<(%+?)(%d+)$'))
     due = moment_asked(plus, due)
     key = key ~= '' and key or nil
     of = terms(due, tonumber(priority), tonumber(mode), tonumber(max_wait), tonumber(max), key, deadline)
+    of.period = tonumber(period)
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
     q.terms[text] = of
@@ -37,9 +39,13 @@ end
 
 local TOO_LATE = { err = 'INVALID the deadline must be after the time from which on the task may be given out' }
 
--- Puts a task in as it was asked for, if there is room.
+-- Puts a task in as it was asked for, if its id is not unique and there is room. Further outcome: 7 put in lately, and
+-- until when its id is unique.
 local function put_asked(q, id, text, body)
-  local of = terms_of(q, text)
+  local of, till = terms_of(q, text), q.unique[id]
+  if till and not read(q.records, id) then return 7, till end
   if of.before then body = of.before .. body end
-  return put(q, id, of, body, true)
+  local outcome, number, dropped = put(q, id, of, body, true)
+  if of.period and (outcome == 1 or outcome == 3 or outcome == 6) then begin_period(q, id, now + of.period) end
+  return outcome, number, dropped
 end

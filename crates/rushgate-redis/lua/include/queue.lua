@@ -4,7 +4,8 @@
 --                    of the rate, the same three for each key, 1 if first-in-first-out, how long and how many tasks that
 --                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
 --                    oldest is dropped; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
---                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; $ and an outbox -> up to which number it was relayed
+--                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique
+--                    at most; $ and an outbox -> up to which number it was relayed
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
 --                    to be added to the revision
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -80,11 +81,11 @@ local function queue_keys(first)
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
     moment = now, fresh = {}, started = {}, terms = {},
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e')
+  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i')
   q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
   q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
   q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
-  q.dated = row[10]
+  q.dated, q.unique_till = row[10], tonumber(row[11]) or 0
   if row[9] then read_limits(q, row[9]) end
   return q
 end

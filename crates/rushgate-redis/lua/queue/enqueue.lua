@@ -3,6 +3,7 @@
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-23]  the client's latest answers (include/once.lua)
+-- KEYS[24]     the unique ids (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; of the request: new for each, the same when it is sent again; '' as the task before
 --                id: name
@@ -11,7 +12,8 @@
 --
 -- {{outcome, revision or bound, ...}, ...}  for each request: 1 added, 2 kept, 3 replaced, each with a revision; 4 full,
 --                                           5 dropped, each with the bound; 6 displaced, with the revision
---                                           and then the id of what was dropped for it
+--                                           and then the id of what was dropped for it; 7 put in lately, with the
+--                                           moment in µs until which the id is unique
 -- include: now
 -- include: put
 -- include: asked
@@ -32,7 +34,10 @@ local function answer_item(answer, at)
   answer[n + 1], answer[n + 2], answer[n + 3] = put_asked(q, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
 end
 
-fetch(q.records, arguments(2, WIDTH))
+local ids = arguments(2, WIDTH)
+fetch(q.records, ids)
+fetch_unique(q, KEYS[24], ids)
 local answers = answer_each(once, WIDTH, answer_item)
+write_periods(q)
 finish(q)
 return remember_all(once, answers)

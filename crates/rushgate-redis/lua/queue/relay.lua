@@ -1,7 +1,9 @@
 -- Puts in what a relay brings from an outbox, in the order given: the tasks whose number is greater than all that the
--- queue had from it, up to the first for which there is no room. Sent again, it goes on from there.
+-- queue had from it, up to the first for which there is no room. Sent again, it goes on from there. It passes over ids
+-- that are unique.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[22]    the unique ids (include/unique.lua)
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
 --               number: 1 to 9,007,199,254,740,991; grows from task to task
@@ -23,7 +25,9 @@ for at = 2, #ARGV, WIDTH do
 end
 touch(q)
 if reap(q) then return AGAIN end
-fetch(q.records, arguments(3, WIDTH))
+local ids = arguments(3, WIDTH)
+fetch(q.records, ids)
+fetch_unique(q, KEYS[22], ids)
 for at = 2, #ARGV, WIDTH do
   local number = tonumber(ARGV[at])
   if number > upto then
@@ -32,5 +36,6 @@ for at = 2, #ARGV, WIDTH do
   end
 end
 if upto > before then redis.call('HSET', q.meta, field, int(upto)) end
+write_periods(q)
 finish(q)
 return upto

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rushgate::{
     Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
-    GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, Over, Overflow, PastEnd,
-    PastRun, Payload, Priority, Queue, QueueLimits, QueueStats, Rate, Retention, Retried, Retry, Revived,
-    Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
-    Why, trace,
+    GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Lifted, Listing, NewTask, OnDuplicate, Over, Overflow,
+    PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats, Rate, Retention, Retried, Retry,
+    Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Why, trace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,6 +163,9 @@ pub(crate) struct TaskBody {
     #[serde(default = "max_attempts")]
     #[schemars(range(min = 1, max = 1_000))]
     max_attempts: u32,
+    /// Its id is taken for so many milliseconds from now, whatever becomes of the task: at most 400 days.
+    #[schemars(range(min = 1, max = 34_560_000_000_u64))]
+    unique_for_ms: Option<u64>,
     /// What it is for, such as a tenant: tasks of a key stand in line, and keys take turns.
     #[schemars(with = "Option<NameText>")]
     key: Option<TaskKey>,
@@ -187,6 +190,7 @@ impl TryFrom<TaskBody> for NewTask {
             (Some(time), None) => Some(Due::After(Duration::from_millis(time))),
             (None, at) => at.map(|at| Due::At(Timestamp::from_micros(at.saturating_mul(1_000)))),
         };
+        let unique_for = body.unique_for_ms.map(Duration::from_millis);
         let on_duplicate = match (body.on_duplicate, body.max_wait_ms) {
             (OnDuplicateWord::Debounce, Some(wait)) => {
                 OnDuplicate::Debounce { max_wait: Duration::from_millis(wait) }
@@ -205,7 +209,16 @@ impl TryFrom<TaskBody> for NewTask {
         };
         let payload: Payload = Content { payload, payload_base64, content_type }.try_into()?;
         let payload = trace::carried(payload);
-        Ok(Self { due, priority, on_duplicate, max_attempts, key, deadline, ..Self::new(id, payload) })
+        Ok(Self {
+            due,
+            priority,
+            on_duplicate,
+            max_attempts,
+            key,
+            deadline,
+            unique_for,
+            ..Self::new(id, payload)
+        })
     }
 }
 
@@ -249,6 +262,11 @@ pub(crate) enum EnqueuedView {
         /// The bound.
         bound: u64,
     },
+    /// The id was put in lately, for a period that is not over: it was not put in.
+    Recent {
+        /// When it will be over, in microseconds since the Unix epoch.
+        until_us: u64,
+    },
 }
 
 impl From<Enqueued> for EnqueuedView {
@@ -262,6 +280,7 @@ impl From<Enqueued> for EnqueuedView {
             }
             Enqueued::Dropped { bound } => Self::Dropped { bound },
             Enqueued::Full { bound } => Self::Full { bound },
+            Enqueued::Recent { until } => Self::Recent { until_us: until.as_micros() },
         }
     }
 }
@@ -271,9 +290,10 @@ pub(super) fn entered(enqueued: Enqueued) -> Answer<EnqueuedView> {
     match enqueued {
         Enqueued::Full { bound } => Err(Problem::plain(Code::QueueFull).with("bound", bound)),
         Enqueued::Added { .. } | Enqueued::Displaced { .. } => Ok(Reply::created(enqueued.into())),
-        Enqueued::Kept { .. } | Enqueued::Replaced { .. } | Enqueued::Dropped { .. } => {
-            Ok(Reply::ok(enqueued.into()))
-        }
+        Enqueued::Kept { .. }
+        | Enqueued::Replaced { .. }
+        | Enqueued::Dropped { .. }
+        | Enqueued::Recent { .. } => Ok(Reply::ok(enqueued.into())),
     }
 }
 
@@ -740,6 +760,20 @@ pub(crate) async fn cancel(call: Call) -> Answer<RemovedView> {
         Cancelled::Removed => Ok(Reply::ok(RemovedView::Removed)),
         Cancelled::Marked => Ok(Reply::ok(RemovedView::Marked)),
         Cancelled::NotFound => Err(no_task()),
+    }
+}
+
+/// An id that may be put in again.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LiftedView {
+    /// Until when it would have been unique, in microseconds since the Unix epoch.
+    until_us: u64,
+}
+
+pub(crate) async fn lift(call: Call) -> Answer<LiftedView> {
+    match call.queue()?.lift(call.path.get("task")).await? {
+        Lifted::Lifted { until } => Ok(Reply::ok(LiftedView { until_us: until.as_micros() })),
+        Lifted::NotFound => Err(Problem::new(Code::NotFound, "the id is not unique: it may be put in")),
     }
 }
 

@@ -5,7 +5,8 @@ SELECT id, paused, bound, len, revision, claim,
        concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, key_fifo,
        keep_us, keep_n, overflow, kept, dropped,
        (SELECT min(deadline_us) FROM task
-        WHERE task.queue = queue.id AND claim = 0 AND deadline_us IS NOT NULL)
+        WHERE task.queue = queue.id AND claim = 0 AND deadline_us IS NOT NULL),
+       (SELECT max(until_us) FROM unique_id WHERE unique_id.queue = queue.id)
 FROM queue WHERE name = ?1;
 
 -- name: create

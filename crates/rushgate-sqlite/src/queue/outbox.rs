@@ -16,7 +16,7 @@ impl Queue<'_, '_> {
         let new = relay.tasks.iter().filter(|(number, _)| *number > before);
         new.map(|(_, task)| task).try_for_each(|task| task.check_at(self.step.now))?;
         for (number, task) in relay.tasks.iter().filter(|(number, _)| *number > before) {
-            if matches!(self.enqueue(task, true)?, Enqueued::Full { .. }) {
+            if matches!(self.offer(task)?, Enqueued::Full { .. }) {
                 break;
             }
             upto = *number;

@@ -91,7 +91,7 @@ pub(super) fn revision(of: impl Borrow<Enqueued>) -> Revision {
             *revision
         }
         Enqueued::Displaced { revision, .. } => *revision,
-        Enqueued::Dropped { .. } | Enqueued::Full { .. } => panic!("a full queue gives no revision"),
+        other => panic!("{other:?} has no revision"),
     }
 }
 

@@ -27,6 +27,7 @@ mod queue;
 mod rebuild;
 mod sale;
 mod schedule;
+mod unique;
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -351,6 +352,27 @@ macro_rules! contract_suite {
                 a_task_given_back_past_its_deadline_dies
                 a_deadline_that_leaves_no_time_is_refused_and_nothing_is_put_in
                 a_deadline_survives_a_repeated_call
+            }
+            unique {
+                an_id_is_not_taken_again_before_its_period_is_over
+                a_period_outlives_every_end_of_its_task
+                a_period_is_that_of_the_id_and_not_of_who_asks
+                while_a_task_is_live_its_duplicates_are_decided_as_ever
+                a_duplicate_that_is_kept_begins_no_period
+                a_change_begins_its_own_period_and_shortens_none
+                a_period_counts_from_the_acceptance_and_not_from_the_run
+                what_is_not_taken_begins_no_period
+                uniqueness_is_decided_before_the_bound
+                a_task_that_is_dropped_leaves_its_id_unique
+                a_lifted_id_may_be_put_in_again
+                an_id_is_lifted_while_its_task_is_live
+                ids_and_queues_have_periods_of_their_own
+                a_relay_passes_over_what_came_lately
+                a_schedule_and_a_revival_ask_for_no_uniqueness
+                an_order_of_a_sale_asks_for_no_uniqueness
+                a_call_that_is_sent_twice_begins_one_period
+                many_periods_end_each_at_its_own_time
+                periods_outside_the_limits_are_refused
             }
             schedule {
                 a_schedule_is_entered_as_it_was_said

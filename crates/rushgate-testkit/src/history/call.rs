@@ -28,6 +28,8 @@ pub(super) enum Call {
     ExtendTasks(QueueName, Vec<Heartbeat>, Lease),
     Dequeue(Op, QueueName, Ticket),
     Cancel(Op, QueueName, TaskId),
+    UniqueUntil(QueueName, TaskId),
+    Lift(Op, QueueName, TaskId),
     Task(QueueName, TaskId),
     Tasks(QueueName, Listing),
     Stats(QueueName),
@@ -97,6 +99,7 @@ impl Call {
                 | Self::GiveBack(..)
                 | Self::Dequeue(..)
                 | Self::Cancel(..)
+                | Self::Lift(..)
                 | Self::Revive(..)
                 | Self::Bury(..)
                 | Self::Stock(..)
@@ -114,7 +117,9 @@ impl Call {
             | Self::GiveBack(..)
             | Self::ExtendTasks(..)
             | Self::Dequeue(..)
-            | Self::Cancel(..) => self.send_to_queue(store).await,
+            | Self::Cancel(..)
+            | Self::UniqueUntil(..)
+            | Self::Lift(..) => self.send_to_queue(store).await,
             Self::Task(queue, id) => plain(store.task(&queue, &id).await),
             Self::Tasks(queue, listing) => plain(store.tasks(&queue, listing).await),
             Self::Stats(queue) => plain(store.stats(&queue).await),
@@ -160,6 +165,8 @@ impl Call {
             Self::ExtendTasks(queue, beats, lease) => plain(store.extend_tasks(&queue, beats, lease).await),
             Self::Dequeue(op, queue, ticket) => plain(store.dequeue(op, &queue, ticket).await),
             Self::Cancel(op, queue, id) => plain(store.cancel(op, &queue, &id).await),
+            Self::UniqueUntil(queue, id) => plain(store.unique_until(&queue, &id).await),
+            Self::Lift(op, queue, id) => plain(store.lift(op, &queue, &id).await),
             other => unreachable!("{other:?} is not a queue's"),
         }
     }

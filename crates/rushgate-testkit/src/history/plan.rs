@@ -136,6 +136,7 @@ impl Plan {
             calls.extend([Call::Tasks(queue(name), all), Call::Tasks(queue(name), done)]);
             calls.extend([Call::Stats(queue(name)), Call::Dead(queue(name))]);
             calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
+            calls.extend(TASKS.iter().map(|id| Call::UniqueUntil(queue(name), task(id))));
         }
         calls.extend([Call::Sale(the_sale()), Call::Books(the_sale())]);
         calls
@@ -337,6 +338,7 @@ impl Plan {
             },
             max_attempts: self.rng.random_range(1..=3),
             key: self.chance(60).then(|| key(self.word(&KEYS))),
+            unique_for: self.chance(15).then(|| self.moment().max(Duration::from_millis(1))),
             ..NewTask::new(task(self.word(&TASKS)), payload)
         }
     }
@@ -411,7 +413,7 @@ impl Plan {
     fn queue_call(&mut self) -> Call {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         let n = self.rng.random_range(1..=3);
-        match self.rng.random_range(0..40) {
+        match self.rng.random_range(0..42) {
             0..=11 => {
                 let tasks = (0..n).map(|_| self.new_task()).collect();
                 Call::Enqueue(self.op(), name, tasks)
@@ -432,6 +434,8 @@ impl Plan {
             36 => Call::Revive(self.op(), name, self.selection()),
             37 => Call::Bury(self.op(), name, self.selection()),
             38 => Call::Task(name, task(self.word(&TASKS))),
+            39 => Call::Lift(self.op(), name, task(self.word(&TASKS))),
+            40 => Call::UniqueUntil(name, task(self.word(&TASKS))),
             _ => {
                 let states = [
                     TaskState::Scheduled,

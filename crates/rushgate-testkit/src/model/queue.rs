@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
-    Finished, GiveBack, GivenBack, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OrderTask, OutboxId,
-    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result, Retried,
-    Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task, TaskExtended, TaskId,
-    TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch, check_range,
+    Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
+    OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
+    Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch,
+    check_range,
 };
 
 use super::{Model, Planted};
@@ -15,6 +16,7 @@ mod kept;
 mod line;
 mod outbox;
 mod schedule;
+mod unique;
 
 use line::{Line, Seat};
 
@@ -38,6 +40,7 @@ pub(super) enum Answered {
     GiveBack(Vec<GivenBack>),
     Dequeue(Dequeued),
     Cancel(Cancelled),
+    Lift(Lifted),
     Revive(Revived),
     Bury(u64),
     Stock(StockChanged),
@@ -65,6 +68,8 @@ pub(super) struct Queue {
     dead: BTreeMap<TaskId, DeadLetter>,
     /// Those that are over and kept.
     done: BTreeMap<TaskId, TaskInfo>,
+    /// Until when ids are unique.
+    unique: BTreeMap<TaskId, Timestamp>,
     schedules: BTreeMap<ScheduleId, Schedule>,
     /// Up to which number each outbox was relayed.
     relayed: BTreeMap<OutboxId, u64>,
@@ -199,8 +204,11 @@ impl Queue {
             if self.bug == Some(Planted::DeadlineIsIgnored) {
                 return;
             }
+            let key = self.records[&id].content.key.clone();
             self.die(deadline, &id, DeadLetter::LATE.to_owned());
-            self.tidy(deadline);
+            if let Some(key) = key {
+                self.tidy_key(deadline, &key);
+            }
         }
     }
 
@@ -704,7 +712,7 @@ impl Model {
             tasks.iter().try_for_each(|task| task.check_at(now))?;
         }
         self.touch(name);
-        let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.put(now, task, true)).collect();
+        let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.offer(now, task)).collect();
         once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rushgate_core::{
     Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
     DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
-    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Listing, Load, LockName,
+    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
     LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
     QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
     Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
@@ -260,6 +260,14 @@ impl QueueStore for ModelStore {
 
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
         self.step(|model, now| model.cancel(now, op, queue, id))
+    }
+
+    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
+        self.step(|model, now| model.unique_until(now, queue, id))
+    }
+
+    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
+        self.step(|model, now| model.lift(now, op, queue, id))
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

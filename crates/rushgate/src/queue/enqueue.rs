@@ -91,6 +91,30 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.on_duplicate = on_duplicate)
     }
 
+    /// Its id is taken for so long from its acceptance on, whatever becomes of the task: 1 ms to 400 days. Another of that id,
+    /// with a period or without, is [`Recent`](Enqueued::Recent) until then; while the task is live, what is said of
+    /// [duplicates](Self::on_duplicate) decides. [`Queue::lift`] ends it early.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use std::time::Duration;
+    /// use rushgate::Enqueued;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let reports = gate.queue_of::<String>("reports")?;
+    /// let report = || reports.enqueue("shop:7", "sales".to_owned()).unique_for(hour);
+    /// assert!(matches!(report().send().await?, Enqueued::Added { .. }));
+    /// reports.pop(1).await?;
+    /// assert!(matches!(report().send().await?, Enqueued::Recent { .. }));
+    /// # gate.close().await
+    /// # }
+    /// ```
+    pub fn unique_for(self, period: Duration) -> Self {
+        self.with(|task| task.unique_for = Some(period))
+    }
+
     /// What sort of work it is, by which a [`Worker`](crate::Worker) finds its handler: 1 to 80 ASCII letters, digits and
     /// `.`, `_`, `:`, `/`, `-`.
     pub fn kind(mut self, kind: impl AsRef<str>) -> Self {

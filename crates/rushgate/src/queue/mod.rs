@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GiveBack,
-    GivenBack, Heartbeat, Lease, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats, Result,
-    Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, Ticket,
+    GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats,
+    Result, Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -270,6 +270,19 @@ impl<T> Queue<T> {
     pub async fn cancel(&self, id: impl AsRef<str>) -> Result<Cancelled> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
+    }
+
+    /// Until when an id is [unique](Enqueue::unique_for), whether its task is live or not; `None` if it is not.
+    pub async fn unique_until(&self, id: impl AsRef<str>) -> Result<Option<Timestamp>> {
+        let id = TaskId::new(id)?;
+        self.gate.ask(|| self.gate.store().unique_until(&self.name, &id)).await
+    }
+
+    /// Ends the time for which an id is [unique](Enqueue::unique_for): it may be put in again at once. Its task, if it is
+    /// live, stays as it is.
+    pub async fn lift(&self, id: impl AsRef<str>) -> Result<Lifted> {
+        let (op, id) = (self.gate.op(), TaskId::new(id)?);
+        self.gate.ask(|| self.gate.store().lift(op, &self.name, &id)).await
     }
 
     /// One task by id, if it is live, or else if it is done and kept by the queue's [`Retention`](crate::Retention).

@@ -145,6 +145,15 @@ pub enum Why {
         /// Who did it, if somebody had claimed it.
         worker: Option<String>,
     },
+    /// It is not live, and its id was put in for a period that is not over: another of that id is turned away.
+    Unique {
+        /// When it will be.
+        #[serde(rename = "until_us")]
+        until: Timestamp,
+        /// How long that is.
+        #[serde(rename = "left_us", serialize_with = "micros")]
+        left: Duration,
+    },
     /// It is neither live nor dead, and nothing is kept of it: it is done, was removed, or was never put in.
     Unknown,
 }
@@ -185,13 +194,21 @@ impl<T> Queue<T> {
                     reasons if reasons.is_empty() => reasons,
                     reasons => [reasons, until(&info, now)].concat(),
                 },
-                _ => self.how_it_ended(&id).await?.into_iter().map(ended).collect(),
+                _ => self.why_over(&id, now).await?,
             };
             // It moved between two questions if there is no answer.
             if !reasons.is_empty() || tries == TRIES {
                 return Ok(if reasons.is_empty() { vec![Why::Unknown] } else { reasons });
             }
         }
+    }
+
+    async fn why_over(&self, id: &TaskId, now: Timestamp) -> Result<Vec<Why>> {
+        let Some(over) = self.how_it_ended(id).await? else { return Ok(Vec::new()) };
+        let until = self.unique_until(id).await?.filter(|until| *until > now);
+        let unique = until.map(|until| Why::Unique { until, left: until.since(now) });
+        let known = Some(ended(over)).filter(|why| *why != Why::Unknown || unique.is_none());
+        Ok(known.into_iter().chain(unique).collect())
     }
 
     async fn why_waiting(&self, info: &TaskInfo, now: Timestamp) -> Result<Vec<Why>> {

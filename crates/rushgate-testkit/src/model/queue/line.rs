@@ -67,11 +67,24 @@ impl Queue {
 
     /// Lines begin with their first task, and end with their last. A moment that has come is kept.
     pub(super) fn tidy(&mut self, now: Timestamp) {
+        self.tidy_where(now, |_| true);
+    }
+
+    /// The same of one key alone, at a moment that may be before one at which others were looked at.
+    pub(super) fn tidy_key(&mut self, now: Timestamp, key: &TaskKey) {
+        self.tidy_where(now, |of| of == key);
+    }
+
+    fn tidy_where(&mut self, now: Timestamp, is_meant: impl Fn(&TaskKey) -> bool) {
         let waiting = self.records.values().filter(|record| record.lease.is_none());
         let stands = |record: &Record| Some((record.content.key.clone()?, record.content.priority));
         let found: BTreeSet<_> = waiting.filter_map(stands).collect();
         let mut lines = std::mem::take(&mut self.lines);
         for (key, priority) in found {
+            if !is_meant(&key) {
+                self.lines.extend(lines.remove_entry(&(key, priority)));
+                continue;
+            }
             let Some((first, record)) = self.first(&key, priority) else { continue };
             let (first, due, of) = (first.clone(), record.due, (key, priority));
             let old = lines.remove(&of);

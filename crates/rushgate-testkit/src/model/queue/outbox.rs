@@ -9,7 +9,7 @@ impl Queue {
             if number <= upto && self.bug != Some(Planted::RelayedTwice) {
                 continue;
             }
-            let is_full = matches!(self.put(now, task, true), Enqueued::Full { .. });
+            let is_full = matches!(self.offer(now, task), Enqueued::Full { .. });
             if is_full && self.bug != Some(Planted::RelayPassesOverTheFull) {
                 break;
             }

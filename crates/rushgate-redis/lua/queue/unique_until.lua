@@ -1,0 +1,11 @@
+-- Tells until when an id is unique.
+--
+-- KEYS[1]  the unique ids (include/unique.lua)
+-- ARGV[1]  id: name
+--
+-- until  in µs; 0 if it is not
+--
+-- flags: no-writes
+-- include: now
+-- include: unique
+return unique_until(KEYS[1], ARGV[1]) or 0

@@ -1,0 +1,58 @@
+//! Ids that are unique for a period, apart from their records.
+
+use rushgate_core::{Enqueued, Lifted, NewTask, QueueName, TaskId, Timestamp};
+
+use super::{Queue, on_queue};
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::step::Step;
+use crate::stored::{stored, time};
+
+/// So many periods that are over are forgotten when one begins: more than one, so that they become fewer.
+const FORGOTTEN: u32 = 2;
+
+impl Queue<'_, '_> {
+    /// Puts in what somebody brings. Uniqueness is decided before there is a question of room.
+    pub(super) fn offer(&mut self, task: &NewTask) -> Result<Enqueued> {
+        if self.row.unique_until > self.now()
+            && let Some(until) = self.unique_until(&task.id)?
+            && self.present(&task.id)?.is_none()
+        {
+            return Ok(Enqueued::Recent { until });
+        }
+        let answer = self.enqueue(task, true)?;
+        if let Some(period) = task.unique_for.filter(|_| answer.is_accepted()) {
+            self.begin_period(&task.id, stored(self.step.now + period))?;
+        }
+        Ok(answer)
+    }
+
+    fn unique_until(&mut self, id: &TaskId) -> Result<Option<Timestamp>> {
+        let params = (self.row.id, id.as_str(), self.now());
+        self.step.row(sql!("queue/unique", "until"), params, |row| time(row, 0))
+    }
+
+    fn begin_period(&mut self, id: &TaskId, until: i64) -> Result<()> {
+        self.step.exec(sql!("queue/unique", "forget"), (self.row.id, self.now(), FORGOTTEN))?;
+        self.step.exec(sql!("queue/unique", "begin"), (self.row.id, id.as_str(), until))?;
+        self.row.unique_until = self.row.unique_until.max(until);
+        Ok(())
+    }
+
+    fn lift(&mut self, id: &TaskId) -> Result<Lifted> {
+        let params = (self.row.id, id.as_str());
+        let lifted = self.step.row(sql!("queue/unique", "lift"), params, |row| time(row, 0))?;
+        let lifted = lifted.filter(|until| *until > self.step.now);
+        Ok(lifted.map_or(Lifted::NotFound, |until| Lifted::Lifted { until }))
+    }
+}
+
+pub(crate) fn lift(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Lifted> {
+    Ok(on_queue(step, queue, false, |queue| queue.lift(id))?.unwrap_or(Lifted::NotFound))
+}
+
+pub(crate) fn unique_until(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Timestamp>> {
+    let params = (queue.as_str(), id.as_str(), stored(reader.now));
+    reader.row(sql!("queue/unique", "one"), params, |row| time(row, 0))
+}

@@ -1,0 +1,54 @@
+//! Uniqueness for a period, apart from the record.
+
+use super::*;
+
+impl Queue {
+    /// Somebody brings a task. Uniqueness is decided before there is a question of room.
+    pub(super) fn offer(&mut self, now: Timestamp, task: NewTask) -> Enqueued {
+        let recent = self.unique_until(now, &task.id).filter(|_| !self.records.contains_key(&task.id));
+        if let Some(until) = recent.filter(|_| self.bug != Some(Planted::UniquenessEndsWithTheTask)) {
+            return Enqueued::Recent { until };
+        }
+        let (id, period) = (task.id.clone(), task.unique_for);
+        let answer = self.put(now, task, true);
+        let careless = self.bug == Some(Planted::KeptDuplicateProlongsThePeriod);
+        let begins = answer.is_accepted() || careless && matches!(answer, Enqueued::Kept { .. });
+        if let Some(period) = period.filter(|_| begins) {
+            self.begin_period(now, id, now + period);
+        }
+        answer
+    }
+
+    fn begin_period(&mut self, now: Timestamp, id: TaskId, until: Timestamp) {
+        let running = self.unique_until(now, &id);
+        let running = running.filter(|_| self.bug != Some(Planted::ShorterPeriodEndsTheLonger));
+        self.unique.insert(id, running.map_or(until, |running| running.max(until)));
+    }
+
+    fn unique_until(&self, now: Timestamp, id: &TaskId) -> Option<Timestamp> {
+        self.unique.get(id).copied().filter(|until| *until > now)
+    }
+
+    fn lift(&mut self, now: Timestamp, id: &TaskId) -> Lifted {
+        let lifted = self.unique_until(now, id).map(|until| Lifted::Lifted { until });
+        self.unique.remove(id);
+        lifted.unwrap_or(Lifted::NotFound)
+    }
+}
+
+impl Model {
+    /// See [`QueueStore::unique_until`](rushgate_core::QueueStore::unique_until).
+    pub fn unique_until(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        id: &TaskId,
+    ) -> Result<Option<Timestamp>> {
+        Ok(self.queue(now, name).unique_until(now, id))
+    }
+
+    /// See [`QueueStore::lift`](rushgate_core::QueueStore::lift).
+    pub fn lift(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Lifted> {
+        once!(self, op, Lift, self.change(now, name, |queue| queue.lift(now, id)))
+    }
+}
