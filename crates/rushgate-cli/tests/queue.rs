@@ -309,6 +309,40 @@ fn a_task_past_its_deadline_is_dead_and_says_so() {
     assert!(why.contains("its deadline passed before it was carried out"), "{why}");
 }
 
+#[test]
+fn an_id_is_pushed_once_in_its_period_unless_it_is_lifted() {
+    let shop = Shop::new();
+    let push = ["queue", "push", "reports", "shop:7", "--unique-for", "1h"];
+    assert_eq!(shop.ok(&push), "added revision 1\n");
+    assert_eq!(shop.ok(&push), "kept revision 1\n");
+    shop.ok(&["queue", "pop", "reports"]);
+    let recent = shop.ok(&push);
+    assert!(recent.starts_with("recent until "), "{recent}");
+    let recent = shop.json(&["queue", "push", "reports", "shop:7"]);
+    assert!(recent["outcome"] == "recent" && recent["until_us"].as_u64() > Some(0), "{recent}");
+    let why = shop.ok(&["queue", "why", "reports", "shop:7"]);
+    assert!(why.starts_with("it was put in lately: its id is unique for another "), "{why}");
+    assert!(why.contains("`rushgate queue lift reports shop:7`"), "{why}");
+    let why = shop.json(&["queue", "why", "reports", "shop:7"]);
+    assert_eq!(why["reasons"][0]["until_us"], recent["until_us"]);
+    assert_eq!(shop.ok(&["queue", "lift", "reports", "shop:7"]), "lifted shop:7\n");
+    let again = shop.json_as(1, &["queue", "lift", "reports", "shop:7"]);
+    assert_eq!(again, json!({ "id": "shop:7", "outcome": "not_found" }));
+    assert_eq!(shop.ok(&push), "added revision 2\n");
+    let refused = shop.run(&["queue", "push", "reports", "b", "--unique-for", "401d"]);
+    assert!(refused.status != 0 && refused.err.contains("at most 400"), "{}", refused.err);
+}
+
+#[test]
+fn an_import_leaves_out_what_came_lately_and_says_so() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "reports", "a", "--unique-for", "1h"]);
+    let lines = shop.ok(&["queue", "export", "reports"]);
+    shop.ok(&["queue", "pop", "reports"]);
+    let said = shop.with_stdin(&["queue", "import", "reports"], lines.as_bytes());
+    assert_eq!(said.out, "added 0, kept 0 that were there, left out 1 put in lately\n");
+}
+
 fn with(mut of: Value, field: &str, value: Value) -> Value {
     of[field] = value;
     of

@@ -94,6 +94,34 @@ async fn a_task_has_its_deadline() {
 }
 
 #[tokio::test]
+async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted() {
+    let stand = Stand::open().await;
+    let task = json!({ "id": "a", "unique_for_ms": 3_600_000 });
+    enqueue(&stand, task.clone()).await.ok(201);
+    assert_eq!(enqueue(&stand, task.clone()).await.ok(200)["outcome"], "kept");
+    stand.post(&format!("{QUEUE}/pop"), json!({})).await.ok(200);
+    let recent = enqueue(&stand, json!({ "id": "a" })).await.ok(200);
+    assert!(recent["outcome"] == "recent" && recent["until_us"].as_u64() > Some(0), "{recent}");
+    let batch =
+        stand.post(&format!("{QUEUE}/batch"), json!({ "tasks": [task, { "id": "b" }] })).await.ok(200);
+    assert_eq!(batch["outcomes"][0], recent, "{batch}");
+    let why = stand.get(&format!("{QUEUE}/tasks/a/why")).await.ok(200);
+    assert_eq!(
+        (&why["reasons"][0]["reason"], &why["reasons"][0]["until_us"]),
+        (&json!("unique"), &recent["until_us"])
+    );
+    let unique = format!("{QUEUE}/tasks/a/unique");
+    let lifted = stand.ask(Ask::new("DELETE", &unique)).await.ok(200);
+    assert_eq!(lifted, json!({ "until_us": recent["until_us"] }));
+    assert_eq!(stand.ask(Ask::new("DELETE", &unique)).await.code(), "not_found");
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    for wrong in [0_u64, 34_560_000_001] {
+        assert_eq!(enqueue(&stand, json!({ "id": "c", "unique_for_ms": wrong })).await.code(), "invalid");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_queue_at_its_bound_says_what_it_drops() {
     let stand = Stand::open().await;
     let limit = async |overflow: &str| {

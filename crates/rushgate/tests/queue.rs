@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Completed, Dequeued, Enqueued, Error, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection, Task, Why,
+    Completed, Dequeued, Enqueued, Error, Lifted, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection,
+    Task, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ on_each_store! {
     dead_letters_can_be_retried_and_deleted
     a_paused_queue_gives_nothing_out
     a_task_says_why_it_is_not_running
+    an_id_is_taken_once_in_its_period_unless_it_is_lifted
 }
 
 on_a_cluster! {
@@ -190,6 +192,32 @@ async fn a_paused_queue_gives_nothing_out(bench: Bench) {
     tokio::task::yield_now().await;
     queue.resume().await.unwrap();
     assert_eq!(waiting.await.unwrap().attempt, 1);
+}
+
+async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
+    let queue = mail(&bench.client());
+    let put = || queue.enqueue("1", to("ann")).unique_for(secs(60));
+    assert!(matches!(put().send().await.unwrap(), Enqueued::Added { .. }));
+    let until = queue.unique_until("1").await.unwrap().expect("it was taken");
+    assert!(!queue.why("1").await.unwrap().iter().any(|why| matches!(why, Why::Unique { .. })), "it is live");
+    queue.pop(1).await.unwrap();
+    for again in [put(), queue.enqueue("1", to("bob"))] {
+        assert_eq!(again.send().await.unwrap(), Enqueued::Recent { until });
+    }
+    let why = queue.why("1").await.unwrap();
+    let [Why::Unique { until: told, left }] = &why[..] else { panic!("{why:?}") };
+    assert!(*told == until && *left <= secs(60), "{why:?}");
+    assert_eq!(queue.lift("1").await.unwrap(), Lifted::Lifted { until });
+    assert_eq!(queue.lift("1").await.unwrap(), Lifted::NotFound);
+    assert_eq!(queue.why("1").await.unwrap(), [Why::Unknown]);
+    assert!(matches!(put().send().await.unwrap(), Enqueued::Added { .. }));
+    let failed = claim_one(&queue).await;
+    let retry = Retry { ticket: failed.ticket, delay: ms(0), error: "boom".into(), give_up: true };
+    queue.retry(vec![retry]).await.unwrap();
+    let why = queue.why("1").await.unwrap();
+    assert!(matches!(why[..], [Why::Dead { .. }, Why::Unique { .. }]), "{why:?}");
+    assert!(put().unique_for(Duration::ZERO).send().await.unwrap_err().is_invalid());
+    assert!(put().unique_for(Duration::MAX).send().await.unwrap_err().is_invalid());
 }
 
 async fn a_task_says_why_it_is_not_running(bench: Bench) {

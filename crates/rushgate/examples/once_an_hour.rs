@@ -1,0 +1,45 @@
+//! Once an hour, however often it is asked for: a report that is dear to make, and a page that asks at each visit.
+
+use std::time::Duration;
+
+use rushgate::{CancellationToken, Enqueued, Lifted, Rushgate, State, Why, Worker};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn report(shop: String, State(written): State<UnboundedSender<String>>) {
+    let _ = written.send(format!("the report of {shop}"));
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let reports = gate.queue_of::<String>("reports")?;
+    let (written, mut desk) = unbounded_channel();
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(&reports).state(written).register("report", report);
+    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let visit = || reports.enqueue("shop:7", "shop 7".to_owned()).kind("report").unique_for(HOUR).send();
+
+    assert!(matches!(visit().await?, Enqueued::Added { .. }));
+    println!("{}", desk.recv().await.unwrap_or_default());
+    while !reports.why("shop:7").await?.iter().all(|why| matches!(why, Why::Unique { .. })) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    // It is done and forgotten, and its hour goes on.
+    for _ in 0..100 {
+        assert!(matches!(visit().await?, Enqueued::Recent { .. }));
+    }
+    println!("a hundred visits later there is no other");
+
+    // Somebody has mended what it is made of.
+    assert!(matches!(reports.lift("shop:7").await?, Lifted::Lifted { .. }));
+    assert!(matches!(visit().await?, Enqueued::Added { .. }));
+    println!("{}", desk.recv().await.unwrap_or_default());
+
+    shutdown.cancel();
+    assert_eq!(worker.await.expect("the worker does not panic")?.done, 2);
+    gate.close().await
+}
