@@ -1,0 +1,41 @@
+//! A queue that may overflow: the newest samples of a machine, while nobody has time for all of them.
+
+use rushgate::{Enqueued, Overflow, QueueLimits, Rushgate};
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let samples = gate.queue_of::<u32>("samples")?;
+    let at_most = |bound, overflow| QueueLimits { bound: Some(bound), overflow, ..QueueLimits::default() };
+
+    samples.limit(at_most(3, Overflow::DropOldest)).await?;
+    for n in 1..=10 {
+        match samples.enqueue(format!("cpu:{n}"), n).send().await? {
+            Enqueued::Displaced { dropped, .. } => println!("{dropped} gave way to cpu:{n}"),
+            other => assert!(matches!(other, Enqueued::Added { .. }), "{other:?}"),
+        }
+    }
+    let newest = samples.pop(10).await?;
+    let newest: Vec<u32> = newest.iter().map(|task| samples.read(&task.payload)).collect::<Result<_, _>>()?;
+    assert_eq!(newest, [8, 9, 10]);
+
+    // What must not be lost is refused, and whoever brings it holds it back.
+    let orders = gate.queue_of::<u32>("orders")?;
+    orders.limit(at_most(1, Overflow::Refuse)).await?;
+    orders.enqueue("order:1", 1).send().await?;
+    assert_eq!(orders.enqueue("order:2", 2).send().await?, Enqueued::Full { bound: 1 });
+    println!("order:2 waits outside");
+
+    // What is worth nothing late need not wait.
+    let pings = gate.queue_of::<u32>("pings")?;
+    pings.limit(at_most(1, Overflow::DropNew)).await?;
+    pings.enqueue("ping:1", 1).send().await?;
+    assert_eq!(pings.enqueue("ping:2", 2).send().await?, Enqueued::Dropped { bound: 1 });
+    println!(
+        "of pings {} was dropped, of samples {}",
+        pings.stats().await?.dropped,
+        samples.stats().await?.dropped
+    );
+    gate.close().await
+}
