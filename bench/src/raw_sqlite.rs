@@ -8,7 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: [&str; 8] = [
+const SCHEMA: [&str; 9] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
@@ -17,6 +17,7 @@ const SCHEMA: [&str; 8] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0006_overflow.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0007_deadlines.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0008_unique.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0009_rooms.sql"),
 ];
 
 macro_rules! verb {

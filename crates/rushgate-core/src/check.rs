@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::{
     Acquire, Claim, Completion, Due, Error, Fire, GiveBack, Heartbeat, Listing, Load, MAX_LINES,
     MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, SaleSpec, Selection, Spoken, StockChange, Switch, TaskProgress, Timestamp,
-    UnitChoice,
+    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Switch, TaskProgress,
+    Timestamp, UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -166,6 +166,21 @@ impl Rate {
     pub fn check(&self) -> Result<()> {
         check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
         check_period("the rate's time", self.per)
+    }
+}
+
+impl RoomRules {
+    /// Refuses what is outside the documented limits.
+    pub fn check(&self) -> Result<()> {
+        self.rate.check()?;
+        check_duration("the rate's time", self.rate.per, Self::PER_MAX)?;
+        if self.pass < Self::PASS_MIN {
+            let why = format_args!("holds for {}; it must be at least 1 s", Spoken(self.pass));
+            return Err(Error::invalid("the pass", why));
+        }
+        check_duration("the pass", self.pass, Self::PASS_MAX)?;
+        let from = self.from.unwrap_or_default();
+        check_range("the moment from which people are let in, in µs,", from.as_micros(), 0, Self::FROM_MAX_US)
     }
 }
 

@@ -9,16 +9,20 @@
 
 mod audit;
 mod check;
+mod draw;
 mod error;
 mod ids;
 mod kind;
 mod lock;
 mod name;
 mod outbox;
+mod pass;
 mod queue;
 mod receipt;
+mod room;
 mod sale;
 mod schedule;
+mod signed;
 mod spec;
 mod store;
 mod time;
@@ -29,6 +33,7 @@ pub use audit::{
     audit_live,
 };
 pub use check::{check_batch, check_duration, check_range};
+pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
@@ -41,6 +46,7 @@ pub use name::{
     Sku, TaskId, TaskKey,
 };
 pub use outbox::{OutboxStore, Relay, Relayed};
+pub use pass::{BadPass, Pass};
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
     GiveBack, GivenBack, Heartbeat, KeyLimits, Lifted, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
@@ -48,6 +54,7 @@ pub use queue::{
     Revived, Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
 };
 pub use receipt::{BadReceipt, Receipt};
+pub use room::{Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState, RoomStore};
 pub use sale::{
     Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
     MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,

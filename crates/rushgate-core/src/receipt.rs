@@ -1,11 +1,8 @@
 use std::fmt;
 
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
+use crate::signed::Kind;
 use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timestamp, UnitChoice, UnitNumber};
 
 /// What a buyer was promised, to be shown again if the store has lost it.
@@ -61,7 +58,7 @@ impl fmt::Display for BadReceipt {
     }
 }
 
-const PREFIX: &str = "rg1.";
+const KIND: Kind = Kind { prefix: "rg1.", domain: b"rushgate receipt 1\0", text_max: Receipt::TEXT_MAX };
 
 impl Receipt {
     /// The longest text that is looked at: that of a cart with every line full is shorter.
@@ -82,10 +79,7 @@ impl Receipt {
 
     /// The signed text.
     pub fn sign(&self, secret: SaleSecret) -> String {
-        // Names and numbers always become JSON.
-        let content = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default());
-        let signature = BASE64_URL_SAFE_NO_PAD.encode(mac(secret, &content).finalize().into_bytes());
-        format!("{PREFIX}{content}.{signature}")
+        KIND.sign(secret, self)
     }
 
     /// Reads a signed text, and checks that that sale has signed it.
@@ -93,18 +87,11 @@ impl Receipt {
     /// # Errors
     /// Why it is not honoured.
     pub fn read(text: &str, sale: &SaleId, secret: SaleSecret) -> Result<Self, BadReceipt> {
-        let parts = text.trim().strip_prefix(PREFIX).and_then(|text| text.split_once('.'));
-        let (content, signature) =
-            parts.filter(|_| text.len() <= Self::TEXT_MAX).ok_or(BadReceipt::Unreadable)?;
-        let decoded = |part| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| BadReceipt::Unreadable);
-        let json = decoded(content)?;
-        let receipt: Self = serde_json::from_slice(&json).map_err(|_| BadReceipt::Unreadable)?;
-        if receipt.sale != *sale {
+        let claimed = KIND.read::<Self>(text).ok_or(BadReceipt::Unreadable)?;
+        if claimed.says.sale != *sale {
             return Err(BadReceipt::OtherSale);
         }
-        // The comparison takes as long whatever is wrong.
-        mac(secret, content).verify_slice(&decoded(signature)?).map_err(|_| BadReceipt::Forged)?;
-        Ok(receipt)
+        KIND.believed(claimed, secret).ok_or(BadReceipt::Forged)
     }
 
     /// The cart that was reserved: its lines in order.
@@ -132,17 +119,6 @@ impl Receipt {
             _ => UnitChoice::Any,
         }
     }
-}
-
-fn mac(secret: SaleSecret, content: &str) -> Hmac<Sha256> {
-    // A key of any length will do.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&secret.to_bytes()) else {
-        unreachable!("HMAC takes keys of every length");
-    };
-    // The secret serves reservation ids too; this says what is signed.
-    mac.update(b"rushgate receipt 1\0");
-    mac.update(content.as_bytes());
-    mac
 }
 
 #[cfg(test)]

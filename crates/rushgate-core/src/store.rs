@@ -3,7 +3,7 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LockStore, OutboxStore, QueueStore, Result, SaleStore, ScheduleStore};
+use crate::{LockStore, OutboxStore, QueueStore, Result, RoomStore, SaleStore, ScheduleStore};
 
 /// What every store method gives back: a future of a [`Result`].
 ///
@@ -13,7 +13,7 @@ use crate::{LockStore, OutboxStore, QueueStore, Result, SaleStore, ScheduleStore
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A place in which locks, queues and sales live together.
-pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStore {
+pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStore + RoomStore {
     /// What this store is and what it promises.
     fn info(&self) -> StoreInfo;
 

@@ -52,6 +52,7 @@ pub(crate) enum Group {
     Loaded,
     Orders,
     Home,
+    Room,
 }
 
 /// One argument.
@@ -196,6 +197,7 @@ impl<'a> Keys<'a> {
             ("the client's latest answers", Group::Answers),
             ("the schedules", Group::Schedules),
             ("the unique ids", Group::Unique),
+            ("the room", Group::Room),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
             ("the loaded sale", Group::Loaded),

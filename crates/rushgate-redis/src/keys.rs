@@ -110,6 +110,13 @@ pub(crate) fn sale_home(id: &SaleId) -> Vec<u8> {
     under(&format!("s:{id}"), "home")
 }
 
+/// The keys of a sale's waiting room, in the order of `lua/include/room.lua`: under the sale's tag whatever that of its
+/// stock is, so a crowd that waits and the orders' queue may be on different nodes, and a rebuild leaves it alone.
+pub(crate) fn room(sale: &SaleId) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let tag = format!("s:{sale}");
+    ["room", "tickets"].into_iter().map(move |suffix| under(&tag, suffix))
+}
+
 /// In the keys of a sale that buyers use. It stays the same when a rebuild renames what it has loaded.
 const LIVE: &str = "1";
 
@@ -173,6 +180,7 @@ mod tests {
         );
         let alone = SaleKeys::new(&sale, None);
         assert_eq!(tags(alone.all().chain(alone.loaded()).chain(alone.replays(client))), ["{s:phones}"]);
+        assert_eq!(tags(room(&sale).chain([sale_home(&sale)])), ["{s:phones}"]);
         let with_orders = SaleKeys::new(&sale, Some(&orders));
         assert_eq!(tags(with_orders.all().chain(with_orders.loaded()).chain(queue(&orders))), ["{q:orders}"]);
     }

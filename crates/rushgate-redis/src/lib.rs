@@ -42,6 +42,7 @@ mod outbox;
 mod queue;
 mod reference;
 mod reply;
+mod room;
 mod sale;
 mod schedule;
 mod scripts;

@@ -58,6 +58,8 @@ fn content() -> String {
     code.text.push_str("\ndo\n");
     code.area("lock_");
     code.text.push_str("end\n\ndo\n");
+    code.area("room_");
+    code.text.push_str("end\n\ndo\n");
     // A sale puts orders into queues. What only queues need is in a block of its own: Lua has room for 200 names at a time.
     let of_queues: Vec<_> = verbs("queue_").flat_map(|verb| included(verb.file())).collect();
     for name in verbs("sale_").flat_map(|verb| included(verb.file())) {
@@ -157,13 +159,15 @@ fn endings() -> String {
     let name = "NAME";
     let lock = LockName::new(name).expect("it is a name");
     let queue = QueueName::new(name).expect("it is a name");
-    let sale = SaleKeys::new(&SaleId::new(name).expect("it is a name"), None);
+    let id = SaleId::new(name).expect("it is a name");
+    let sale = SaleKeys::new(&id, None);
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  sale = {},\n}}\n",
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  sale = {},\n}}\n",
         ends(&mut keys::lock(&lock)),
         ends(&mut keys::queue(&queue)),
         ends(&mut keys::schedules(&queue)),
         ends(&mut std::iter::once(keys::unique(&queue))),
+        ends(&mut keys::room(&id)),
         ends(&mut sale.all()),
     )
 }
@@ -180,6 +184,7 @@ fn groups(header: &Header<'_>) -> String {
             Group::Loaded => "loaded",
             Group::Orders => "orders",
             Group::Home => "home",
+            Group::Room => "room",
         };
         let each = if keys.is_repeated() { ", each = true" } else { "" };
         format!("{{ '{name}', {}{each} }}", keys.count())

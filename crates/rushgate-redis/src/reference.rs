@@ -21,6 +21,7 @@ pub(crate) fn parts() -> Vec<(&'static str, String)> {
         ("lock functions", functions("lock_")),
         ("queue functions", functions("queue_")),
         ("sale functions", functions("sale_")),
+        ("room functions", functions("room_")),
         ("version function", functions("version")),
     ]
 }
@@ -48,6 +49,7 @@ fn all_keys() -> String {
     described(&mut text, "The schedules", keys::schedules(&queue).collect(), "schedule");
     described(&mut text, "The unique ids", vec![keys::unique(&queue)], "unique");
     described(&mut text, "The sale", alone.all().collect(), "sale");
+    described(&mut text, "The room", keys::room(&sale).collect(), "room");
     let more = [
         ("The sale, if it has an orders' queue", with_orders.all().collect()),
         ("The client's latest answers, of a sale", of_sale),

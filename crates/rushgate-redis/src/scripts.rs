@@ -57,8 +57,8 @@ macro_rules! scripts {
 
 scripts! {
     includes {
-        "asked" "complete" "decide" "draft" "give" "line" "lock" "now" "once" "put" "queue" "sale" "schedule" "take"
-        "unique"
+        "asked" "complete" "decide" "draft" "give" "line" "lock" "now" "once" "put" "queue" "room" "sale" "schedule"
+        "take" "unique"
     }
     lock {
         LockAcquire = "acquire"
@@ -102,6 +102,14 @@ scripts! {
         QueueUniqueUntil = "unique_until"
         QueueUnschedule = "unschedule"
         QueueWatch = "watch"
+    }
+    room {
+        RoomClose = "close"
+        RoomDraw = "draw"
+        RoomEnter = "enter"
+        RoomJoin = "join"
+        RoomSet = "set"
+        RoomShow = "show"
     }
     sale {
         SaleBeginRebuild = "begin_rebuild"
@@ -344,8 +352,14 @@ mod tests {
     use super::*;
 
     /// Functions that are given the first of so many keys, and the include that describes them.
-    const OPENERS: [(&str, usize); 5] =
-        [("lock_keys", 4), ("queue_keys", 21), ("replay_keys", 2), ("sale_keys", 7), ("schedule_keys", 3)];
+    const OPENERS: [(&str, usize); 6] = [
+        ("lock_keys", 4),
+        ("queue_keys", 21),
+        ("replay_keys", 2),
+        ("room_keys", 2),
+        ("sale_keys", 7),
+        ("schedule_keys", 3),
+    ];
 
     /// Numbers from `1`, `1-21` or `2..` in brackets behind the word. `..` stands for all that follow.
     fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {

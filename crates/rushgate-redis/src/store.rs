@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
-    DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
-    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
-    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp,
-    Token, Verdict, check_batch, check_range,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
+    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Enqueued, Enter, Entered,
+    Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
+    Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
+    OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
+    Relayed, Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived,
+    RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token,
+    Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -28,7 +29,7 @@ use crate::listeners::Register;
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
 use crate::url::Url;
-use crate::{lock, outbox, queue, schedule};
+use crate::{lock, outbox, queue, room, schedule};
 
 /// Keys that one step of a scan looks at.
 const SCAN_COUNT: &str = "1000";
@@ -924,6 +925,41 @@ impl SaleStore for RedisStore {
     fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
         let id = sale.clone();
         self.run("read a sale's books", Ok(()), move |inner: Arc<Inner>| async move { inner.books(id).await })
+    }
+}
+
+impl RoomStore for RedisStore {
+    fn set_room(&self, id: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
+        let of = id.clone();
+        let read = move |reply| room::read_set(&of, reply);
+        self.send("set a room", rules.check(), || room::set(id, &rules, secret), read)
+    }
+
+    fn room(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let of = id.clone();
+        self.send("show a room", Ok(()), || room::show(id), move |reply| room::read_shown(&of, reply))
+    }
+
+    fn join(&self, id: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>> {
+        let of = id.clone();
+        let read = move |reply| room::read_joined(&of, reply);
+        self.send("join a room", Ok(()), || room::join(id, buyer), read)
+    }
+
+    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>> {
+        let call = room::enter(&enter);
+        self.send("enter", Ok(()), || call, move |reply| room::read_entered(&enter.sale, reply))
+    }
+
+    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+        let of = id.clone();
+        let read = move |reply| room::read_drawn(&of, reply);
+        self.send("draw", Ok(()), || room::draw(id, &beacon), read)
+    }
+
+    fn close_room(&self, id: &SaleId) -> Answer<'_, bool> {
+        let of = id.clone();
+        self.send("close a room", Ok(()), || room::close(id), move |reply| room::read_closed(&of, reply))
     }
 }
 

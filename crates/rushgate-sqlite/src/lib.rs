@@ -27,6 +27,7 @@ mod lock;
 mod open;
 mod queue;
 mod read;
+mod room;
 mod sale;
 mod sql;
 mod step;

@@ -232,7 +232,7 @@ fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> 
     Ok(Some(with_skus(sale, skus)))
 }
 
-fn unknown(id: &SaleId) -> Error {
+pub(crate) fn unknown(id: &SaleId) -> Error {
     Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
 }
 

@@ -5,15 +5,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
-    DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
-    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
-    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
-    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
-    Verdict, check_batch, check_range,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
+    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Durability, Enqueued,
+    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
+    Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived,
+    RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -26,7 +27,7 @@ use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
 use crate::wake::{Listeners, Watcher};
 use crate::writer::{Counters, Writer, WriterHandle};
-use crate::{lock, queue, sale};
+use crate::{lock, queue, room, sale};
 
 /// Threads that read beside the writer.
 const READERS: usize = 2;
@@ -265,6 +266,37 @@ fn no_thread(error: std::io::Error) -> Error {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.take_no_more();
+    }
+}
+
+impl RoomStore for SqliteStore {
+    fn set_room(&self, id: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
+        let id = id.clone();
+        self.write("set a room", rules.check(), move |step| room::set(step, &id, rules, secret))
+    }
+
+    fn room(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let id = id.clone();
+        self.read("show a room", Ok(()), move |reader| room::show(reader, &id))
+    }
+
+    fn join(&self, id: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>> {
+        let (id, buyer) = (id.clone(), buyer.clone());
+        self.write("join a room", Ok(()), move |step| room::join(step, &id, &buyer))
+    }
+
+    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>> {
+        self.write("enter", Ok(()), move |step| room::enter(step, &enter))
+    }
+
+    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+        let id = id.clone();
+        self.write("draw", Ok(()), move |step| room::draw(step, &id, &beacon))
+    }
+
+    fn close_room(&self, id: &SaleId) -> Answer<'_, bool> {
+        let id = id.clone();
+        self.write("close a room", Ok(()), move |step| room::close(step, &id))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate_core::Timestamp;
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use crate::busy::patiently;
 use crate::sql::sql;
@@ -13,6 +13,8 @@ use crate::writer::Counters;
 const KEEP_US: i64 = 3_600_000_000;
 /// Lock rows looked at in one sweep.
 const ROWS: i64 = 2_000;
+/// Tickets of a closed room that one sweep forgets.
+const TICKETS: usize = 20_000;
 
 /// Forgets locks that were idle for an hour, a stretch of names at a time, and old news.
 ///
@@ -53,6 +55,24 @@ pub(crate) fn sweep(
     Ok(())
 }
 
+/// Forgets some tickets of a room that was closed, and the room with the last of them.
+pub(crate) fn sweep_room(conn: &Connection, patience: Duration, counters: &Counters) -> rusqlite::Result<()> {
+    counters.count_statements(1);
+    let closed = conn.prepare_cached(sql!("room/close", "next"))?.query_row([], |row| row.get::<_, i64>(0));
+    let Some(no) = closed.optional()? else { return Ok(()) };
+    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    // BEGIN and COMMIT are statements too.
+    counters.count_statements(3);
+    let tickets = conn.prepare_cached(sql!("room/close", "tickets"))?.execute((no, TICKETS))?;
+    if tickets < TICKETS {
+        counters.count_statements(1);
+        conn.prepare_cached(sql!("room/close", "forget"))?.execute([no])?;
+    }
+    conn.execute_batch("COMMIT")?;
+    counters.count_transaction();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +80,25 @@ mod tests {
     fn sweep_at(conn: &Connection, counters: &Counters) {
         let now = Timestamp::from_micros(2 * KEEP_US.cast_unsigned());
         sweep(conn, Duration::ZERO, now, counters, &mut String::new()).unwrap();
+    }
+
+    #[test]
+    fn a_closed_room_is_forgotten_some_tickets_at_a_time() {
+        let (conn, counters) = (Connection::open_in_memory().unwrap(), Counters::default());
+        conn.execute_batch(include_str!("../migrations/0009_rooms.sql")).unwrap();
+        let tickets = || conn.query_row("SELECT count(*) FROM room_ticket", [], |row| row.get::<_, usize>(0));
+        conn.execute_batch(
+            "INSERT INTO closed_room VALUES (1); INSERT INTO room_ticket VALUES (2, 'ann', 0, 0)",
+        )
+        .unwrap();
+        let many = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 25000)
+                    INSERT INTO room_ticket SELECT 1, 'b' || n, n, NULL FROM n";
+        conn.execute_batch(many).unwrap();
+        for left in [5_001, 1, 1] {
+            sweep_room(&conn, Duration::ZERO, &counters).unwrap();
+            assert_eq!(tickets().unwrap(), left);
+        }
+        assert_eq!(counters.read().transactions, 2, "there was nothing left to do");
     }
 
     #[test]

@@ -301,7 +301,8 @@ impl Writer {
 
     fn sweep_stretch(&mut self) -> rusqlite::Result<()> {
         let now = (self.clock)();
-        sweep::sweep(&self.conn, self.patience, now, &self.counters, &mut self.sweep_from)
+        sweep::sweep(&self.conn, self.patience, now, &self.counters, &mut self.sweep_from)?;
+        sweep::sweep_room(&self.conn, self.patience, &self.counters)
     }
 
     fn sweep(&mut self) {

@@ -7,15 +7,15 @@ use std::sync::{Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
-    DeadLetter, Decision, Dequeued, DueSchedules, Enqueued, Error, Event, Extend, Extended, Fire, Fired,
-    GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
-    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
-    Reserved, Restored, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
-    Verdict,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
+    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Enqueued, Enter, Entered,
+    Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
+    Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
+    OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
+    Relayed, Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules,
+    RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId,
+    ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls,
+    StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -433,6 +433,37 @@ impl<S: Store> SaleStore for Faulty<S> {
     fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
         let sale = sale.clone();
         self.send(Repeat::Yes, move |store| store.books(&sale))
+    }
+}
+
+impl<S: Store> RoomStore for Faulty<S> {
+    fn set_room(&self, sale: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.set_room(&sale, rules, secret))
+    }
+
+    fn room(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.room(&sale))
+    }
+
+    fn join(&self, sale: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>> {
+        let (sale, buyer) = (sale.clone(), buyer.clone());
+        self.send(Repeat::No, move |store| store.join(&sale, &buyer))
+    }
+
+    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>> {
+        self.send(Repeat::Yes, move |store| store.enter(enter.clone()))
+    }
+
+    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.draw(&sale, beacon.clone()))
+    }
+
+    fn close_room(&self, sale: &SaleId) -> Answer<'_, bool> {
+        let sale = sale.clone();
+        self.send(Repeat::No, move |store| store.close_room(&sale))
     }
 }
 

@@ -99,6 +99,12 @@ planted! {
     AllHeldIsCalledSoldOut,
     /// A hold is confirmed after its deadline.
     ExpiredHoldIsConfirmed,
+    /// An empty waiting room saves places up, and lets a crowd in at once when it comes.
+    IdleRoomSavesPlaces,
+    /// A waiting room does not look whose place it was told.
+    RoomTrustsAnyPlace,
+    /// Another rate forgets what a waiting room has served.
+    NewRateServesAnew,
 }
 
 impl fmt::Display for Planted {

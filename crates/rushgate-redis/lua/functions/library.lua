@@ -245,6 +245,12 @@ end
 function group.home(first)
   local id = string.match(KEYS[first], '^rg:{s:(.*)}:home$')
   if not id or not is.name(id) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{s:SALE}:home`') end
+  return 'rg:{s:' .. id .. '}:'
+end
+
+-- A sale's waiting room is where its home is.
+function group.room(first, beginning)
+  check_keys(first, beginning, ENDINGS.room)
 end
 
 -- The orders' queue is where the sale is; a sale without one is elsewhere.

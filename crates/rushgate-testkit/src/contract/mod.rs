@@ -25,6 +25,7 @@ mod outbox;
 mod overflow;
 mod queue;
 mod rebuild;
+mod room;
 mod sale;
 mod schedule;
 mod unique;
@@ -480,6 +481,31 @@ macro_rules! contract_suite {
                 sales_outside_the_limits_are_refused
                 two_hundred_buyers_get_ten_units_between_them
                 one_row_decides_between_confirm_cancel_and_the_deadline
+            }
+            room {
+                a_sale_has_no_room_unless_one_is_opened
+                a_room_is_opened_as_it_was_said
+                buyers_have_serials_by_arrival_and_keep_them
+                places_are_served_evenly
+                whoever_is_served_is_let_in_until_the_same_moment
+                whoever_is_not_served_is_not_let_in
+                whoever_missed_his_turn_joins_anew_at_the_end
+                places_of_those_who_never_come_are_passed_over
+                places_that_nobody_stood_at_are_not_saved_up
+                another_rate_keeps_what_is_served
+                the_same_rules_change_nothing
+                nobody_is_let_in_before_the_moment_that_was_said
+                before_a_draw_nobody_is_let_in
+                a_draw_fixes_who_takes_part_and_shows_the_secret
+                a_room_is_drawn_once
+                after_a_draw_only_the_place_of_ones_own_serial_counts
+                a_rate_can_change_before_a_draw
+                the_order_of_a_room_stays_and_only_a_draw_is_drawn
+                a_closed_room_leaves_nothing
+                sales_have_rooms_of_their_own
+                rooms_outside_the_limits_are_refused
+                a_fast_rate_is_exact
+                sixteen_who_join_at_once_have_sixteen_serials
             }
         }
     };

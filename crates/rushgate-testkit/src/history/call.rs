@@ -1,8 +1,9 @@
 use rushgate_core::{
-    Acquire, Claim, ClientId, Completion, Error, Extend, Fire, GiveBack, Heartbeat, Hold, Lease, Listing,
-    Load, LockName, NewSchedule, NewTask, Op, Page, PauseReason, QueueLimits, QueueName, Receipt, Relay,
-    ReservationId, Reserve, Reserved, Result, Retry, SaleId, SaleSpec, Schedule, ScheduleId, Selection, Sku,
-    StockChange, Store, Switch, Task, TaskId, Ticket, Token, UnitRange, Verdict,
+    Acquire, Beacon, BuyerId, Claim, ClientId, Completion, DrawSecret, Enter, Error, Extend, Fire, GiveBack,
+    Heartbeat, Hold, Lease, Listing, Load, LockName, NewSchedule, NewTask, Op, Page, PauseReason,
+    QueueLimits, QueueName, Receipt, Relay, ReservationId, Reserve, Reserved, Result, Retry, RoomRules,
+    SaleId, SaleSpec, Schedule, ScheduleId, Selection, Sku, StockChange, Store, Switch, Task, TaskId, Ticket,
+    Token, UnitRange, Verdict,
 };
 
 /// A verb of the store with its arguments: the same value is sent to the model, to the backend, and again after a
@@ -64,6 +65,12 @@ pub(super) enum Call {
     Reservation(SaleId, ReservationId),
     Events(SaleId, u64),
     Books(SaleId),
+    SetRoom(SaleId, RoomRules, DrawSecret),
+    Room(SaleId),
+    Join(SaleId, BuyerId),
+    Enter(Enter),
+    Draw(SaleId, Beacon),
+    CloseRoom(SaleId),
 }
 
 /// An answer as text, to be compared, and the tickets, the schedules and the hold in it, to be used in later calls.
@@ -144,6 +151,12 @@ impl Call {
             Self::ForceRelease(name) => plain(store.force_release(&name).await),
             Self::Show(name) => plain(store.show(&name).await),
             Self::List(page) => plain(store.list(page).await),
+            Self::SetRoom(..)
+            | Self::Room(_)
+            | Self::Join(..)
+            | Self::Enter(_)
+            | Self::Draw(..)
+            | Self::CloseRoom(_) => self.send_to_room(store).await,
             _ => self.send_to_sale(store).await,
         }
     }
@@ -189,6 +202,18 @@ impl Call {
             Self::Fire(queue, fire) => plain(store.fire(&queue, fire).await),
             Self::Relay(queue, relay) => plain(store.relay(&queue, relay).await),
             other => unreachable!("{other:?} is not a source's"),
+        }
+    }
+
+    async fn send_to_room(&self, store: &dyn Store) -> Answer {
+        match self.clone() {
+            Self::SetRoom(sale, rules, secret) => plain(store.set_room(&sale, rules, secret).await),
+            Self::Room(sale) => plain(store.room(&sale).await),
+            Self::Join(sale, buyer) => plain(store.join(&sale, &buyer).await),
+            Self::Enter(enter) => plain(store.enter(enter).await),
+            Self::Draw(sale, beacon) => plain(store.draw(&sale, beacon).await),
+            Self::CloseRoom(sale) => plain(store.close_room(&sale).await),
+            other => unreachable!("{other:?} is not a room's"),
         }
     }
 

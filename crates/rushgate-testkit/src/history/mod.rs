@@ -1,5 +1,5 @@
-//! Random histories of locks, queues with their schedules and relays, and sales, with lost replies, deaths and expiries,
-//! compared step by step with the model.
+//! Random histories of locks, queues with their schedules and relays, and sales with their waiting rooms, with lost
+//! replies, deaths and expiries, compared step by step with the model.
 //!
 //! A history comes from its seed alone, so a failure is replayed by `RUSHGATE_SEED`.
 

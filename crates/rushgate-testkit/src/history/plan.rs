@@ -5,12 +5,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Books, BuyerId, Claim, ClientId, Completion, ContentType, Due, Extend, Fire, GiveBack,
-    Heartbeat, Hold, HoldTime, IdempotencyKey, KeyLimits, Lease, Line, Listing, LockName, NewSchedule,
-    NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason, Payload, Priority, QueueLimits,
-    QueueName, Rate, Receipt, Relay, ReservationId, ReservationRow, Reserve, Retention, Retry, SaleId,
-    SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId,
-    TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict,
+    Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
+    Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, KeyLimits, Lease, Line, Listing,
+    LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason, Payload,
+    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReservationId, ReservationRow, Reserve,
+    Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId, Selection,
+    Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token,
+    UnitChoice, Verdict,
 };
 
 use super::call::{Answer, Call};
@@ -138,7 +139,7 @@ impl Plan {
             calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
             calls.extend(TASKS.iter().map(|id| Call::UniqueUntil(queue(name), task(id))));
         }
-        calls.extend([Call::Sale(the_sale()), Call::Books(the_sale())]);
+        calls.extend([Call::Sale(the_sale()), Call::Books(the_sale()), Call::Room(the_sale())]);
         calls
     }
 
@@ -183,6 +184,7 @@ impl Plan {
             21..=38 => Step::Call(self.lock_call()),
             39..=69 => Step::Call(self.queue_call()),
             70..=74 => Step::Call(self.source_call()),
+            75..=79 => Step::Call(self.room_call()),
             _ => Step::Call(self.sale_call()),
         }
     }
@@ -526,6 +528,34 @@ impl Plan {
             number += self.rng.random_range(1..=2);
         }
         Relay { outbox: outbox(self.word(&OUTBOXES)), tasks }
+    }
+
+    // ── waiting rooms ────────────────────────────────────────────────────────────────────────────────────────
+
+    fn room_call(&mut self) -> Call {
+        let s = the_sale();
+        let buyer = BuyerId::new(self.word(&BUYERS)).expect("a history's names are valid");
+        match self.rng.random_range(0..20) {
+            0..=3 => Call::SetRoom(s, self.room_rules(), DrawSecret::from_bytes([7; 32])),
+            4..=9 => Call::Join(s, buyer),
+            10..=15 => {
+                let place = (self.rng.random_range(0..5), self.rng.random_range(0..5));
+                Call::Enter(Enter { sale: s, buyer, place: self.chance(80).then_some(place) })
+            }
+            16 => Call::Draw(s, Beacon::new(self.word(&["1", "2"])).expect("a number is short")),
+            17 if self.chance(20) => Call::CloseRoom(s),
+            _ => Call::Room(s),
+        }
+    }
+
+    fn room_rules(&mut self) -> RoomRules {
+        let per = Duration::from_millis([1, 700, 2_000, 60_000][self.rng.random_range(0..4)]);
+        RoomRules {
+            rate: Rate::new(self.rng.random_range(1..=3), per),
+            pass: Duration::from_secs(self.rng.random_range(1..=20)),
+            order: if self.chance(70) { RoomOrder::FirstCome } else { RoomOrder::Draw },
+            from: self.chance(30).then(|| START + self.moment() * 5),
+        }
     }
 
     // ── sale ─────────────────────────────────────────────────────────────────────────────────────────────────

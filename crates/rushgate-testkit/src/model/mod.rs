@@ -6,6 +6,7 @@
 mod clock;
 mod lock;
 mod queue;
+mod room;
 mod sale;
 mod store;
 
@@ -20,6 +21,7 @@ pub struct Model {
     locks: lock::Locks,
     queues: queue::Queues,
     sales: sale::Sales,
+    rooms: room::Rooms,
     bug: Option<Planted>,
 }
 

@@ -650,6 +650,11 @@ impl Model {
         self.sales.by_id.get_mut(id).ok_or_else(|| Error::not_found(format_args!("the sale `{id}`")))
     }
 
+    /// Refuses a sale that is not there.
+    pub(super) fn must_have_sale(&self, id: &SaleId) -> Result<()> {
+        self.sale_ref(id).map(drop)
+    }
+
     fn sale_ref(&self, id: &SaleId) -> Result<&Sale> {
         self.sales.by_id.get(id).ok_or_else(|| Error::not_found(format_args!("the sale `{id}`")))
     }

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Books, Cancelled, Claim, Claimed, ClientId, Completed, Completion, Created,
-    DeadLetter, Decision, Dequeued, DueSchedules, Durability, Enqueued, Error, Event, Extend, Extended, Fire,
-    Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Lease, Left, Lifted, Listing, Load, LockName,
-    LockState, LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits,
-    QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, Released, ReservationId, Reserve,
-    Reserved, Restored, Result, Retried, Retry, Revived, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore,
-    Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token,
-    Verdict,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
+    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Durability, Enqueued,
+    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
+    Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry,
+    Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -442,6 +442,32 @@ impl SaleStore for ModelStore {
 
     fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
         self.step(|model, _| model.books(sale))
+    }
+}
+
+impl RoomStore for ModelStore {
+    fn set_room(&self, sale: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
+        self.step(|model, now| model.set_room(now, sale, rules, secret))
+    }
+
+    fn room(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>> {
+        self.step(|model, now| model.room(now, sale))
+    }
+
+    fn join(&self, sale: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>> {
+        self.step(|model, now| model.join(now, sale, buyer))
+    }
+
+    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>> {
+        self.step(|model, now| model.enter(now, &enter))
+    }
+
+    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+        self.step(|model, now| model.draw(now, sale, beacon))
+    }
+
+    fn close_room(&self, sale: &SaleId) -> Answer<'_, bool> {
+        self.step(|model, _| model.close_room(sale))
     }
 }
 

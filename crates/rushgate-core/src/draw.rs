@@ -1,0 +1,327 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result, SaleId};
+
+macro_rules! digits {
+    ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name([u8; 32]);
+
+        impl $name {
+            /// From its 32 bytes.
+            pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+                Self(bytes)
+            }
+
+            /// The bytes.
+            pub const fn to_bytes(self) -> [u8; 32] {
+                self.0
+            }
+
+            /// As 64 hexadecimal digits.
+            pub fn to_hex(self) -> String {
+                self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+            fn from_str(text: &str) -> Result<Self> {
+                let wrong = || Error::invalid($field, "must be 64 hexadecimal digits");
+                if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                    return Err(wrong());
+                }
+                let mut bytes = [0; 32];
+                for (at, byte) in bytes.iter_mut().enumerate() {
+                    *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| wrong())?;
+                }
+                Ok(Self(bytes))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(it: $name) -> String {
+                it.to_hex()
+            }
+        }
+    )*};
+}
+
+digits! {
+    /// What a draw is decided by before anybody knows it: 256 random bits, made when its room is opened and shown when it
+    /// is drawn.
+    DrawSecret = "the draw's secret";
+    /// The SHA-256 of a [`DrawSecret`], shown while people join: whoever made the secret cannot change it any more.
+    Commitment = "the commitment";
+}
+
+impl DrawSecret {
+    /// What is shown of it before the draw.
+    pub fn commitment(self) -> Commitment {
+        Commitment(Sha256::digest(self.0).into())
+    }
+}
+
+impl fmt::Debug for DrawSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DrawSecret(…)")
+    }
+}
+
+impl fmt::Display for Commitment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+impl fmt::Debug for Commitment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+/// A public text that nobody could know when the room was opened, such as the numbers of a lottery or a round of drand: 1
+/// to 256 bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Beacon(String);
+
+impl Beacon {
+    /// The longest, in bytes.
+    pub const MAX: usize = 256;
+
+    /// Checks `text` against the limits.
+    pub fn new(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        if text.is_empty() || text.len() > Self::MAX {
+            let why = format_args!("has {} bytes; it must have 1 to {}", text.len(), Self::MAX);
+            return Err(Error::invalid("the beacon", why));
+        }
+        match text.chars().find(|c| c.is_control()) {
+            Some(c) => {
+                Err(Error::invalid("the beacon", format_args!("contains the control character {c:?}")))
+            }
+            None => Ok(Self(text)),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Beacon {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for Beacon {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl From<Beacon> for String {
+    fn from(beacon: Beacon) -> String {
+        beacon.0
+    }
+}
+
+/// A draw that has taken place: what decides who stands where.
+///
+/// Those who had joined by then have the serials 0 to `entrants` - 1, and each of them gets another of the places 0 to
+/// `entrants` - 1. Whoever joins later stands behind them, in the order of arrival.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// How many had joined.
+    pub entrants: u64,
+    /// What the room was committed to.
+    pub secret: DrawSecret,
+    /// What nobody could know when it was.
+    pub beacon: Beacon,
+}
+
+impl Drawn {
+    /// Rounds of the network: with as few as four it is a pseudorandom permutation of many (Luby and Rackoff, 1988); for
+    /// few, NIST SP 800-38G takes ten.
+    const ROUNDS: u8 = 10;
+
+    /// SHA-256 of the secret's 32 bytes and the beacon's text.
+    pub fn seed(&self) -> [u8; 32] {
+        Sha256::new().chain_update(self.secret.0).chain_update(self.beacon.as_str()).finalize().into()
+    }
+
+    /// Where whoever has that serial stands: 0 is the first.
+    ///
+    /// `docs/draw.md` has it as a short program, with vectors. A balanced Feistel network over the smallest number of pairs of bits that has room for all, gone through until it
+    /// arrives at a place that exists (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). So
+    /// it is a bijection, takes no memory, and anybody can work it out.
+    pub fn place(&self, serial: u64) -> u64 {
+        if serial >= self.entrants || self.entrants < 2 {
+            return serial;
+        }
+        let seed = self.seed();
+        let half = (u64::BITS - (self.entrants - 1).leading_zeros()).div_ceil(2);
+        let mut place = network(&seed, half, serial);
+        while place >= self.entrants {
+            place = network(&seed, half, place);
+        }
+        place
+    }
+}
+
+/// One way through the network, on two halves of so many bits.
+fn network(seed: &[u8; 32], half: u32, number: u64) -> u64 {
+    let mask = (1 << half) - 1;
+    let (mut left, mut right) = (number >> half, number & mask);
+    for round in 0..Drawn::ROUNDS {
+        (left, right) = (right, left ^ mixed(seed, round, right) & mask);
+    }
+    left << half | right
+}
+
+/// The first eight bytes of SHA-256 of the seed, the round in one byte and a half in eight.
+fn mixed(seed: &[u8; 32], round: u8, half: u64) -> u64 {
+    let hash =
+        Sha256::new().chain_update(seed).chain_update([round]).chain_update(half.to_be_bytes()).finalize();
+    hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What is published of a draw, as JSON, so that anybody can check it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrawRecord {
+    /// Of which sale.
+    pub sale: SaleId,
+    /// What was shown before the draw.
+    pub commitment: Commitment,
+    /// What it turned out to be, and what it was drawn by.
+    #[serde(flatten)]
+    pub drawn: Drawn,
+    /// Some serials with their places, if any are to be checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<(u64, u64)>,
+}
+
+impl DrawRecord {
+    /// Whether the secret is the one that was committed to.
+    pub fn keeps_its_word(&self) -> bool {
+        self.drawn.secret.commitment() == self.commitment
+    }
+
+    /// The first serial whose place is another one than the record says, and that place.
+    pub fn wrong_place(&self) -> Option<(u64, u64)> {
+        let right = self.places.iter().map(|(serial, said)| (*serial, *said, self.drawn.place(*serial)));
+        right.into_iter().find(|(_, said, place)| said != place).map(|(serial, _, place)| (serial, place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn drawn(entrants: u64, byte: u8) -> Drawn {
+        let beacon = Beacon::new("2026-11-22 07 12 19 23 38 41").unwrap();
+        Drawn { entrants, secret: DrawSecret::from_bytes([byte; 32]), beacon }
+    }
+
+    #[test]
+    fn everybody_has_a_place_of_his_own() {
+        let sizes = (0..70).chain([127, 128, 129, 1_000, 4_095, 4_096, 4_097, 20_000]);
+        for (at, entrants) in sizes.enumerate() {
+            let draw = drawn(entrants, at as u8);
+            let places: BTreeSet<_> = (0..entrants).map(|serial| draw.place(serial)).collect();
+            assert_eq!(places.len() as u64, entrants, "of {entrants}");
+            assert!(places.last().is_none_or(|last| *last < entrants), "of {entrants}");
+            assert_eq!((draw.place(entrants), draw.place(entrants + 9)), (entrants, entrants + 9));
+        }
+    }
+
+    /// Those of `docs/draw.md`, which its Python program gives.
+    #[test]
+    fn the_vectors_hold() {
+        let secret = DrawSecret::from_bytes(std::array::from_fn(|at| at as u8));
+        let commitment = "630dcd2966c4336691125448bbb25b4ff412a49c732db2c8abc1b8581bd710dd";
+        assert_eq!(secret.commitment().to_hex(), commitment);
+        let places = |entrants, n| -> Vec<u64> {
+            let drawn = Drawn { entrants, secret, beacon: Beacon::new("07 12 19 23 38 41").unwrap() };
+            (0..n).map(|serial| drawn.place(serial)).collect()
+        };
+        assert_eq!(places(2, 2), [1, 0]);
+        assert_eq!(places(5, 5), [2, 4, 3, 0, 1]);
+        assert_eq!(places(10, 10), [7, 4, 3, 0, 1, 5, 9, 2, 8, 6]);
+        assert_eq!(places(1_000_000, 5), [454_120, 78_305, 361_682, 629_687, 297_833]);
+    }
+
+    #[test]
+    fn who_joins_early_has_no_better_place() {
+        let draw = drawn(20_000, 3);
+        let early = (0..2_000).filter(|serial| draw.place(*serial) < 2_000).count();
+        assert!((150..250).contains(&early), "{early} of the first 2,000 are among the first 2,000");
+    }
+
+    #[test]
+    fn another_secret_or_beacon_gives_another_order() {
+        let order = |draw: &Drawn| (0..100).map(|serial| draw.place(serial)).collect::<Vec<_>>();
+        let (one, two) = (drawn(100, 1), drawn(100, 2));
+        let three = Drawn { beacon: Beacon::new("another").unwrap(), ..one.clone() };
+        assert_ne!(order(&one), order(&two));
+        assert_ne!(order(&one), order(&three));
+    }
+
+    #[test]
+    fn a_draw_of_billions_is_as_quick() {
+        let draw = drawn(u64::MAX / 5, 1);
+        let places: BTreeSet<_> = (0..50).map(|serial| draw.place(serial)).collect();
+        assert_eq!(places.len(), 50);
+        assert!(places.iter().all(|place| *place < draw.entrants));
+    }
+
+    #[test]
+    fn a_record_is_checked_by_whoever_reads_it() {
+        let drawn = drawn(10, 1);
+        let places = (0..10).map(|serial| (serial, drawn.place(serial))).collect();
+        let sale = SaleId::new("phones").unwrap();
+        let record = DrawRecord { sale, commitment: drawn.secret.commitment(), drawn, places };
+        assert!(record.keeps_its_word() && record.wrong_place().is_none());
+        let json = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<DrawRecord>(&json).unwrap(), record);
+        let mut forged = record.clone();
+        forged.places[3].1 = forged.places[4].1;
+        assert_eq!(forged.wrong_place(), Some((3, record.places[3].1)));
+        let commitment = Commitment::from_bytes([0; 32]);
+        assert!(!DrawRecord { commitment, ..record }.keeps_its_word());
+    }
+
+    #[test]
+    fn secrets_are_digits_and_beacons_have_limits() {
+        let secret = DrawSecret::from_bytes([0xab; 32]);
+        assert_eq!(secret.to_hex().parse::<DrawSecret>().unwrap(), secret);
+        for text in ["", "ab", &"+".repeat(64), &"é".repeat(32)] {
+            assert!(text.parse::<DrawSecret>().unwrap_err().is_invalid(), "{text}");
+        }
+        assert!(!format!("{secret:?}").contains("ab"), "it is not logged");
+        for text in ["", "a\nb", &"x".repeat(257)] {
+            assert!(Beacon::new(text).unwrap_err().is_invalid(), "{text}");
+        }
+        assert!(Beacon::new("x".repeat(256)).is_ok());
+    }
+}

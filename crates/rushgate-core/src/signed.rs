@@ -1,0 +1,63 @@
+//! Texts that a sale has signed: a prefix, the content as JSON and a signature, both in base64url. The signature is
+//! HMAC-SHA-256 (RFC 2104, FIPS 180-4) under the sale's secret.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::Sha256;
+
+use crate::SaleSecret;
+
+/// A kind of signed text.
+pub(crate) struct Kind {
+    /// What it begins with.
+    pub(crate) prefix: &'static str,
+    /// What is signed before the content: the secret serves many things, and this says which.
+    pub(crate) domain: &'static [u8],
+    /// The longest text that is looked at.
+    pub(crate) text_max: usize,
+}
+
+/// A text that was read, and not believed yet.
+pub(crate) struct Claimed<'a, T> {
+    pub(crate) says: T,
+    content: &'a str,
+    signature: Vec<u8>,
+}
+
+impl Kind {
+    pub(crate) fn sign(&self, secret: SaleSecret, says: &impl Serialize) -> String {
+        // Names and numbers always become JSON.
+        let content = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(says).unwrap_or_default());
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(self.mac(secret, &content).finalize().into_bytes());
+        format!("{}{content}.{signature}", self.prefix)
+    }
+
+    /// None for what is no such text at all, or was cut short.
+    pub(crate) fn read<'a, T: DeserializeOwned>(&self, text: &'a str) -> Option<Claimed<'a, T>> {
+        let rest = text.trim().strip_prefix(self.prefix).filter(|_| text.len() <= self.text_max)?;
+        let (content, signature) = rest.split_once('.')?;
+        let decoded = |part| BASE64_URL_SAFE_NO_PAD.decode(part).ok();
+        let says = serde_json::from_slice(&decoded(content)?).ok()?;
+        Some(Claimed { says, content, signature: decoded(signature)? })
+    }
+
+    /// What it says, if it was signed with that secret.
+    pub(crate) fn believed<T>(&self, claimed: Claimed<'_, T>, secret: SaleSecret) -> Option<T> {
+        // The comparison takes as long whatever is wrong.
+        self.mac(secret, claimed.content).verify_slice(&claimed.signature).ok()?;
+        Some(claimed.says)
+    }
+
+    fn mac(&self, secret: SaleSecret, content: &str) -> Hmac<Sha256> {
+        // A key of any length will do.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&secret.to_bytes()) else {
+            unreachable!("HMAC takes keys of every length");
+        };
+        mac.update(self.domain);
+        mac.update(content.as_bytes());
+        mac
+    }
+}

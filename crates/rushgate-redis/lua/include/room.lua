@@ -1,0 +1,45 @@
+-- A sale's waiting room. Its two keys, in this order:
+--   room     HASH  n and u: n places are served in u µs; p how long a pass holds, µs; w 1 if its order is drawn; f from
+--                  when on ('' for at once), o when it was opened, b places that were served before, s when the next one
+--                  is ('' before a draw), j how many have joined, a how many were let in; k the draw's secret (32), c its
+--                  SHA-256 (32), e how many took part in the draw, t its beacon ('' before it)
+--   tickets  HASH  buyer -> serial(6) until(7): when his pass ends, 0 if he has had none
+-- They are where the sale's home is. Who stands where after a draw is worked out by the caller.
+-- include: now
+local TICKET = '>I6I7'
+
+local function room_keys(first)
+  local r = { row = KEYS[first], tickets = KEYS[first + 1] }
+  local row = redis.call('HMGET', r.row, 'n', 'u', 'p', 'w', 'f', 'o', 'b', 's', 'j', 'a', 'k', 'c', 'e', 't')
+  r.is_there = row[1] ~= false
+  r.n, r.per, r.pass, r.draws, r.from = tonumber(row[1]), tonumber(row[2]), tonumber(row[3]), row[4], row[5]
+  r.opened, r.base, r.since, r.joined, r.admitted = row[6], tonumber(row[7]), tonumber(row[8]), tonumber(row[9]), row[10]
+  r.secret, r.commitment, r.entrants, r.beacon = row[11], row[12], row[13], row[14]
+  return r
+end
+
+-- How many places could be served by now, however many there are.
+local function reach(r)
+  if not r.since then return 0 end
+  if now < r.since then return r.base end
+  local elapsed = now - r.since
+  local rest = elapsed % r.per
+  return r.base + 1 + math.floor(rest * r.n / r.per) + (elapsed - rest) / r.per * r.n
+end
+
+local function served(r)
+  return math.min(reach(r), r.joined)
+end
+
+local function room_state(r)
+  return {
+    r.n, r.per, r.pass, r.draws, r.from, r.opened, r.base, r.since or '', r.joined, served(r), r.admitted,
+    r.draws == '1' and r.commitment or '', r.beacon ~= '' and r.entrants or '', r.beacon ~= '' and r.secret or '',
+    r.beacon, now,
+  }
+end
+
+local function read_ticket(r, buyer)
+  local packed = redis.call('HGET', r.tickets, buyer)
+  if packed then return struct.unpack(TICKET, packed) end
+end

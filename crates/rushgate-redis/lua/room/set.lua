@@ -1,0 +1,41 @@
+-- Opens a sale's waiting room, or gives it other rules while people wait: what is served stays served, and the new rate
+-- counts from there. The same rules again change nothing.
+--
+-- KEYS[1]    the sale's home
+-- KEYS[2-3]  the room (include/room.lua)
+-- ARGV[1]    places: 1 to 10,000; so many are served
+-- ARGV[2]    time: 1,000 to 86,400,000,000 µs; in so long
+-- ARGV[3]    pass: 1,000,000 to 86,400,000,000 µs; how long one holds
+-- ARGV[4]    drawn: 0 or 1; 1 if the order is drawn
+-- ARGV[5]    from: 0 to 9,007,199,254,740,991 or ''; moment in µs before which nobody is let in
+-- ARGV[6]    secret: 32 bytes; at random, for a draw. A room that is there keeps its own
+-- ARGV[7]    commitment: 32 bytes; the SHA-256 of the secret
+--
+-- 0        there is no such sale
+-- 2        the room has another order, which stays
+-- {n, time, pass, drawn, from or '', opened, served before, next served or '', joined, served, let in, commitment or '',
+--   took part in the draw or '', secret or '', beacon or '', now}
+-- include: now
+-- include: room
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local r = room_keys(2)
+local n, per, from = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
+if not r.is_there then
+  local since = ARGV[4] == '0' and int(math.max(now, from or 0)) or ''
+  redis.call('HSET', r.row, 'n', ARGV[1], 'u', ARGV[2], 'p', ARGV[3], 'w', ARGV[4], 'f', ARGV[5], 'o', int(now), 'b', 0,
+    's', since, 'j', 0, 'a', 0, 'k', ARGV[6], 'c', ARGV[7], 'e', '', 't', '')
+  return room_state(room_keys(2))
+end
+if r.draws ~= ARGV[4] then return 2 end
+if r.n ~= n or r.per ~= per or r.pass ~= tonumber(ARGV[3]) or tonumber(r.from) ~= from then
+  local base, since = r.base, ''
+  if r.since then
+    -- The next place is served when it would have been, or an interval of the new rate from now, if that is sooner.
+    base = served(r)
+    local next_at = base == r.base and r.since or r.since + math.ceil((base - r.base) * r.per / r.n)
+    since = int(math.max(math.min(math.max(next_at, now), now + math.ceil(per / n)), from or 0))
+  end
+  redis.call('HSET', r.row, 'n', ARGV[1], 'u', ARGV[2], 'p', ARGV[3], 'f', ARGV[5], 'b', int(base), 's', since)
+  r = room_keys(2)
+end
+return room_state(r)

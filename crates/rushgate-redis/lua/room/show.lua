@@ -1,0 +1,16 @@
+-- A sale's waiting room as it stands.
+--
+-- KEYS[1]    the sale's home
+-- KEYS[2-3]  the room (include/room.lua)
+--
+-- 0       there is no such sale
+-- 1       it has no room
+-- {room}  as `room_set` answers
+--
+-- flags: no-writes
+-- include: now
+-- include: room
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local r = room_keys(2)
+if not r.is_there then return 1 end
+return room_state(r)

@@ -1,0 +1,147 @@
+//! The verbs of a sale's waiting room: what each sends, and how its answer is read.
+
+use std::time::Duration;
+
+use rushgate_core::{
+    Beacon, BuyerId, Commitment, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Rate, Result,
+    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+};
+
+use crate::command::Call;
+use crate::keys;
+use crate::reply::{Fields, Reply, strange};
+use crate::sale::unknown;
+use crate::scripts::Script;
+use crate::store::micros;
+
+fn call(script: Script, sale: &SaleId) -> Call {
+    Call::new(script, std::iter::once(keys::sale_home(sale)).chain(keys::room(sale)))
+}
+
+pub(crate) fn set(sale: &SaleId, rules: &RoomRules, secret: DrawSecret) -> Call {
+    call(Script::RoomSet, sale)
+        .number(rules.rate.n.into())
+        .number(micros(rules.rate.per))
+        .number(micros(rules.pass))
+        .flag(rules.order == RoomOrder::Draw)
+        .arg(rules.from.map(|from| from.as_micros().to_string()).unwrap_or_default())
+        .arg(secret.to_bytes())
+        .arg(secret.commitment().to_bytes())
+}
+
+/// What a room answers, unless the sale has none.
+fn list_of(sale: &SaleId, reply: Reply) -> Result<Option<Fields>> {
+    match reply {
+        Reply::Int(0) => Err(unknown(sale)),
+        Reply::Int(1) => Ok(None),
+        other => other.list().map(Some),
+    }
+}
+
+pub(crate) fn read_set(sale: &SaleId, reply: Reply) -> Result<RoomState> {
+    if reply == Reply::Int(2) {
+        return Err(Error::invalid("the room's order", "cannot be changed; close the room first"));
+    }
+    let mut fields = list_of(sale, reply)?.ok_or_else(|| strange("no room"))?;
+    read_state(&mut fields)
+}
+
+pub(crate) fn show(sale: &SaleId) -> Call {
+    call(Script::RoomShow, sale)
+}
+
+pub(crate) fn read_shown(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
+    list_of(sale, reply)?.map(|mut fields| read_state(&mut fields)).transpose()
+}
+
+pub(crate) fn join(sale: &SaleId, buyer: &BuyerId) -> Call {
+    call(Script::RoomJoin, sale).arg(buyer.as_str())
+}
+
+pub(crate) fn read_joined(sale: &SaleId, reply: Reply) -> Result<Option<Joined>> {
+    let Some(mut fields) = list_of(sale, reply)? else { return Ok(None) };
+    let (serial, again) = (fields.int()?, fields.int()? == 1);
+    let until = read_until(fields.int()?);
+    Ok(Some(Joined { serial, again, until, room: read_state(&mut fields.list()?)? }))
+}
+
+/// 0 for none.
+fn read_until(micros: u64) -> Option<Timestamp> {
+    (micros > 0).then(|| Timestamp::from_micros(micros))
+}
+
+pub(crate) fn enter(enter: &Enter) -> Call {
+    let (serial, place) =
+        enter.place.map(|(serial, place)| (serial.to_string(), place.to_string())).unwrap_or_default();
+    call(Script::RoomEnter, &enter.sale).arg(enter.buyer.as_str()).arg(serial).arg(place)
+}
+
+pub(crate) fn read_entered(sale: &SaleId, reply: Reply) -> Result<Option<Entered>> {
+    let Some(mut fields) = list_of(sale, reply)? else { return Ok(None) };
+    let (serial, until) = (read_optional(&mut fields)?, read_optional(&mut fields)?);
+    let ticket = serial.map(|serial| (serial, until.and_then(read_until)));
+    Ok(Some(Entered { ticket, room: read_state(&mut fields.list()?)? }))
+}
+
+pub(crate) fn draw(sale: &SaleId, beacon: &Beacon) -> Call {
+    call(Script::RoomDraw, sale).arg(beacon.as_str())
+}
+
+pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
+    if reply == Reply::Int(2) {
+        return Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"));
+    }
+    read_shown(sale, reply)
+}
+
+pub(crate) fn close(sale: &SaleId) -> Call {
+    call(Script::RoomClose, sale)
+}
+
+pub(crate) fn read_closed(sale: &SaleId, reply: Reply) -> Result<bool> {
+    match reply.int()? {
+        0 => Err(unknown(sale)),
+        closed => Ok(closed == 2),
+    }
+}
+
+/// A number, or '' for none.
+fn read_optional(fields: &mut Fields) -> Result<Option<u64>> {
+    match fields.next()? {
+        Reply::Bytes(bytes) if bytes.is_empty() => Ok(None),
+        other => other.int().map(Some),
+    }
+}
+
+fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
+    Ok(read_optional(fields)?.map(Timestamp::from_micros))
+}
+
+/// 32 bytes, or '' for none.
+fn read_digest(fields: &mut Fields) -> Result<Option<[u8; 32]>> {
+    let bytes = fields.bytes()?;
+    match bytes.is_empty() {
+        true => Ok(None),
+        false => bytes.try_into().map(Some).map_err(|_| strange("no 32 bytes")),
+    }
+}
+
+fn read_state(fields: &mut Fields) -> Result<RoomState> {
+    let rate = Rate::new(fields.small()?, Duration::from_micros(fields.int()?));
+    let pass = Duration::from_micros(fields.int()?);
+    let order = if fields.int()? == 1 { RoomOrder::Draw } else { RoomOrder::FirstCome };
+    let rules = RoomRules { rate, pass, order, from: read_moment(fields)? };
+    let opened = Timestamp::from_micros(fields.int()?);
+    let base = fields.int()?;
+    let pace = read_moment(fields)?.map(|since| Pace { rate, base, since });
+    let (joined, served, admitted) = (fields.int()?, fields.int()?, fields.int()?);
+    let commitment = read_digest(fields)?.map(Commitment::from_bytes);
+    let (entrants, secret) = (read_optional(fields)?, read_digest(fields)?.map(DrawSecret::from_bytes));
+    let beacon = fields.text()?;
+    let drawn = match entrants.zip(secret) {
+        Some((entrants, secret)) => Some(Drawn { entrants, secret, beacon: Beacon::new(beacon)? }),
+        None => None,
+    };
+    let now = Timestamp::from_micros(fields.int()?);
+    Ok(RoomState { rules, opened, joined, served, admitted, pace, commitment, drawn, now })
+}
