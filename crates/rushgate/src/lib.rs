@@ -71,8 +71,8 @@ pub use lock::{
 };
 pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
 pub use sale::{
-    GateStats, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Sale, SaleBuilder,
-    SweepReport, Sweeper,
+    GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room, RoomTicket,
+    Sale, SaleBuilder, SweepReport, Sweeper, Turn,
 };
 pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
 pub use worker::{
@@ -85,14 +85,15 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    Audit, BadReceipt, Books, BuyerId, Cancelled, Check, ClientId, Completed, Completion, ContentType,
-    Created, DeadLetter, Decision, Dequeued, Due, Durability, Enqueued, Error, Event, EventKind, Fence,
-    Finish, Finished, GiveBack, GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder,
-    IdempotencyKey, KeyLimits, Kind, Lease, Lifted, Line, Listing, LockName, LockState, NewTask, OnDuplicate,
-    Op, OrderIntent, OrderTask, Overflow, Owner, Page, PastEnd, PastRun, Pause, PauseReason, Payload,
-    Priority, QueueLimits, QueueName, QueueStats, Rate, Receipt, ReservationId, Reserved, Restored, Result,
-    Retention, Retried, Retry, Revision, Revived, SaleId, SaleSpec, SaleState, SaleStatus, Schedule,
-    ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState,
-    Ticket, Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Commitment, Completed,
+    Completion, ContentType, Created, DeadLetter, Decision, Dequeued, DrawRecord, DrawSecret, Drawn, Due,
+    Durability, Enqueued, Error, Event, EventKind, Fence, Finish, Finished, GiveBack, GivenBack, Grant,
+    Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, KeyLimits, Kind, Lease, Lifted, Line,
+    Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Overflow, Owner, Pace,
+    Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload, Priority, QueueLimits, QueueName, QueueStats,
+    Rate, Receipt, ReservationId, Reserved, Restored, Result, Retention, Retried, Retry, Revision, Revived,
+    RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId,
+    Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

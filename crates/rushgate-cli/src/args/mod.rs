@@ -4,6 +4,7 @@ mod help;
 pub(crate) mod lock;
 pub(crate) mod outbox;
 pub(crate) mod queue;
+pub(crate) mod room;
 pub(crate) mod sale;
 pub(crate) mod serve;
 pub(crate) mod tools;

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::room::{DrawVerb, RoomVerb};
 use crate::duration;
 
 /// Sell numbered units to any number of buyers, each exactly once.
@@ -17,6 +18,10 @@ pub(crate) enum SaleVerb {
     Restore(RestoreArgs),
     #[command(subcommand)]
     Stock(StockVerb),
+    #[command(subcommand)]
+    Room(RoomVerb),
+    #[command(subcommand)]
+    Draw(DrawVerb),
     End(EndArgs),
     Expire(ExpireArgs),
     Events(EventsArgs),
@@ -30,7 +35,12 @@ pub(crate) enum SaleVerb {
 impl SaleVerb {
     /// Whether it changes nothing.
     pub(crate) const fn only_looks(&self) -> bool {
-        matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_))
+        match self {
+            Self::Room(verb) => verb.only_looks(),
+            _ => {
+                matches!(self, Self::Show(_) | Self::Draw(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_))
+            }
+        }
     }
 }
 

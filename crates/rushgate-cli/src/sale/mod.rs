@@ -2,22 +2,28 @@
 
 mod audit;
 mod carry;
+mod draw;
 mod look;
 mod make;
 mod rebuild;
 mod reserve;
+mod room;
 mod stock;
 
 pub(crate) use audit::audit_text;
 
 use anyhow::Result;
 
+use crate::args::room::DrawVerb;
 use crate::args::sale::{SaleVerb, StockVerb};
 use crate::exit::Exit;
 use crate::globals::Globals;
 
 pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
     let out = globals.output();
+    if let SaleVerb::Draw(DrawVerb::Verify(args)) = verb {
+        return draw::verify(&args, out);
+    }
     globals
         .with_gate(async |gate| match verb {
             SaleVerb::Create(args) => make::create(&gate, args, out).await,
@@ -29,6 +35,8 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
             SaleVerb::Restore(args) => rebuild::restore(&gate, args, out).await,
             SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args.stock, out).await,
             SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args.stock, out).await,
+            SaleVerb::Room(verb) => room::run(&gate, verb, out).await,
+            SaleVerb::Draw(DrawVerb::Verify(args)) => draw::verify(&args, out),
             SaleVerb::End(args) => make::end(&gate, args, out).await,
             SaleVerb::Expire(args) => make::expire(&gate, args, out).await,
             SaleVerb::Events(args) => look::events(&gate, args, out).await,

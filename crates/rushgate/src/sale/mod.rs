@@ -5,6 +5,7 @@ mod gate;
 mod known;
 mod orders;
 mod rebuild;
+mod room;
 mod seen;
 mod sweeper;
 
@@ -26,11 +27,13 @@ pub use builder::SaleBuilder;
 pub use gate::GateStats;
 pub use orders::{OrderReport, OrderWorker};
 pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
+pub use room::{NoPass, Room, RoomTicket, Turn};
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
 use crate::patience::moment_after;
 use gate::Gate;
+use room::LastLook;
 use seen::{Mark, Seen, mark_of};
 
 /// One sale by id. Cheap to clone; all handles of one client share the gate.
@@ -77,6 +80,8 @@ struct Shared {
     /// A reservation was made or moved here.
     moved: Notify,
     seen: Seen,
+    /// Of its waiting room.
+    look: LastLook,
 }
 
 /// From so many on, sales that nobody holds and nothing is known of are forgotten.
@@ -108,6 +113,7 @@ impl Rushgate {
                 gate: OnceCell::new(),
                 moved: Notify::new(),
                 seen: Seen::default(),
+                look: LastLook::default(),
             })
         });
         Sale { gate: self.clone(), shared: Arc::clone(shared) }
@@ -303,6 +309,12 @@ impl Sale {
     /// One reservation as it stands.
     pub async fn reservation(&self, id: ReservationId) -> Result<Option<Hold>> {
         self.gate.ask(|| self.gate.store().reservation(self.id(), id)).await
+    }
+
+    /// The reservation that the buyer made under that key, as it stands.
+    pub async fn reservation_of(&self, buyer: &BuyerId, key: &IdempotencyKey) -> Result<Option<Hold>> {
+        let secret = self.known_gate().await?.secret();
+        self.reservation(ReservationId::derive(secret, self.id(), buyer, key)).await
     }
 
     /// Waits until nothing moves the reservation any more, at most for `wait`, and gives it as it stands then; `None`

@@ -1,0 +1,59 @@
+//! Checking a draw, without any store.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Result;
+use rushgate::DrawRecord;
+use serde_json::{Value, json};
+
+use crate::args::room::DrawVerifyArgs;
+use crate::exit::{Exit, Fault};
+use crate::output::{Output, counted};
+
+pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
+    let record = read(&args.file)?;
+    let places: Vec<_> = args.serials.iter().map(|serial| (*serial, record.drawn.place(*serial))).collect();
+    let wrong = wrong_with(&record);
+    let seed: String = record.drawn.seed().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut text = match &wrong {
+        None => format!("the draw of {} holds: {}", record.sale, counted(record.drawn.entrants, "entrant")),
+        Some(why) => format!("the draw of {} does not hold: {why}", record.sale),
+    };
+    for (serial, place) in &places {
+        text.push_str(&format!("\nserial {serial} has place {place}"));
+    }
+    let places: Vec<Value> =
+        places.iter().map(|(serial, place)| json!({ "serial": serial, "place": place })).collect();
+    let json = json!({
+        "holds": wrong.is_none(), "why": wrong, "sale": record.sale, "entrants": record.drawn.entrants,
+        "seed": seed, "places": places,
+    });
+    output.line(&json, text)?;
+    Ok(Exit::done_if(wrong.is_none()))
+}
+
+fn wrong_with(record: &DrawRecord) -> Option<String> {
+    if !record.keeps_its_word() {
+        return Some("its secret is not the one that it was committed to".to_owned());
+    }
+    let (serial, place) = record.wrong_place()?;
+    Some(format!("serial {serial} has place {place}, which is not what the record says"))
+}
+
+fn read(file: &Path) -> Result<DrawRecord> {
+    let shown = file.display();
+    let unreadable = |error: std::io::Error| Fault::usage(format_args!("`{shown}` cannot be read: {error}"));
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(unreadable)?;
+        text
+    } else {
+        std::fs::read_to_string(file).map_err(unreadable)?
+    };
+    let record = serde_json::from_str(&text).map_err(|error| {
+        Fault::usage(format_args!("`{shown}` is no record of a draw: {error}"))
+            .hint("`rushgate sale room show SALE --json` prints one once it is drawn")
+    })?;
+    Ok(record)
+}

@@ -1,0 +1,167 @@
+//! Waiting rooms.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use rushgate::{Beacon, BuyerId, RoomOrder, RoomRules, RoomState, Rushgate, Spoken, Timestamp, Turn};
+use serde_json::{Value, json};
+
+use crate::args::room::{
+    RoomCloseArgs, RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomShowArgs, RoomVerb,
+};
+use crate::exit::Exit;
+use crate::moments::epoch_ms;
+use crate::output::{Output, moment};
+
+pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
+    match verb {
+        RoomVerb::Set(args) => set(gate, args, output).await,
+        RoomVerb::Show(args) => show(gate, args, output).await,
+        RoomVerb::Join(args) => join(gate, args, output).await,
+        RoomVerb::Enter(args) => enter(gate, args, output).await,
+        RoomVerb::Draw(args) => draw(gate, args, output).await,
+        RoomVerb::Close(args) => close(gate, args, output).await,
+    }
+}
+
+async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
+    let order = if args.draw { RoomOrder::Draw } else { RoomOrder::FirstCome };
+    let from = args.from.map(|at| epoch_ms("--from", at)).transpose()?;
+    let rules = RoomRules { rate: args.rate, pass: args.pass, order, from };
+    let room = gate.sale(&args.id)?.room().set(rules).await?;
+    output.data(&shown(&args.id, &room), told(&room))?;
+    Ok(Exit::Done)
+}
+
+async fn show(gate: &Rushgate, args: RoomShowArgs, output: Output) -> Result<Exit> {
+    match gate.sale(&args.id)?.room().state().await? {
+        Some(room) => output.data(&shown(&args.id, &room), told(&room))?,
+        None => return no_room(&args.id, output),
+    }
+    Ok(Exit::Done)
+}
+
+fn no_room(sale: &str, output: Output) -> Result<Exit> {
+    let text =
+        format!("{sale} has no waiting room; open one with: rushgate sale room set {sale} --rate 100/1s");
+    output.line(&json!({ "outcome": "no_room", "sale": sale }), text)?;
+    Ok(Exit::Refused)
+}
+
+async fn join(gate: &Rushgate, args: RoomJoinArgs, output: Output) -> Result<Exit> {
+    let ticket = gate.sale(&args.id)?.room().join(&BuyerId::new(&args.buyer)?).await?;
+    let (mut json, text) = told_turn(&ticket.turn);
+    json["sale"] = args.id.into();
+    json["again"] = ticket.again.into();
+    output.line(&json, text)?;
+    Ok(Exit::done_if(!matches!(ticket.turn, Turn::Closed)))
+}
+
+async fn enter(gate: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<Exit> {
+    let turn = gate.sale(&args.id)?.room().enter_within(&BuyerId::new(&args.buyer)?, args.wait).await?;
+    let (mut json, text) = told_turn(&turn);
+    json["sale"] = args.id.into();
+    output.line(&json, text)?;
+    Ok(Exit::done_if(matches!(turn, Turn::Admitted { .. } | Turn::NoRoom)))
+}
+
+async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exit> {
+    let beacon: Beacon = args.beacon.parse()?;
+    let Some(room) = gate.sale(&args.id)?.room().draw(beacon.clone()).await? else {
+        return no_room(&args.id, output);
+    };
+    let by_this = room.drawn.as_ref().is_some_and(|drawn| drawn.beacon == beacon);
+    let before = if by_this { "" } else { "it was drawn before, and stays so\n" };
+    output.data(&shown(&args.id, &room), format_args!("{before}{}", told(&room)))?;
+    Ok(Exit::done_if(by_this))
+}
+
+async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<Exit> {
+    let closed = gate.sale(&args.id)?.room().close().await?;
+    let text = if closed { "closed; everybody may buy" } else { "it had none" };
+    output.line(&json!({ "sale": args.id, "closed": closed }), text)?;
+    Ok(Exit::done_if(closed))
+}
+
+/// A room as JSON. Once it is drawn this is the record that `sale draw verify` reads.
+fn shown(sale: &str, room: &RoomState) -> Value {
+    let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let mut json = json!({
+        "sale": sale, "order": room.rules.order, "rate": room.rules.rate, "pass_us": room.rules.pass.as_micros() as u64,
+        "from_us": micros(room.rules.from), "opened_us": room.opened.as_micros(), "joined": room.joined,
+        "served": room.served, "admitted": room.admitted, "commitment": room.commitment,
+        "now_us": room.now.as_micros(),
+    });
+    if let Some(drawn) = &room.drawn {
+        json["entrants"] = drawn.entrants.into();
+        json["secret"] = drawn.secret.to_hex().into();
+        json["beacon"] = drawn.beacon.as_str().into();
+    }
+    json
+}
+
+fn told(room: &RoomState) -> String {
+    let RoomRules { rate, pass, from, .. } = room.rules;
+    let mut text = format!(
+        "{} joined, {} served, {} let in\n{} in {}, passes hold for {}\n",
+        room.joined,
+        room.served,
+        room.admitted,
+        rate.n,
+        Spoken(rate.per),
+        Spoken(pass),
+    );
+    if let Some(from) = from.filter(|from| room.now < *from) {
+        text.push_str(&format!("nobody is let in before {}\n", moment(from)));
+    }
+    match (&room.drawn, room.commitment) {
+        (Some(drawn), _) => text.push_str(&format!(
+            "drawn among {} by {}\nsecret {}\n",
+            drawn.entrants,
+            drawn.beacon.as_str(),
+            drawn.secret.to_hex()
+        )),
+        (None, Some(commitment)) => text.push_str(&format!("not drawn yet; commitment {commitment}\n")),
+        (None, None) => {}
+    }
+    text
+}
+
+/// Where a buyer stands, as JSON and in words.
+fn told_turn(turn: &Turn) -> (Value, String) {
+    match turn {
+        Turn::NoRoom => {
+            (json!({ "outcome": "no_room" }), "there is no waiting room: everybody may buy".to_owned())
+        }
+        Turn::NotIn => {
+            (json!({ "outcome": "not_in" }), "not in line; `sale room join` takes a place".to_owned())
+        }
+        Turn::Waiting { serial, place, ahead, at, now } => {
+            let wait = at.map(|at| at.since(*now));
+            let json = json!({
+                "outcome": "waiting", "serial": serial, "place": place, "ahead": ahead,
+                "wait_us": wait.map(|wait| wait.as_micros() as u64),
+            });
+            (json, waiting(*serial, ahead.zip(wait)))
+        }
+        Turn::Admitted { pass, until, .. } => {
+            let json = json!({ "outcome": "admitted", "pass": pass, "until_us": until.as_micros() });
+            (json, format!("let in until {}\n{pass}", moment(*until)))
+        }
+        Turn::Missed { until } => {
+            let json = json!({ "outcome": "missed", "until_us": until.as_micros() });
+            (json, format!("the pass ran out at {}; join anew", moment(*until)))
+        }
+        Turn::Closed => (json!({ "outcome": "closed" }), "the sale is over or sold out".to_owned()),
+    }
+}
+
+fn waiting(serial: u64, known: Option<(u64, Duration)>) -> String {
+    match known {
+        None => format!("joined with serial {serial}; the draw decides the place"),
+        Some((ahead, wait)) => {
+            let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
+            format!("{ahead} ahead, about {} to wait", Spoken(wait))
+        }
+    }
+}

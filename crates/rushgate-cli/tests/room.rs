@@ -1,0 +1,147 @@
+//! `rushgate sale room` and `rushgate sale draw`: a line, a turn, a pass, and a draw that anybody can check.
+
+mod common;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::Shop;
+use serde_json::{Value, json};
+
+fn open() -> Shop {
+    let shop = Shop::new();
+    shop.ok(&["sale", "create", "phones", "--sku", "phone=2"]);
+    shop.ok(&["sale", "open", "phones"]);
+    shop
+}
+
+fn set<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["sale", "room", "set", "phones", "--rate"][..], more].concat()
+}
+
+fn of<'a>(verb: &'a str, buyer: &'a str) -> [&'a str; 6] {
+    ["sale", "room", verb, "phones", "--buyer", buyer]
+}
+
+#[test]
+fn the_first_is_let_in_and_the_second_waits() {
+    let shop = open();
+    assert_eq!(shop.json_as(1, &["sale", "room", "show", "phones"])["outcome"], "no_room");
+    let room = shop.json(&set(&["1/1h"]));
+    assert_eq!(
+        (&room["rate"], &room["order"]),
+        (&json!({ "n": 1, "per_us": 3_600_000_000_u64 }), &"first_come".into())
+    );
+    assert_eq!(shop.json_as(1, &of("enter", "ann"))["outcome"], "not_in");
+    assert_eq!(shop.json(&of("join", "ann"))["serial"], 0);
+    let bob = shop.json(&of("join", "bob"));
+    assert_eq!(
+        (&bob["outcome"], &bob["ahead"], &bob["again"]),
+        (&"waiting".into(), &0.into(), &false.into())
+    );
+    assert_eq!(shop.json(&of("join", "bob"))["again"], true);
+    let ann = shop.json(&of("enter", "ann"));
+    assert_eq!(ann["outcome"], "admitted");
+    assert!(ann["pass"].as_str().unwrap().starts_with("rgp1."));
+    assert!(shop.ok(&of("enter", "ann")).contains(ann["pass"].as_str().unwrap()));
+    assert_eq!(shop.json_as(1, &of("enter", "bob"))["outcome"], "waiting");
+    let shown = shop.ok(&["sale", "room", "show", "phones"]);
+    assert!(shown.starts_with("2 joined, 1 served, 1 let in\n1 in 1h, passes hold for 1m\n"), "{shown}");
+    assert_eq!(shop.json(&["sale", "room", "close", "phones"])["closed"], true);
+    assert_eq!(shop.json_as(1, &["sale", "room", "close", "phones"])["closed"], false);
+    assert_eq!(shop.json(&of("enter", "bob"))["outcome"], "no_room");
+}
+
+#[test]
+fn who_waits_is_let_in_and_a_sold_out_sale_is_closed() {
+    let shop = open();
+    shop.ok(&set(&["5/1s"]));
+    for buyer in ["ann", "bob"] {
+        shop.ok(&of("join", buyer));
+    }
+    let bob = shop.json(&[&of("enter", "bob")[..], &["--wait", "20s"]].concat());
+    assert_eq!(bob["outcome"], "admitted");
+    shop.ok(&["sale", "end", "phones"]);
+    assert_eq!(shop.json_as(1, &of("join", "cid"))["outcome"], "closed");
+}
+
+#[test]
+fn rules_outside_their_range_are_refused() {
+    let shop = open();
+    for rules in [&["0/1s"][..], &["1/0s"], &["x"], &["1/1s", "--pass", "1ms"], &["1/1s", "--from", "7"]] {
+        assert_eq!(shop.run(&set(rules)).status, 2, "{rules:?}");
+    }
+    shop.ok(&set(&["1/1s"]));
+    let said = shop.run(&set(&["1/1s", "--draw"]));
+    assert!(said.status == 2 && said.err.contains("close the room first"), "{}", said.err);
+    let said = shop.run(&["sale", "room", "draw", "phones", "--beacon", "b"]);
+    assert!(said.status == 2 && said.err.contains("has no draw"), "{}", said.err);
+}
+
+/// A room with five who joined, drawn; its record as JSON.
+fn drawn(shop: &Shop) -> Value {
+    let commitment = shop.json(&set(&["1/1s", "--draw"]))["commitment"].clone();
+    for buyer in ["ann", "bob", "cid", "dan", "eve"] {
+        let joined = shop.json(&of("join", buyer));
+        assert_eq!((&joined["outcome"], &joined["place"]), (&"waiting".into(), &Value::Null));
+    }
+    let draw = |beacon| ["sale", "room", "draw", "phones", "--beacon", beacon];
+    let record = shop.json(&draw("07 12 19"));
+    assert_eq!((&record["commitment"], &record["entrants"]), (&commitment, &5.into()));
+    assert_eq!(shop.json_as(1, &draw("other"))["beacon"], "07 12 19");
+    record
+}
+
+/// What the program in the documents makes of a record.
+fn by_python(record: &Value) -> Value {
+    let docs = include_str!("../../../docs/draw.md");
+    let program = docs.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut python = Command::new("python3");
+    python.args(["-c", program]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut python = python.spawn().expect("python3 is installed");
+    python.stdin.take().unwrap().write_all(record.to_string().as_bytes()).unwrap();
+    serde_json::from_slice(&python.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
+    let shop = open();
+    let mut record = drawn(&shop);
+    let verify = |record: &Value, status: i32, more: &[&str]| {
+        std::fs::write(shop.path("draw.json"), record.to_string()).unwrap();
+        shop.json_as(status, &[&["sale", "draw", "verify", "draw.json"][..], more].concat())
+    };
+    let said = verify(
+        &record,
+        0,
+        &["--serial", "0", "--serial", "1", "--serial", "2", "--serial", "3", "--serial", "4"],
+    );
+    let places: Vec<_> = said["places"].as_array().unwrap().iter().map(|of| of["place"].clone()).collect();
+    assert_eq!(Value::from(places.clone()), by_python(&record));
+    let first = places.iter().position(|place| *place == 0).unwrap();
+    let buyer = ["ann", "bob", "cid", "dan", "eve"][first];
+    assert_eq!(shop.json(&of("enter", buyer))["outcome"], "admitted");
+    record["places"] = json!([[0, places[0]], [1, places[2]]]);
+    assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("serial 1 has place"));
+    record["places"] = json!([]);
+    record["secret"] = "00".repeat(32).into();
+    assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("committed"));
+    let said = shop.with_stdin(&["sale", "draw", "verify", "-"], b"{}");
+    assert!(said.status == 2 && said.err.contains("no record of a draw"), "{}", said.err);
+}
+
+#[test]
+fn the_vectors_of_the_documents_hold() {
+    let secret: String = (0..32).map(|byte| format!("{byte:02x}")).collect();
+    let commitment = "630dcd2966c4336691125448bbb25b4ff412a49c732db2c8abc1b8581bd710dd";
+    let docs = include_str!("../../../docs/draw.md");
+    for entrants in [2, 5, 10] {
+        let record = json!({
+            "sale": "s", "secret": secret, "commitment": commitment, "beacon": "07 12 19 23 38 41",
+            "entrants": entrants,
+        });
+        let places = by_python(&record).to_string();
+        let row = format!("| {entrants} | {} |", places.trim_matches(['[', ']']).replace(',', ", "));
+        assert!(docs.contains(&row), "{row}");
+    }
+}
