@@ -93,8 +93,39 @@ function saleButtons(sale) {
   if (sale.status === 'created') buttons.push(verb('doOpen', sale.id, post('open')));
   if (sale.orders && !sale.paused) buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
   if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
+  if (sale.status !== 'ended') buttons.push(verb('doRoom', sale.id, (n) => setRoom(sale.id, n), { field: t('perSecond') }));
+  if (rooms.has(sale.id)) {
+    const close = () => api('DELETE', `/v1/sales/${path(sale.id)}/room`);
+    buttons.push(verb('doCloseRoom', sale.id, close, { danger: true }));
+  }
   if (sale.status !== 'ended') buttons.push(verb('doEnd', sale.id, post('end'), { danger: true }));
   return buttons;
+}
+
+/** The waiting rooms of sales that are not over. */
+const rooms = new Map();
+
+/** Looks at them once a second while somebody looks on. */
+async function lookAtRooms() {
+  for (; ;) {
+    for (const { id, status } of latest?.sales ?? []) {
+      if (document.hidden || status === 'ended') continue;
+      const base = `/v1/sales/${path(id)}`;
+      try {
+        const { waiting_room: hasRoom } = await api('GET', base);
+        if (hasRoom) rooms.set(id, await api('GET', `${base}/room`));
+        else rooms.delete(id);
+      } catch { /* the lamp says that nobody answers */ }
+    }
+    show();
+    await pause(1000);
+  }
+}
+
+/** So many let in per second, in the order that the room has. */
+function setRoom(id, n) {
+  const { order = 'first_come', pass_ms = 60000 } = rooms.get(id) ?? {};
+  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms } });
 }
 
 /** What the latest audit of each sale said, and when. */
@@ -152,7 +183,7 @@ async function audit(id) {
 }
 
 /** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused,
+const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused, rooms.has(sale.id),
   sale.skus.map((sku) => sku.sku)]);
 
 function makeCard(sale) {
@@ -190,6 +221,11 @@ function updateCard(card, sale) {
   const lines = [];
   if (sale.opens_at_us > sale.now_us) lines.push(`${t('opensIn')} ${left(sale.opens_at_us)}`);
   if (sale.next_give_back_us > sale.now_us) lines.push(`${t('giveBackIn')} ${left(sale.next_give_back_us)}`);
+  const room = rooms.get(sale.id);
+  if (room) {
+    const rate = `${number(room.rate.n)} / ${spoken(room.rate.per_ms * 1000)}`;
+    lines.push(`${number(room.joined)} ${t('line')}, ${number(room.served)} ${t('served')}, ${rate}`);
+  }
   if (sale.generation > 1) lines.push(`${t('generation')} ${sale.generation}`);
   say(card.clock, lines.join(' · '));
   showAudit(card.check, sale);
@@ -447,3 +483,4 @@ choose(recall('tab') ?? 'sales');
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
 watch();
 auditAll();
+lookAtRooms();

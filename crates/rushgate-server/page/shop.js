@@ -8,7 +8,7 @@ const base = `/v1/sales/${path(sale)}`;
 const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
 const REFUSED = {
   sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
-  all_held: 'allHeld', sale_paused: 'salePaused',
+  all_held: 'allHeld', sale_paused: 'salePaused', room_closed: 'soldOut',
 };
 
 const buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
@@ -20,6 +20,8 @@ let hold = null;
 let word = null;
 let busy = false;
 let mayPay = true; // until the server says otherwise
+let line = null; // the place in the waiting room, while this buyer waits: { ahead?, at? }
+let pass; // what the waiting room gave; null if there is none
 
 const now = () => Date.now() * 1000 + skew;
 const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
@@ -36,6 +38,7 @@ function draw() {
   const waits = state?.opens_at_us > now();
   let text = word ? t(word) : '';
   if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
+  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : t('drawSoon');
   else if (waits && !word) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
   else if (!word && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
@@ -74,13 +77,36 @@ async function watch() {
   while (await look()) await pause(2000);
 }
 
+/** Waits until it is this buyer's turn; gives the pass, or null if there is no waiting room. A refusal that stays is thrown. */
+async function waitInLine() {
+  for (let joined = false; ;) {
+    try {
+      // A held connection tells nothing: the place is shown by the answer before it.
+      const turn = await api('POST', `${base}/${joined ? 'passes' : 'tickets'}`, {
+        body: { buyer }, more: joined ? { prefer: 'wait=20' } : {},
+      });
+      line = turn.pass ? null : { ahead: turn.ahead, at: turn.wait_ms === undefined ? null : now() + turn.wait_ms * 1000 };
+      draw();
+      if (turn.pass) return turn.pass;
+      joined = true;
+    } catch (error) {
+      if (!(error instanceof Problem)) { word = 'lostWay'; draw(); await pause(1000); continue; }
+      joined = false;
+      if (error.code === 'not_found') { line = null; return null; }
+      if (!['not_in_line', 'pass_missed'].includes(error.code) && !error.problem.retryable) { line = null; throw error; }
+      if (error.problem.retryable) await pause(Math.min(error.problem.retry_after_ms ?? 1000, 5000));
+    }
+  }
+}
+
 /** Reserves under the key that is written down, until there is an answer that stays. */
 async function reserve() {
   busy = true;
   for (; attempt;) {
     try {
+      if (pass === undefined && state?.waiting_room) pass = await waitInLine();
       hold = await api('POST', `${base}/reservations`, {
-        body: { buyer, lines: [{ sku: attempt.sku }] }, more: { 'idempotency-key': attempt.key },
+        body: { buyer, lines: [{ sku: attempt.sku }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key },
       });
       keep({ ...attempt, id: hold.id });
       word = FINAL[hold.state] ?? null;
@@ -89,6 +115,10 @@ async function reserve() {
       return follow();
     } catch (error) {
       const refused = error instanceof Problem;
+      if (refused && error.code.startsWith('pass_')) {
+        pass = await waitInLine().catch(() => null);
+        if (pass) continue;
+      }
       word = refused ? REFUSED[error.code] ?? null : 'lostWay';
       draw();
       // What is left must not be older than the answer.
@@ -161,5 +191,4 @@ document.title = sale;
 say(at('name'), sale);
 speak(draw);
 setInterval(draw, 200);
-watch();
-if (attempt) reserve();
+look().then(() => { watch(); if (attempt) reserve(); });

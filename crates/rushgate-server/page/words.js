@@ -89,6 +89,13 @@ export const en = {
   pay: 'Pay',
   payElsewhere: 'Here you cannot say that it is paid: pay where the shop tells you to.',
   unit: 'number',
+  ahead: 'ahead of you, your turn in about',
+  drawSoon: 'You are in. The draw decides who goes first …',
+  doRoom: 'Waiting room',
+  doCloseRoom: 'Close the waiting room',
+  perSecond: 'let in per second',
+  line: 'in line',
+  served: 'served',
 };
 export const zh = {
   sales: '销售',
@@ -180,4 +187,11 @@ export const zh = {
   payElsewhere: '这里不能确认付款：请按商店的指引付款。',
   callOff: '取消',
   unit: '编号',
+  ahead: '人排在您前面，预计轮到您还需',
+  drawSoon: '您已加入，抽签决定先后顺序……',
+  doRoom: '等候室',
+  doCloseRoom: '关闭等候室',
+  perSecond: '每秒放行人数',
+  line: '人已加入',
+  served: '人已轮到',
 };

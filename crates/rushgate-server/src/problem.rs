@@ -71,6 +71,12 @@ codes! {
     Forbidden = "forbidden", 403, Never;
     /// A browser sent this from another site.
     BadOrigin = "bad_origin", 403, Never;
+    /// The sale has a waiting room: join it, and buy with the pass that it gives.
+    PassNeeded = "pass_needed", 403, Never;
+    /// The pass has run out: join the waiting room anew.
+    PassExpired = "pass_expired", 403, Never;
+    /// The pass is not one of this sale and buyer.
+    PassRefused = "pass_refused", 403, Never;
     /// There is no such thing.
     NotFound = "not_found", 404, Never;
     /// The route does not take that method.
@@ -109,6 +115,12 @@ codes! {
     HoldExpired = "hold_expired", 409, Never;
     /// The receipt is not one of this sale.
     ReceiptRefused = "receipt_refused", 409, Never;
+    /// The buyer has not joined the waiting room.
+    NotInLine = "not_in_line", 409, Never;
+    /// The buyer was let in, and the pass has run out: join the waiting room anew.
+    PassMissed = "pass_missed", 409, Never;
+    /// The sale is over or sold out for good: nobody is let in any more.
+    RoomClosed = "room_closed", 409, Never;
     /// A request with this Idempotency-Key is being carried out.
     IdempotencyInFlight = "idempotency_in_flight", 409, Later;
     /// The task was given up: it is among the dead letters until somebody sees to it.

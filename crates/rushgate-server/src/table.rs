@@ -7,7 +7,7 @@ use crate::events::{EVENT_STREAM, EventView, SnapshotView};
 use crate::metrics::OPENMETRICS;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
-use crate::verbs::{lock, look, queue, sale, schedule};
+use crate::verbs::{lock, look, queue, room, sale, schedule};
 
 /// A body with one task: its content has 1 MiB at most, and base64 makes a third more of it.
 const TASK_MAX: usize = 2 << 20;
@@ -39,6 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
         dead_routes(),
         schedule_routes(),
         sale_routes(),
+        room_routes(),
         reservation_routes(),
     ]
     .into_iter()
@@ -321,6 +322,35 @@ fn sale_routes() -> Vec<Route> {
     ]
 }
 
+fn room_routes() -> Vec<Route> {
+    vec![
+        put("/v1/sales/{sale}/room", "set_room", "Opens a sale's waiting room, or gives it other rules.")
+            .refuses(&[Code::NotFound])
+            .work(room::set_room),
+        get("/v1/sales/{sale}/room", "room", "Shows a sale's waiting room: the same for everybody.")
+            .needs(Buyer)
+            .refuses(&[Code::NotFound])
+            .work(room::room),
+        delete("/v1/sales/{sale}/room", "close_room", "Takes a waiting room away: everybody may buy.")
+            .refuses(&[Code::NotFound])
+            .work(room::close),
+        post("/v1/sales/{sale}/room/draw", "draw", "Draws who goes first, once, and begins to let them in.")
+            .refuses(&[Code::NotFound, Code::Stale])
+            .work(room::draw),
+        post("/v1/sales/{sale}/tickets", "join", "Takes a place in the waiting room.")
+            .needs(Buyer)
+            .succeeds(&[200, 201])
+            .refuses(&[Code::NotFound, Code::RoomClosed])
+            .work(room::join),
+        post("/v1/sales/{sale}/passes", "enter", "Gives a pass, or waits for the buyer's turn.")
+            .needs(Buyer)
+            .waits()
+            .succeeds(&[201, 202])
+            .refuses(&[Code::NotFound, Code::NotInLine, Code::PassMissed, Code::RoomClosed])
+            .work(room::enter),
+    ]
+}
+
 fn reservation_routes() -> Vec<Route> {
     const REFUSALS: &[Code] = &[
         Code::NotFound,
@@ -330,6 +360,9 @@ fn reservation_routes() -> Vec<Route> {
         Code::SaleNotOpen,
         Code::SaleEnded,
         Code::SalePaused,
+        Code::PassNeeded,
+        Code::PassExpired,
+        Code::PassRefused,
     ];
     const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SalePaused];
     vec![
@@ -410,6 +443,9 @@ mod tests {
     fn buyers_come_to_sales_only_and_cannot_say_that_they_paid() {
         let theirs: Vec<_> = routes().into_iter().filter(|route| route.needs == Some(Buyer)).collect();
         let verbs: Vec<_> = theirs.iter().map(|route| route.verb).collect();
-        assert_eq!(verbs, ["sales", "sale", "reserve", "reservation", "cancel_hold", "restore"]);
+        assert_eq!(
+            verbs,
+            ["sales", "sale", "room", "join", "enter", "reserve", "reservation", "cancel_hold", "restore"]
+        );
     }
 }

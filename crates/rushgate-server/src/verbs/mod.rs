@@ -4,6 +4,7 @@ pub(crate) mod content;
 pub(crate) mod lock;
 pub(crate) mod look;
 pub(crate) mod queue;
+pub(crate) mod room;
 pub(crate) mod sale;
 pub(crate) mod schedule;
 

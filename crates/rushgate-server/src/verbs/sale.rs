@@ -132,7 +132,7 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     }
 }
 
-fn moment(at_ms: u64) -> Timestamp {
+pub(super) fn moment(at_ms: u64) -> Timestamp {
     Timestamp::from_micros(at_ms.saturating_mul(1_000))
 }
 
@@ -196,6 +196,9 @@ pub(crate) struct SaleView {
     /// Until when only receipts are honoured, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipts_until_us: Option<u64>,
+    /// Whether it has a waiting room, as of a second ago at most: told where one sale is shown, and absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    waiting_room: bool,
     /// The store's clock when this was read: the one that counts.
     now_us: u64,
 }
@@ -263,13 +266,16 @@ impl From<SaleState> for SaleView {
             next_give_back_us: of.next_give_back.map(Timestamp::as_micros),
             paused: of.paused.map(|pause| pause.reason.into()),
             receipts_until_us: of.receipts_until.map(Timestamp::as_micros),
+            waiting_room: false,
             now_us: of.now.as_micros(),
         }
     }
 }
 
 pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
-    Ok(Reply::ok(call.sale()?.state().await?.into()))
+    let sale = call.sale()?;
+    let view = SaleView::from(sale.state().await?);
+    Ok(Reply::ok(SaleView { waiting_room: sale.room().recent().await?.is_some(), ..view }))
 }
 
 pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleView>> {
@@ -291,6 +297,9 @@ pub(crate) struct ReserveBody {
     /// Whether every line must get the same number: one seat over several segments of a journey.
     #[serde(default)]
     same_number: bool,
+    /// What the waiting room gave, if the sale has one and a buyer asks.
+    #[schemars(length(max = 2_048))]
+    pass: Option<String>,
 }
 
 /// One line of a cart.
@@ -395,6 +404,7 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
     let key = IdempotencyKey::new(call.key.as_deref().unwrap_or_default())?;
     let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?;
+    super::room::must_have_pass(&sale, call.caller.role, &buyer, call.body.pass.as_deref(), &key).await?;
     let lines: Vec<_> =
         call.body.lines.into_iter().map(|line| Line { sku: line.sku, quantity: line.quantity }).collect();
     let choice = if call.body.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
@@ -412,7 +422,7 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
 }
 
 /// Who buys: whom the token is for, or whom the body names.
-fn buyer_of(bound: Option<&str>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
+pub(super) fn buyer_of(bound: Option<&str>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
     match (bound, named) {
         (None, Some(buyer)) => Ok(buyer),
         (Some(bound), None) => Ok(BuyerId::new(bound)?),

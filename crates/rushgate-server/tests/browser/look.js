@@ -189,6 +189,38 @@ async function sellTheLastOne(browser) {
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
+/** Two buyers before a waiting room that lets one in, and an operator who opens it and then lets more in. */
+async function waitInLine(browser) {
+  await post('/v1/sales', { id: 'line', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
+  await post('/v1/sales/line/open', {});
+  const rules = { rate: { n: 1, per_ms: 3600000 } };
+  const put = await fetch(`${url}/v1/sales/line/room`, {
+    method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rules),
+  });
+  assert.ok(put.ok);
+  const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^line$/ }) });
+  await card.filter({ hasText: '0 in line' }).waitFor();
+  const buyers = [];
+  for (const n of [0, 1]) {
+    buyers.push(await open(browser, '/shop/line', { viewport: phone }));
+    await buyers[n].waitForSelector('#buy:not([disabled])');
+    await buyers[n].click('#buy');
+    await has(buyers[n], n ? 'ahead of you' : 'number 1');
+  }
+  await picture(buyers[1], 'shop-line');
+  await card.filter({ hasText: '2 in line, 1 served' }).waitFor();
+  await card.scrollIntoViewIfNeeded();
+  await picture(operator, 'room');
+  await card.getByRole('button', { name: 'Waiting room', exact: true }).click();
+  await answer(operator, 'Yes');
+  await has(buyers[1], 'number 2');
+  await card.getByRole('button', { name: 'Close the waiting room' }).click();
+  await answer(operator, 'Yes');
+  await card.filter({ hasNotText: 'in line' }).waitFor();
+  for (const page of [operator, ...buyers]) await page.context().close();
+}
+
 /** A buyer clicks while the network is away, and an operator looks on while the server is killed and started again. */
 async function loseTheWay(browser, directory, server) {
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
@@ -292,6 +324,7 @@ async function main() {
     await lookInTheDark(browser);
     await read(browser);
     await sellTheLastOne(browser);
+    await waitInLine(browser);
     server = await loseTheWay(browser, directory, server);
     await watchItSellOut(browser);
     await steer(browser);

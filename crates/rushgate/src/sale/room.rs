@@ -113,7 +113,8 @@ pub(super) struct Look {
     seen: Boot,
 }
 
-/// The latest look and when it was, even if it failed; held by whoever looks, so that a crowd looks once.
+/// The latest look and when it was; held by whoever looks, so that a crowd looks once. A store that is away is found so once
+/// for all of them, too.
 pub(super) type LastLook = Mutex<Option<(Boot, Result<Arc<Look>>)>>;
 
 impl Look {
@@ -325,8 +326,9 @@ impl Room {
             return shared(look);
         }
         let look = self.look_now().await.map(Arc::new);
-        let (_, look) = last.insert((Boot::now(), look));
-        shared(look)
+        let is_kept = look.as_ref().err().is_none_or(rushgate_core::Error::is_unavailable);
+        *last = is_kept.then(|| (Boot::now(), shared(&look)));
+        look
     }
 
     async fn look_now(&self) -> Result<Look> {

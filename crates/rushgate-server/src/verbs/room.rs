@@ -1,0 +1,308 @@
+//! Waiting rooms over HTTP.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use rushgate::{Beacon, BuyerId, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::millis;
+use super::sale::{buyer_of, moment};
+use crate::access::Role;
+use crate::call::Call;
+use crate::openapi::NameText;
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Reply};
+
+/// How a room lets people in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoomBody {
+    /// How many are let in, evenly.
+    rate: RoomRate,
+    /// How long a pass holds, in milliseconds: 1,000 to a day; 60,000 unless said otherwise.
+    #[serde(default = "pass_ms")]
+    #[schemars(range(min = 1_000, max = 86_400_000))]
+    pass_ms: u64,
+    /// Who goes first. It stays what it was when the room was opened.
+    #[serde(default)]
+    order: OrderWord,
+    /// Nobody is let in before this moment, in milliseconds since the Unix epoch; unless said, before the sale opens.
+    #[schemars(range(max = 9_007_199_254_740_u64))]
+    from_ms: Option<u64>,
+}
+
+fn pass_ms() -> u64 {
+    millis(RoomRules::PASS)
+}
+
+/// So many in so long, evenly.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "RoomRate")]
+pub(crate) struct RoomRate {
+    /// So many: 1 to 10,000.
+    #[schemars(range(min = 1, max = 10_000))]
+    n: u32,
+    /// In so many milliseconds: at most a day.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    per_ms: u64,
+}
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OrderWord {
+    /// Whoever came first.
+    #[default]
+    FirstCome,
+    /// Whoever is drawn first of those who came before the draw.
+    Draw,
+}
+
+/// A waiting room as it stands: the same for everybody. Once it is drawn this is what `rushgate sale draw verify` reads.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RoomView {
+    /// Of which sale.
+    sale: String,
+    /// How many are let in.
+    rate: RoomRate,
+    /// How long a pass holds, in milliseconds.
+    pass_ms: u64,
+    /// Who goes first.
+    order: OrderWord,
+    /// Nobody is let in before this moment, in microseconds since the Unix epoch, if there is one.
+    from_us: Option<u64>,
+    /// How many have joined.
+    joined: u64,
+    /// How many places are served: those below this number.
+    served: u64,
+    /// How many passes were given out.
+    admitted: u64,
+    /// In a room with a draw, the SHA-256 of its secret as hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commitment: Option<String>,
+    /// The secret, once it is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+    /// What it was drawn by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beacon: Option<String>,
+    /// How many took part in the draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrants: Option<u64>,
+    /// The store's clock.
+    now_us: u64,
+}
+
+impl RoomView {
+    fn of(sale: &Sale, room: &RoomState) -> Self {
+        let drawn = room.drawn.as_ref();
+        Self {
+            sale: sale.id().to_string(),
+            rate: RoomRate { n: room.rules.rate.n, per_ms: millis(room.rules.rate.per) },
+            pass_ms: millis(room.rules.pass),
+            order: match room.rules.order {
+                RoomOrder::FirstCome => OrderWord::FirstCome,
+                RoomOrder::Draw => OrderWord::Draw,
+            },
+            from_us: room.rules.from.map(Timestamp::as_micros),
+            joined: room.joined,
+            served: room.served,
+            admitted: room.admitted,
+            commitment: room.commitment.map(|commitment| commitment.to_hex()),
+            secret: drawn.map(|drawn| drawn.secret.to_hex()),
+            beacon: drawn.map(|drawn| drawn.beacon.as_str().to_owned()),
+            entrants: drawn.map(|drawn| drawn.entrants),
+            now_us: room.now.as_micros(),
+        }
+    }
+}
+
+fn no_room() -> Problem {
+    Problem::new(Code::NotFound, "the sale has no waiting room: everybody may buy")
+}
+
+pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
+    let (sale, RoomBody { rate, pass_ms, order, from_ms }) = (call.sale()?, &call.body);
+    let order = match order {
+        OrderWord::FirstCome => RoomOrder::FirstCome,
+        OrderWord::Draw => RoomOrder::Draw,
+    };
+    let rate = Rate::new(rate.n, Duration::from_millis(rate.per_ms));
+    let rules = RoomRules { rate, pass: Duration::from_millis(*pass_ms), order, from: from_ms.map(moment) };
+    let room = sale.room().set(rules).await?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), ?rules, "waiting room set");
+    Ok(Reply::ok(RoomView::of(&sale, &room)))
+}
+
+pub(crate) async fn room(call: Call) -> Answer<RoomView> {
+    let sale = call.sale()?;
+    let room = sale.room().recent().await?.ok_or_else(no_room)?;
+    // What is before many servers may keep it for a crowd.
+    let kept = HeaderValue::from_static("public, max-age=1");
+    Ok(Reply::ok(RoomView::of(&sale, &room)).header(header::CACHE_CONTROL, kept))
+}
+
+/// By what a room is drawn.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DrawBody {
+    /// A public text that nobody could know when the room was opened: 1 to 256 bytes without control characters.
+    #[schemars(with = "String", length(min = 1, max = 256))]
+    beacon: Beacon,
+}
+
+pub(crate) async fn draw(call: Call<DrawBody>) -> Answer<RoomView> {
+    let (sale, beacon) = (call.sale()?, call.body.beacon);
+    let room = sale.room().draw(beacon.clone()).await?.ok_or_else(no_room)?;
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), ?beacon, "waiting room drawn");
+    match room.drawn.as_ref().filter(|drawn| drawn.beacon == beacon) {
+        Some(_) => Ok(Reply::ok(RoomView::of(&sale, &room))),
+        None => Err(Problem::new(Code::Stale, "the room was drawn before, by another text")),
+    }
+}
+
+/// What has become of a room.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClosedView {
+    /// Always true: there is none any more.
+    closed: bool,
+}
+
+pub(crate) async fn close(call: Call) -> Answer<ClosedView> {
+    let sale = call.sale()?;
+    if !sale.room().close().await? {
+        return Err(no_room());
+    }
+    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "waiting room closed");
+    Ok(Reply::ok(ClosedView { closed: true }))
+}
+
+/// Who wants to be let in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BuyerBody {
+    /// Who. A token that is one buyer's says so itself.
+    #[schemars(with = "Option<NameText>")]
+    buyer: Option<BuyerId>,
+}
+
+/// Whether a buyer waits.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TurnWord {
+    /// He waits.
+    Waiting,
+    /// He was let in, and has a pass.
+    Admitted,
+}
+
+/// Where a buyer stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TurnView {
+    /// Whether he waits.
+    state: TurnWord,
+    /// The number with which he joined, while he waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<u64>,
+    /// Where he stands, from 0; absent before a draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<u64>,
+    /// How many stand before him and are not served yet; absent before a draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead: Option<u64>,
+    /// In how many milliseconds it is his turn, unless the rate changes; absent before a draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_ms: Option<u64>,
+    /// What lets him buy: `pass` of a reservation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<String>,
+    /// Until when it does, in microseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_us: Option<u64>,
+    /// The store's clock.
+    now_us: u64,
+}
+
+/// Where he stands, as an answer.
+fn told(turn: Turn) -> Result<TurnView, Problem> {
+    match turn {
+        Turn::Waiting { serial, place, ahead, at, now } => Ok(TurnView {
+            state: TurnWord::Waiting,
+            serial: Some(serial),
+            place,
+            ahead,
+            wait_ms: at.map(|at| millis(at.since(now))),
+            pass: None,
+            until_us: None,
+            now_us: now.as_micros(),
+        }),
+        Turn::Admitted { pass, until, now } => Ok(TurnView {
+            state: TurnWord::Admitted,
+            serial: None,
+            place: None,
+            ahead: None,
+            wait_ms: None,
+            pass: Some(pass),
+            until_us: Some(until.as_micros()),
+            now_us: now.as_micros(),
+        }),
+        Turn::NoRoom => Err(no_room()),
+        Turn::NotIn => Err(Problem::plain(Code::NotInLine)),
+        Turn::Missed { until } => Err(Problem::plain(Code::PassMissed).with("until_us", until.as_micros())),
+        Turn::Closed => Err(Problem::plain(Code::RoomClosed)),
+    }
+}
+
+pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
+    let (sale, buyer) = (call.sale()?, buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?);
+    let ticket = sale.room().join(&buyer).await?;
+    let again = ticket.again;
+    let view = told(ticket.turn)?;
+    Ok(if again { Reply::ok(view) } else { Reply::created(view) })
+}
+
+pub(crate) async fn enter(call: Call<BuyerBody>) -> Answer<TurnView> {
+    let sale = call.sale()?;
+    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let room = sale.room();
+    let turn = call.unless_closing(room.enter_within(&buyer, call.wait)).await?;
+    let view = told(turn)?;
+    if matches!(view.state, TurnWord::Admitted) {
+        return Ok(Reply::created(view));
+    }
+    let again = HeaderValue::from(ask_again_s(view.wait_ms));
+    Ok(Reply::accepted(view).header(header::RETRY_AFTER, again))
+}
+
+/// In how many seconds to ask again: when half of the wait is over, so that whoever has long to wait asks seldom.
+fn ask_again_s(wait_ms: Option<u64>) -> u64 {
+    /// Before a draw nobody knows.
+    const UNKNOWN_MS: u64 = 20_000;
+    (wait_ms.unwrap_or(UNKNOWN_MS) / 2).div_ceil(1_000).clamp(1, 60)
+}
+
+/// Refuses a buyer without a pass, if the sale has a waiting room. Whoever sells for others needs none, and what was
+/// reserved with a pass is told after it has run out.
+pub(crate) async fn must_have_pass(
+    sale: &Sale,
+    role: Role,
+    buyer: &BuyerId,
+    pass: Option<&str>,
+    key: &rushgate::IdempotencyKey,
+) -> Result<(), Problem> {
+    if role > Role::Buyer {
+        return Ok(());
+    }
+    match sale.room().check(pass, buyer).await? {
+        Ok(()) => Ok(()),
+        Err(NoPass::Needed) => Err(Problem::plain(Code::PassNeeded).field("pass")),
+        Err(NoPass::Bad(rushgate::BadPass::Expired)) => match sale.reservation_of(buyer, key).await? {
+            Some(_) => Ok(()),
+            None => Err(Problem::plain(Code::PassExpired).field("pass")),
+        },
+        Err(NoPass::Bad(why)) => Err(Problem::new(Code::PassRefused, why).field("pass")),
+    }
+}
