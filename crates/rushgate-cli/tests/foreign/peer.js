@@ -37,7 +37,7 @@ const parts = {
     const [source, next] = [await gate.queue(from), await gate.queue(to)]
     for (let time = 0; time < Number(tasks); time++) {
       const [task] = await source.claim({ wait: 60 })
-      assert(await next.enqueue(task.id, { payload: [...task.payload, 'node'] }), 'room')
+      assert(await next.enqueue(task.id, { payload: [...task.payload, 'node'], uniqueFor: 60 }), 'room')
       assert(await task.complete(), 'ours until now')
     }
   },

@@ -39,7 +39,7 @@ $parts = [
         for ($time = 0; $time < (int) $tasks; $time++) {
             [$task] = $queue->claim($from, 1, 30, 60);
             $payload = [...$task['payload'], 'php'];
-            must($queue->enqueue($to, $task['id'], payload: $payload), 'room');
+            must($queue->enqueue($to, $task['id'], payload: $payload, uniqueFor: 60), 'room');
             must($queue->complete($from, $task), 'ours until now');
         }
     },

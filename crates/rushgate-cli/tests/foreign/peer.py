@@ -37,7 +37,7 @@ def relay(source, to, tasks):
     source, to = gate.queue(source), gate.queue(to)
     for _ in range(int(tasks)):
         [task] = source.claim(wait=60)
-        assert to.enqueue(task.id, payload=[*task.payload, "python"]), "room"
+        assert to.enqueue(task.id, payload=[*task.payload, "python"], unique_for=60), "room"
         assert task.complete(), "ours until now"
 
 
