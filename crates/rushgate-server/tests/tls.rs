@@ -61,7 +61,7 @@ async fn whoever_trusts_the_authority_is_answered_and_nobody_else_goes_on() {
     let mut sender = connect(&stand, &ours).await.unwrap();
     let answer = sender.send_request(Ask::new("GET", "/readyz").request(stand.address)).await.unwrap();
     assert_eq!(answer.status(), 200);
-    let error = connect(&stand, &other).await.err().expect("the authority is not trusted");
+    let error = connect(&stand, &other).await.expect_err("the authority is not trusted");
     assert!(error.to_string().starts_with("invalid peer certificate"), "{error}");
     drop(sender);
     assert!(stand.end().await.is_orderly);
@@ -106,7 +106,7 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_served() {
     ] {
         let gate = Rushgate::connect("sqlite::memory:").await.unwrap();
         let bound = Server::new(gate.clone()).tls(chain, key).bind("127.0.0.1:0".parse().unwrap()).await;
-        let error = bound.err().expect("it is refused");
+        let error = bound.expect_err("it is refused");
         assert!(error.is_misconfigured() && error.to_string().contains(named), "{error:?}");
         gate.close().await.unwrap();
     }
