@@ -7,7 +7,8 @@ use crate::{Answer, NewTask, OutboxId, QueueName};
 /// remembers, for good, up to which number it has them: what it had before it does not take again.
 pub trait OutboxStore: Send + Sync {
     /// Puts in, in order, the tasks whose number is greater than all that this queue had from this outbox, up to the
-    /// first for which there is no room, and says how far it got. Sent again, it goes on from there.
+    /// first for which there is no room, and says how far it got. Sent again, it goes on from there. One whose id is
+    /// [unique](crate::NewTask::unique_for) is passed over: it counts as had.
     fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed>;
 }
 

@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "2078e79cc09625849827f3fc499eac3f9e9f9ddc";
+    const CONTRACT: &str = "6174ff1e0b89c39172b2d9dddb3d30713ad8ea04";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

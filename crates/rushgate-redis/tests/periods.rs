@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use rushgate_core::{ClientId, Enqueued, NewTask, Op, Payload, QueueName, QueueStore, TaskId};
+use rushgate_core::{ClientId, Enqueued, Lifted, NewTask, Op, Payload, QueueName, QueueStore, TaskId};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
@@ -36,7 +36,7 @@ async fn who_asks_for_no_uniqueness_pays_for_none() {
     let server = RedisSetup::new(Kind::Redis).start();
     let store = common::open(&server).await;
     assert_eq!(put(&store, 1, 0..100, None).await, 100);
-    let of_periods = ["zmscore", "zscore", "zcount", "pexpireat", "zremrangebyrank"];
+    let of_periods = ["zmscore", "zscore", "zcount", "zremrangebyrank"];
     for command in of_periods {
         assert_eq!(calls(&server, command), 0, "{command}");
     }
@@ -44,6 +44,17 @@ async fn who_asks_for_no_uniqueness_pays_for_none() {
     assert_eq!(calls(&server, "zmscore"), 0, "there is nothing to look for yet");
     assert_eq!(put(&store, 3, 150..250, None).await, 50);
     assert_eq!((calls(&server, "zmscore"), calls(&server, "zcount")), (1, 1), "one look for all");
+}
+
+#[tokio::test]
+async fn a_set_that_was_empty_in_between_ends_like_the_first() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let store = common::open(&server).await;
+    assert_eq!(put(&store, 1, 0..1, Some(Duration::from_secs(86_400))).await, 1);
+    let (queue, op) = (QueueName::new("q").unwrap(), Op::new(ClientId::from_u64(1), 2));
+    assert!(matches!(store.lift(op, &queue, &TaskId::new("t0").unwrap()).await, Ok(Lifted::Lifted { .. })));
+    assert_eq!(put(&store, 3, 1..2, Some(Duration::from_secs(1))).await, 1);
+    assert!(number(&server, &["PTTL", "rg:{q:q}:u"]) > 0);
 }
 
 #[tokio::test]

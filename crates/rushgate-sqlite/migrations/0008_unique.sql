@@ -5,4 +5,4 @@ CREATE TABLE unique_id (
     until_us INTEGER NOT NULL,
     PRIMARY KEY (queue, id)
 ) WITHOUT ROWID;
-CREATE INDEX unique_id_until ON unique_id (queue, until_us);
+CREATE INDEX unique_id_until ON unique_id (until_us);

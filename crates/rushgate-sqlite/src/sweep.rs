@@ -13,6 +13,8 @@ use crate::writer::Counters;
 const KEEP_US: i64 = 3_600_000_000;
 /// Lock rows looked at in one sweep.
 const ROWS: i64 = 2_000;
+/// Periods that are over that one sweep forgets.
+const PERIODS: u32 = 20_000;
 /// Tickets of a closed room that one sweep forgets.
 const TICKETS: usize = 20_000;
 
@@ -52,6 +54,27 @@ pub(crate) fn sweep(
     conn.execute_batch("COMMIT")?;
     counters.count_transaction();
     *from = last;
+    Ok(())
+}
+
+/// Forgets some periods of uniqueness that are over. Others do so as they begin; this is for those that are the last.
+pub(crate) fn sweep_periods(
+    conn: &Connection,
+    patience: Duration,
+    now: Timestamp,
+    counters: &Counters,
+) -> rusqlite::Result<()> {
+    let now = now.as_micros().cast_signed();
+    counters.count_statements(1);
+    if !conn.prepare_cached(sql!("queue/unique", "is_over"))?.query_row([now], |row| row.get(0))? {
+        return Ok(());
+    }
+    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    // BEGIN and COMMIT are statements too.
+    counters.count_statements(3);
+    conn.prepare_cached(sql!("queue/unique", "forget"))?.execute((now, PERIODS))?;
+    conn.execute_batch("COMMIT")?;
+    counters.count_transaction();
     Ok(())
 }
 
@@ -99,6 +122,18 @@ mod tests {
             assert_eq!(tickets().unwrap(), left);
         }
         assert_eq!(counters.read().transactions, 2, "there was nothing left to do");
+    }
+
+    #[test]
+    fn periods_that_are_over_are_forgotten_though_no_other_begins() {
+        let (conn, counters) = (Connection::open_in_memory().unwrap(), Counters::default());
+        conn.execute_batch(include_str!("../migrations/0008_unique.sql")).unwrap();
+        conn.execute_batch("INSERT INTO unique_id VALUES (1, 'a', 9), (2, 'a', 10), (2, 'b', 11)").unwrap();
+        for _ in 0..2 {
+            sweep_periods(&conn, Duration::ZERO, Timestamp::from_micros(10), &counters).unwrap();
+        }
+        let left: String = conn.query_row("SELECT id FROM unique_id", [], |row| row.get(0)).unwrap();
+        assert_eq!((left.as_str(), counters.read().transactions), ("b", 1), "there was nothing left to do");
     }
 
     #[test]

@@ -302,6 +302,7 @@ impl Writer {
     fn sweep_stretch(&mut self) -> rusqlite::Result<()> {
         let now = (self.clock)();
         sweep::sweep(&self.conn, self.patience, now, &self.counters, &mut self.sweep_from)?;
+        sweep::sweep_periods(&self.conn, self.patience, now, &self.counters)?;
         sweep::sweep_room(&self.conn, self.patience, &self.counters)
     }
 

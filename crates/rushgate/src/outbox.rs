@@ -103,7 +103,8 @@ struct Counters {
 }
 
 impl OutboxMetrics {
-    /// Tasks that their queues have, and that have left the outbox.
+    /// Tasks that their queues have, and that have left the outbox; those among them whose id was put in lately, for a
+    /// period, were passed over.
     pub fn moved(&self) -> u64 {
         self.0.moved.load(Relaxed)
     }

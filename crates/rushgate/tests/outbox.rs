@@ -387,6 +387,11 @@ async fn a_task_keeps_what_it_asks_for(shop: Shop) {
     };
     let mail = QueueName::new("mail").unwrap();
     assert!(OutboxEntry::new(&mail, &task).unwrap_err().is_invalid(), "no burst lasts for 158 years");
+    let unique = NewTask {
+        unique_for: Some(Duration::from_secs(1)),
+        ..NewTask::new(task.id.clone(), Payload::empty())
+    };
+    assert!(OutboxEntry::new(&mail, &unique).unwrap_err().is_invalid(), "a row has no period");
     let task = NewTask { on_duplicate: OnDuplicate::Replace, ..task };
     shop.insert(&OutboxEntry::new(&mail, &task).unwrap()).await;
     let relay = start(&gate, &outbox);

@@ -391,6 +391,7 @@ Examples:
     rushgate --store redis://localhost queue import mail
 
 A line that cannot be read is told by its number; what came before it is in.
+Periods of uniqueness are not exported; a task whose id is unique is left out.
 Exit status: 1 if the queue is full, 2 if a line cannot be read.")]
 pub(crate) struct ImportArgs {
     /// The queue.

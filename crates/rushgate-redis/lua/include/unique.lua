@@ -35,8 +35,7 @@ local function write_periods(q)
   write_back(of)
   local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), OVER_FOR_ONE * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
-  if q.periods_till > q.unique_till then
-    redis.call('HSET', q.meta, 'i', int(q.periods_till))
-    redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + LEFT_MS))
-  end
+  if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'i', int(q.periods_till)) end
+  -- In any case: a set that was empty in between is another one.
+  redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + LEFT_MS))
 end

@@ -7,13 +7,17 @@ SELECT until_us FROM unique_id WHERE queue = ?1 AND id = ?2 AND until_us > ?3;
 INSERT INTO unique_id (queue, id, until_us) VALUES (?1, ?2, ?3)
 ON CONFLICT (queue, id) DO UPDATE SET until_us = max(until_us, excluded.until_us);
 
--- Those that are over, at most `?3` of them.
+-- Those that are over, of whichever queue, at most `?2` of them.
 -- name: forget
-DELETE FROM unique_id WHERE queue = ?1 AND id IN (
-    SELECT id FROM unique_id WHERE queue = ?1 AND until_us <= ?2 ORDER BY until_us LIMIT ?3);
+DELETE FROM unique_id WHERE (queue, id) IN (
+    SELECT queue, id FROM unique_id WHERE until_us <= ?1 ORDER BY until_us LIMIT ?2);
+
+-- name: is_over
+SELECT EXISTS (SELECT 1 FROM unique_id WHERE until_us <= ?1);
 
 -- name: lift
-DELETE FROM unique_id WHERE queue = ?1 AND id = ?2 RETURNING until_us;
+DELETE FROM unique_id
+WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id = ?2 RETURNING until_us;
 
 -- name: one
 SELECT until_us FROM unique_id

@@ -2,7 +2,7 @@
 
 use rushgate_core::{Enqueued, Lifted, NewTask, QueueName, TaskId, Timestamp};
 
-use super::{Queue, on_queue};
+use super::Queue;
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
@@ -34,22 +34,19 @@ impl Queue<'_, '_> {
     }
 
     fn begin_period(&mut self, id: &TaskId, until: i64) -> Result<()> {
-        self.step.exec(sql!("queue/unique", "forget"), (self.row.id, self.now(), FORGOTTEN))?;
+        self.step.exec(sql!("queue/unique", "forget"), (self.now(), FORGOTTEN))?;
         self.step.exec(sql!("queue/unique", "begin"), (self.row.id, id.as_str(), until))?;
         self.row.unique_until = self.row.unique_until.max(until);
         Ok(())
     }
-
-    fn lift(&mut self, id: &TaskId) -> Result<Lifted> {
-        let params = (self.row.id, id.as_str());
-        let lifted = self.step.row(sql!("queue/unique", "lift"), params, |row| time(row, 0))?;
-        let lifted = lifted.filter(|until| *until > self.step.now);
-        Ok(lifted.map_or(Lifted::NotFound, |until| Lifted::Lifted { until }))
-    }
 }
 
+/// It is not about the task, so no lease and no deadline is looked at.
 pub(crate) fn lift(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Lifted> {
-    Ok(on_queue(step, queue, false, |queue| queue.lift(id))?.unwrap_or(Lifted::NotFound))
+    let params = (queue.as_str(), id.as_str());
+    let lifted = step.row(sql!("queue/unique", "lift"), params, |row| time(row, 0))?;
+    let lifted = lifted.filter(|until| *until > step.now);
+    Ok(lifted.map_or(Lifted::NotFound, |until| Lifted::Lifted { until }))
 }
 
 pub(crate) fn unique_until(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Timestamp>> {

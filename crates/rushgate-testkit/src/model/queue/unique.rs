@@ -49,6 +49,10 @@ impl Model {
 
     /// See [`QueueStore::lift`](rushgate_core::QueueStore::lift).
     pub fn lift(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Lifted> {
-        once!(self, op, Lift, self.change(now, name, |queue| queue.lift(now, id)))
+        // No lease and no deadline is looked at: it is not about the task.
+        once!(self, op, Lift, {
+            let queue = self.queues.by_name.get_mut(name);
+            queue.map_or(Lifted::NotFound, |queue| queue.lift(now, id))
+        })
     }
 }
