@@ -122,10 +122,11 @@ async function lookAtRooms() {
   }
 }
 
-/** So many let in per second, in the order that the room has. */
+/** So many let in per second, and else as the room is. */
 function setRoom(id, n) {
-  const { order = 'first_come', pass_ms = 60000 } = rooms.get(id) ?? {};
-  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms } });
+  const { order, pass_ms, from_us } = rooms.get(id) ?? {};
+  const from_ms = from_us && Math.floor(from_us / 1000);
+  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_ms } });
 }
 
 /** What the latest audit of each sale said, and when. */
@@ -224,7 +225,7 @@ function updateCard(card, sale) {
   const room = rooms.get(sale.id);
   if (room) {
     const rate = `${number(room.rate.n)} / ${spoken(room.rate.per_ms * 1000)}`;
-    lines.push(`${number(room.joined)} ${t('line')}, ${number(room.served)} ${t('served')}, ${rate}`);
+    lines.push(`${number(room.joined)} ${t('joined')}, ${number(room.served)} ${t('served')}, ${rate}`);
   }
   if (sale.generation > 1) lines.push(`${t('generation')} ${sale.generation}`);
   say(card.clock, lines.join(' · '));

@@ -94,7 +94,7 @@ export const en = {
   doRoom: 'Waiting room',
   doCloseRoom: 'Close the waiting room',
   perSecond: 'let in per second',
-  line: 'in line',
+  joined: 'joined',
   served: 'served',
 };
 export const zh = {
@@ -192,6 +192,6 @@ export const zh = {
   doRoom: '等候室',
   doCloseRoom: '关闭等候室',
   perSecond: '每秒放行人数',
-  line: '人已加入',
+  joined: '人已加入',
   served: '人已轮到',
 };

@@ -197,8 +197,8 @@ pub(crate) struct SaleView {
     #[serde(skip_serializing_if = "Option::is_none")]
     receipts_until_us: Option<u64>,
     /// Whether it has a waiting room, as of a second ago at most: told where one sale is shown, and absent if not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    waiting_room: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
     /// The store's clock when this was read: the one that counts.
     now_us: u64,
 }
@@ -266,7 +266,7 @@ impl From<SaleState> for SaleView {
             next_give_back_us: of.next_give_back.map(Timestamp::as_micros),
             paused: of.paused.map(|pause| pause.reason.into()),
             receipts_until_us: of.receipts_until.map(Timestamp::as_micros),
-            waiting_room: false,
+            waiting_room: None,
             now_us: of.now.as_micros(),
         }
     }
@@ -275,7 +275,8 @@ impl From<SaleState> for SaleView {
 pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
     let sale = call.sale()?;
     let view = SaleView::from(sale.state().await?);
-    Ok(Reply::ok(SaleView { waiting_room: sale.room().recent().await?.is_some(), ..view }))
+    let waiting_room = sale.room().recent().await?.map(|_| true);
+    Ok(Reply::ok(SaleView { waiting_room, ..view }))
 }
 
 pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleView>> {

@@ -200,7 +200,7 @@ async function waitInLine(browser) {
   assert.ok(put.ok);
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^line$/ }) });
-  await card.filter({ hasText: '0 in line' }).waitFor();
+  await card.filter({ hasText: '0 joined' }).waitFor();
   const buyers = [];
   for (const n of [0, 1]) {
     buyers.push(await open(browser, '/shop/line', { viewport: phone }));
@@ -209,7 +209,7 @@ async function waitInLine(browser) {
     await has(buyers[n], n ? 'ahead of you' : 'number 1');
   }
   await picture(buyers[1], 'shop-line');
-  await card.filter({ hasText: '2 in line, 1 served' }).waitFor();
+  await card.filter({ hasText: '2 joined, 1 served' }).waitFor();
   await card.scrollIntoViewIfNeeded();
   await picture(operator, 'room');
   await card.getByRole('button', { name: 'Waiting room', exact: true }).click();
@@ -217,7 +217,7 @@ async function waitInLine(browser) {
   await has(buyers[1], 'number 2');
   await card.getByRole('button', { name: 'Close the waiting room' }).click();
   await answer(operator, 'Yes');
-  await card.filter({ hasNotText: 'in line' }).waitFor();
+  await card.filter({ hasNotText: 'joined' }).waitFor();
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 

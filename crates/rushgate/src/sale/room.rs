@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rushgate_core::{
@@ -113,9 +113,25 @@ pub(super) struct Look {
     seen: Boot,
 }
 
-/// The latest look and when it was; held by whoever looks, so that a crowd looks once. A store that is away is found so once
-/// for all of them, too.
-pub(super) type LastLook = Mutex<Option<(Boot, Result<Arc<Look>>)>>;
+/// The latest look and when it was. A store that is away is found so once for all who ask, too.
+#[derive(Default)]
+pub(super) struct LastLook {
+    last: RwLock<Option<(Boot, Result<Arc<Look>>)>>,
+    /// Held by whoever looks, so that a crowd looks once.
+    looking: Mutex<()>,
+}
+
+impl LastLook {
+    fn recent(&self) -> Option<Result<Arc<Look>>> {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        let (at, look) = last.as_ref()?;
+        (at.until(Boot::now()) < LOOK_EVERY).then(|| shared(look))
+    }
+
+    fn set(&self, look: Option<(Boot, Result<Arc<Look>>)>) {
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = look;
+    }
+}
 
 impl Look {
     fn age(&self) -> Duration {
@@ -319,15 +335,17 @@ impl Room {
 
     /// The sale and its room, at most a second old.
     async fn look(&self) -> Result<Arc<Look>> {
-        let mut last = self.sale.shared.look.lock().await;
-        if let Some((at, look)) = last.as_ref()
-            && at.until(Boot::now()) < LOOK_EVERY
-        {
-            return shared(look);
+        let last = &self.sale.shared.look;
+        if let Some(look) = last.recent() {
+            return look;
+        }
+        let _looking = last.looking.lock().await;
+        if let Some(look) = last.recent() {
+            return look;
         }
         let look = self.look_now().await.map(Arc::new);
         let is_kept = look.as_ref().err().is_none_or(rushgate_core::Error::is_unavailable);
-        *last = is_kept.then(|| (Boot::now(), shared(&look)));
+        last.set(is_kept.then(|| (Boot::now(), shared(&look))));
         look
     }
 
@@ -337,9 +355,10 @@ impl Room {
         Ok(Look { sale, room, seen })
     }
 
-    /// The next one looks anew.
+    /// The next one looks anew. A look that is on its way may be of before, so it is waited for.
     async fn forget_look(&self) {
-        *self.sale.shared.look.lock().await = None;
+        let _looking = self.sale.shared.look.looking.lock().await;
+        self.sale.shared.look.set(None);
     }
 }
 
