@@ -74,6 +74,13 @@ fn rules_outside_their_range_are_refused() {
     shop.ok(&set(&["1/1s"]));
     let said = shop.run(&set(&["1/1s", "--draw"]));
     assert!(said.status == 2 && said.err.contains("close the room first"), "{}", said.err);
+    let room = shop.json(&set(&["2/1s", "--pass", "5m"]));
+    let slower = shop.json(&set(&["1/1s"]));
+    assert_eq!(
+        (&slower["pass_us"], &slower["rate"]["n"]),
+        (&room["pass_us"], &1.into()),
+        "what is not said stays"
+    );
     let said = shop.run(&["sale", "room", "draw", "phones", "--beacon", "b"]);
     assert!(said.status == 2 && said.err.contains("has no draw"), "{}", said.err);
 }
@@ -121,6 +128,16 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     let first = places.iter().position(|place| *place == 0).unwrap();
     let buyer = ["ann", "bob", "cid", "dan", "eve"][first];
     assert_eq!(shop.json(&of("enter", buyer))["outcome"], "admitted");
+    let published = record["commitment"].as_str().unwrap().to_owned();
+    let said = verify(&record, 0, &["--commitment", &published]);
+    assert_eq!((&said["commitment"], &said["beacon"]), (&record["commitment"], &record["beacon"]));
+    // With the secret exchanged for another that has a commitment of its own, what was published before shows it.
+    let mut exchanged = record.clone();
+    exchanged["secret"] = "00".repeat(32).into();
+    exchanged["commitment"] = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925".into();
+    verify(&exchanged, 0, &[]);
+    let said = verify(&exchanged, 1, &["--commitment", &published]);
+    assert!(said["why"].as_str().unwrap().contains("published"), "{said}");
     record["places"] = json!([[0, places[0]], [1, places[2]]]);
     assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("serial 1 has place"));
     record["places"] = json!([]);

@@ -17,6 +17,9 @@ pub struct Pass {
     /// Whose.
     #[serde(rename = "b")]
     pub buyer: BuyerId,
+    /// From which of its rooms: when that was opened.
+    #[serde(rename = "r")]
+    pub room: Timestamp,
     /// Until when.
     #[serde(rename = "u")]
     pub until: Timestamp,
@@ -34,6 +37,8 @@ pub enum BadPass {
     Forged,
     /// It is another buyer's.
     OtherBuyer,
+    /// It is of a room that was closed.
+    OtherRoom,
     /// It has run out.
     Expired,
 }
@@ -45,6 +50,7 @@ impl fmt::Display for BadPass {
             Self::OtherSale => "the pass is another sale's",
             Self::Forged => "the pass was not signed by this sale",
             Self::OtherBuyer => "the pass is another buyer's",
+            Self::OtherRoom => "the pass is of a waiting room that was closed",
             Self::Expired => "the pass has run out",
         })
     }
@@ -58,7 +64,8 @@ impl Pass {
         KIND.sign(secret, self)
     }
 
-    /// Reads a signed text, and checks that it lets that buyer into that sale at `now`.
+    /// Reads a signed text, and checks that it lets that buyer into that sale at `now`. Of which room it is, is for the caller
+    /// to compare.
     ///
     /// # Errors
     /// Why it does not.
@@ -92,7 +99,7 @@ mod tests {
     fn a_pass_lets_its_buyer_into_its_sale_until_it_runs_out() {
         let at = Timestamp::from_micros;
         let (sale, buyer) = (SaleId::new("phones").unwrap(), BuyerId::new("ann").unwrap());
-        let pass = Pass { sale: sale.clone(), buyer: buyer.clone(), until: at(100) };
+        let pass = Pass { sale: sale.clone(), buyer: buyer.clone(), room: at(1), until: at(100) };
         let text = pass.sign(SECRET);
         let read = |text: &str, secret, sale: &str, buyer: &str, now| {
             Pass::read(text, secret, &SaleId::new(sale).unwrap(), &BuyerId::new(buyer).unwrap(), at(now))

@@ -94,7 +94,7 @@ function saleButtons(sale) {
   if (sale.orders && !sale.paused) buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
   if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
   if (sale.status !== 'ended') buttons.push(verb('doRoom', sale.id, (n) => setRoom(sale.id, n), { field: t('perSecond') }));
-  if (rooms.has(sale.id)) {
+  if (rooms.get(sale.id)) {
     const close = () => api('DELETE', `/v1/sales/${path(sale.id)}/room`);
     buttons.push(verb('doCloseRoom', sale.id, close, { danger: true }));
   }
@@ -102,18 +102,20 @@ function saleButtons(sale) {
   return buttons;
 }
 
-/** The waiting rooms of sales that are not over. */
+/** The waiting rooms; null for a sale that is over and has none. */
 const rooms = new Map();
 
 /** Looks at them once a second while somebody looks on. */
 async function lookAtRooms() {
   for (; ;) {
     for (const { id, status } of latest?.sales ?? []) {
-      if (document.hidden || status === 'ended') continue;
+      // Of a sale that is over only whether there is still a room to be closed, once.
+      if (document.hidden || (status === 'ended' && rooms.get(id) === null)) continue;
       const base = `/v1/sales/${path(id)}`;
       try {
         const { waiting_room: hasRoom } = await api('GET', base);
         if (hasRoom) rooms.set(id, await api('GET', `${base}/room`));
+        else if (status === 'ended') rooms.set(id, null);
         else rooms.delete(id);
       } catch { /* the lamp says that nobody answers */ }
     }
@@ -184,7 +186,7 @@ async function audit(id) {
 }
 
 /** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused, rooms.has(sale.id),
+const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused, Boolean(rooms.get(sale.id)),
   sale.skus.map((sku) => sku.sku)]);
 
 function makeCard(sale) {

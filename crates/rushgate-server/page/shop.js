@@ -13,18 +13,19 @@ const REFUSED = {
 
 const buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
 store('buyer', buyer);
-let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, id? }
+let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
 let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
 let hold = null;
 let word = null;
 let busy = false;
 let mayPay = true; // until the server says otherwise
-let line = null; // the place in the waiting room, while this buyer waits: { ahead?, at? }
-let pass; // what the waiting room gave; null if there is none
+let line = null; // the place in the waiting room, while this buyer waits: { serial, ahead?, at? }
+let pass = attempt?.pass; // what the waiting room gave; null if there is none
 
 const now = () => Date.now() * 1000 + skew;
 const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
+const keepPass = (given) => { pass = given; if (attempt) keep({ ...attempt, pass }); };
 
 function chosen() {
   return document.querySelector('#choice input:checked')?.value ?? state?.skus[0]?.sku;
@@ -38,7 +39,7 @@ function draw() {
   const waits = state?.opens_at_us > now();
   let text = word ? t(word) : '';
   if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
-  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : t('drawSoon');
+  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
   else if (waits && !word) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
   else if (!word && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
@@ -85,7 +86,7 @@ async function waitInLine() {
       const turn = await api('POST', `${base}/${joined ? 'passes' : 'tickets'}`, {
         body: { buyer }, more: joined ? { prefer: 'wait=20' } : {},
       });
-      line = turn.pass ? null : { ahead: turn.ahead, at: turn.wait_ms === undefined ? null : now() + turn.wait_ms * 1000 };
+      line = turn.pass ? null : { serial: turn.serial, ahead: turn.ahead, at: turn.wait_ms === undefined ? null : now() + turn.wait_ms * 1000 };
       draw();
       if (turn.pass) return turn.pass;
       joined = true;
@@ -104,7 +105,7 @@ async function reserve() {
   busy = true;
   for (; attempt;) {
     try {
-      if (pass === undefined && state?.waiting_room) pass = await waitInLine();
+      if (pass === undefined && state?.waiting_room) keepPass(await waitInLine());
       hold = await api('POST', `${base}/reservations`, {
         body: { buyer, lines: [{ sku: attempt.sku }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key },
       });
@@ -113,12 +114,12 @@ async function reserve() {
       busy = false;
       draw();
       return follow();
-    } catch (error) {
-      const refused = error instanceof Problem;
-      if (refused && error.code.startsWith('pass_')) {
-        pass = await waitInLine().catch(() => null);
-        if (pass) continue;
+    } catch (problem) {
+      let error = problem;
+      if (error instanceof Problem && error.code.startsWith('pass_')) {
+        try { keepPass(await waitInLine()); continue; } catch (closed) { error = closed; }
       }
+      const refused = error instanceof Problem;
       word = refused ? REFUSED[error.code] ?? null : 'lostWay';
       draw();
       // What is left must not be older than the answer.
@@ -133,6 +134,23 @@ async function reserve() {
   }
   busy = false;
   draw();
+}
+
+/** Goes on with a reservation that is known: nobody stands in line for it again. */
+async function resume() {
+  for (; ;) {
+    try {
+      hold = await api('GET', `${base}/reservations/${attempt.id}`);
+      word = FINAL[hold.state] ?? null;
+      draw();
+      return follow();
+    } catch (error) {
+      if (error instanceof Problem && !error.problem.retryable) return reserve();
+      word = 'lostWay';
+      draw();
+      await pause(1000);
+    }
+  }
 }
 
 /** Waits for the reservation's end. */
@@ -191,4 +209,4 @@ document.title = sale;
 say(at('name'), sale);
 speak(draw);
 setInterval(draw, 200);
-look().then(() => { watch(); if (attempt) reserve(); });
+look().then(() => { watch(); if (attempt) (attempt.id ? resume : reserve)(); });

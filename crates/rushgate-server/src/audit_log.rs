@@ -32,6 +32,7 @@ pub(crate) struct Action {
     began: Instant,
     record: Record,
     body: Bytes,
+    has_ended: bool,
 }
 
 /// What is known of an action when it begins.
@@ -100,7 +101,7 @@ impl Record {
 
 impl Action {
     pub fn begin(log: Option<Arc<AuditLog>>, record: Record, body: Bytes) -> Self {
-        Self { log, began: Instant::now(), record, body }
+        Self { log, began: Instant::now(), record, body, has_ended: false }
     }
 
     /// It has come to this.
@@ -109,15 +110,16 @@ impl Action {
             Ok(response) => self.write(Some(response.status().as_u16()), None),
             Err(problem) => self.write(Some(problem.code().status()), Some(problem.code().word())),
         }
-        self.log = None;
+        self.has_ended = true;
     }
 
     fn write(&self, status: Option<u16>, code: Option<&'static str>) {
-        let Record { who, verb, path, .. } = &self.record;
-        tracing::info!(%who, verb, path, status, code, "an operator's action");
-        let Some(log) = &self.log else { return };
         let body = Some(&self.body).filter(|body| body.len() <= BODY_MAX);
-        let body = body.and_then(|body| serde_json::from_slice(body).ok());
+        let body: Option<&RawValue> = body.and_then(|body| serde_json::from_slice(body).ok());
+        let Record { who, verb, path, .. } = &self.record;
+        let shown = body.map(RawValue::get);
+        tracing::warn!(target: "rushgate::audit", by = %who, verb, path, body = shown, status, code, "an operator's action");
+        let Some(log) = &self.log else { return };
         let took_us = self.began.elapsed().as_micros();
         let line = Line { record: &self.record, body, body_bytes: self.body.len(), status, code, took_us };
         if let Err(error) = log.write(&line) {
@@ -128,7 +130,7 @@ impl Action {
 
 impl Drop for Action {
     fn drop(&mut self) {
-        if self.log.is_some() {
+        if !self.has_ended {
             self.write(None, None);
         }
     }

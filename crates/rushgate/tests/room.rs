@@ -16,6 +16,8 @@ on_each_store! {
     a_sale_without_a_room_lets_everybody_in
     who_waits_is_let_in_when_his_turn_comes
     a_pass_that_ran_out_is_missed
+    a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next
+    who_is_told_to_wait_asks_no_more_than_he_must
     a_draw_lets_everybody_in_once_and_anybody_can_check_it
     who_waits_for_a_draw_is_let_in_after_it
     a_room_of_a_sale_that_is_sold_out_is_closed_at_once
@@ -73,7 +75,7 @@ async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
     assert!(room.join(&buyer("ann")).await.unwrap().again);
     let turn = room.enter(&buyer("ann")).await.unwrap();
     assert_eq!(room.enter(&buyer("ann")).await.map(pass_of).unwrap(), pass_of(turn.clone()));
-    let Turn::Admitted { pass, until, now } = turn else { panic!("{turn:?}") };
+    let Turn::Admitted { serial: 0, place: Some(0), pass, until, now } = turn else { panic!("{turn:?}") };
     assert!(until > now && until.since(now) <= secs(60));
     let Turn::Waiting { serial, place, ahead, at, now } = room.enter(&buyer("cid")).await.unwrap() else {
         panic!("he waits");
@@ -127,6 +129,35 @@ async fn a_pass_that_ran_out_is_missed(bench: Bench) {
     assert_eq!(bad, Err(NoPass::Bad(BadPass::Expired)));
     let anew = room.join(&buyer("ann")).await.unwrap();
     assert!(!anew.again && matches!(anew.turn, Turn::Waiting { serial: 1, .. }), "{anew:?}");
+}
+
+async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench) {
+    let (_, room) = with_room(&bench.client(), secs(3_600)).await;
+    join(&room, "ann").await;
+    let pass = pass_of(room.enter(&buyer("ann")).await.unwrap());
+    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(()));
+    room.close().await.unwrap();
+    room.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
+    let bad = room.check(Some(&pass), &buyer("ann")).await.unwrap();
+    assert_eq!(bad, Err(NoPass::Bad(BadPass::OtherRoom)));
+    join(&room, "ann").await;
+    let pass = pass_of(room.enter(&buyer("ann")).await.unwrap());
+    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(()));
+}
+
+/// Another process has opened the room, or made it slower, and this one does not know yet.
+async fn who_is_told_to_wait_asks_no_more_than_he_must(bench: Bench) {
+    let here = open(&bench.client(), phones()).await.room();
+    let there = bench.client().sale("phones").unwrap().room();
+    assert_eq!(here.check(None, &buyer("ann")).await.unwrap(), Ok(()), "there is none");
+    there.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
+    join(&there, "ann").await;
+    join(&there, "bob").await;
+    let before = bench.store().calls().calls;
+    assert!(matches!(here.enter_within(&buyer("bob"), ms(400)).await.unwrap(), Turn::Waiting { .. }));
+    let asked = bench.store().calls().calls - before;
+    assert!(asked <= 20, "{asked} calls in less than half a second");
+    assert!(matches!(here.enter_within(&buyer("bob"), ms(0)).await.unwrap(), Turn::Waiting { .. }));
 }
 
 async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {

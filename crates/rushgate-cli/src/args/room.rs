@@ -32,17 +32,17 @@ Examples:
   rushgate sale room set phones --rate 50/1s --pass 2m
   rushgate sale room set phones --rate 100/1s --draw
 
-Nobody's place changes by other rules: what was served stays so. The order stays
-what it was when the room was opened.")]
+What is not said stays as it is. Nobody's place changes by other rules: what was
+served stays so, and so does the order of a room that is open.")]
 pub(crate) struct RoomSetArgs {
     /// The sale.
     pub(crate) id: String,
     /// How many are let in, evenly, in how long.
     #[arg(long, value_parser = duration::rate, value_name = "N/DURATION")]
     pub(crate) rate: Rate,
-    /// How long a pass holds.
-    #[arg(long, value_parser = duration::parse, default_value = "60s", value_name = "DURATION")]
-    pub(crate) pass: Duration,
+    /// How long a pass holds [default: 60s].
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) pass: Option<Duration>,
     /// Draw who goes first, instead of whoever came first.
     #[arg(long)]
     pub(crate) draw: bool,
@@ -135,13 +135,18 @@ pub(crate) enum DrawVerb {
 #[command(after_help = "\
 Examples:
   rushgate sale room show phones --json > draw.json
-  rushgate sale draw verify draw.json --serial 4711
+  rushgate sale draw verify draw.json --commitment 630dcd29… --serial 4711
   curl https://shop.example/v1/sales/phones/room | rushgate sale draw verify -
 
+Without --commitment the record is held against itself alone: compare what is
+printed with what was published before people joined.
 Exit status: 1 if it does not hold.")]
 pub(crate) struct DrawVerifyArgs {
     /// The record as JSON; - for stdin.
     pub(crate) file: PathBuf,
+    /// What was published before people joined; a record with another one does not hold.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) commitment: Option<String>,
     /// Print the place of this serial, too; give it again for each further one.
     #[arg(long = "serial", value_name = "N")]
     pub(crate) serials: Vec<u64>,

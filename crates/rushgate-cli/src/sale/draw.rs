@@ -14,12 +14,13 @@ use crate::output::{Output, counted};
 pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
     let record = read(&args.file)?;
     let places: Vec<_> = args.serials.iter().map(|serial| (*serial, record.drawn.place(*serial))).collect();
-    let wrong = wrong_with(&record);
+    let wrong = wrong_with(&record, args.commitment.as_deref());
     let seed: String = record.drawn.seed().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut text = match &wrong {
         None => format!("the draw of {} holds: {}", record.sale, counted(record.drawn.entrants, "entrant")),
         Some(why) => format!("the draw of {} does not hold: {why}", record.sale),
     };
+    text.push_str(&format!("\ncommitment {}\nbeacon {}", record.commitment, record.drawn.beacon.as_str()));
     for (serial, place) in &places {
         text.push_str(&format!("\nserial {serial} has place {place}"));
     }
@@ -27,13 +28,21 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
         places.iter().map(|(serial, place)| json!({ "serial": serial, "place": place })).collect();
     let json = json!({
         "holds": wrong.is_none(), "why": wrong, "sale": record.sale, "entrants": record.drawn.entrants,
-        "seed": seed, "places": places,
+        "commitment": record.commitment, "beacon": record.drawn.beacon, "seed": seed, "places": places,
     });
     output.line(&json, text)?;
+    if args.commitment.is_none() && wrong.is_none() {
+        output.note(
+            "compare the commitment with what was published before people joined, or give it: --commitment",
+        );
+    }
     Ok(Exit::done_if(wrong.is_none()))
 }
 
-fn wrong_with(record: &DrawRecord) -> Option<String> {
+fn wrong_with(record: &DrawRecord, published: Option<&str>) -> Option<String> {
+    if published.is_some_and(|published| !published.eq_ignore_ascii_case(&record.commitment.to_hex())) {
+        return Some("its commitment is not the one that was published".to_owned());
+    }
     if !record.keeps_its_word() {
         return Some("its secret is not the one that it was committed to".to_owned());
     }

@@ -25,10 +25,21 @@ pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Resu
 }
 
 async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
-    let order = if args.draw { RoomOrder::Draw } else { RoomOrder::FirstCome };
+    let room = gate.sale(&args.id)?.room();
     let from = args.from.map(|at| epoch_ms("--from", at)).transpose()?;
-    let rules = RoomRules { rate: args.rate, pass: args.pass, order, from };
-    let room = gate.sale(&args.id)?.room().set(rules).await?;
+    let said = RoomRules {
+        from,
+        order: if args.draw { RoomOrder::Draw } else { RoomOrder::FirstCome },
+        ..RoomRules::new(args.rate)
+    };
+    let before = room.state().await?.map(|room| room.rules);
+    let rules = RoomRules {
+        pass: args.pass.or(before.map(|rules| rules.pass)).unwrap_or(said.pass),
+        from: said.from.or(before.and_then(|rules| rules.from)),
+        order: before.filter(|_| !args.draw).map_or(said.order, |rules| rules.order),
+        ..said
+    };
+    let room = room.set(rules).await?;
     output.data(&shown(&args.id, &room), told(&room))?;
     Ok(Exit::Done)
 }

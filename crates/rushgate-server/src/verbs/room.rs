@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
-use rushgate::{Beacon, BuyerId, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn};
+use rushgate::{
+    BadPass, Beacon, BuyerId, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,7 +135,6 @@ pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
     let rate = Rate::new(rate.n, Duration::from_millis(rate.per_ms));
     let rules = RoomRules { rate, pass: Duration::from_millis(*pass_ms), order, from: from_ms.map(moment) };
     let room = sale.room().set(rules).await?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), ?rules, "waiting room set");
     Ok(Reply::ok(RoomView::of(&sale, &room)))
 }
 
@@ -157,7 +158,6 @@ pub(crate) struct DrawBody {
 pub(crate) async fn draw(call: Call<DrawBody>) -> Answer<RoomView> {
     let (sale, beacon) = (call.sale()?, call.body.beacon);
     let room = sale.room().draw(beacon.clone()).await?.ok_or_else(no_room)?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), ?beacon, "waiting room drawn");
     match room.drawn.as_ref().filter(|drawn| drawn.beacon == beacon) {
         Some(_) => Ok(Reply::ok(RoomView::of(&sale, &room))),
         None => Err(Problem::new(Code::Stale, "the room was drawn before, by another text")),
@@ -176,7 +176,6 @@ pub(crate) async fn close(call: Call) -> Answer<ClosedView> {
     if !sale.room().close().await? {
         return Err(no_room());
     }
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "waiting room closed");
     Ok(Reply::ok(ClosedView { closed: true }))
 }
 
@@ -204,9 +203,8 @@ pub(crate) enum TurnWord {
 pub(crate) struct TurnView {
     /// Whether he waits.
     state: TurnWord,
-    /// The number with which he joined, while he waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    serial: Option<u64>,
+    /// The number with which he joined.
+    serial: u64,
     /// Where he stands, from 0; absent before a draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
@@ -231,7 +229,7 @@ fn told(turn: Turn) -> Result<TurnView, Problem> {
     match turn {
         Turn::Waiting { serial, place, ahead, at, now } => Ok(TurnView {
             state: TurnWord::Waiting,
-            serial: Some(serial),
+            serial,
             place,
             ahead,
             wait_ms: at.map(|at| millis(at.since(now))),
@@ -239,10 +237,10 @@ fn told(turn: Turn) -> Result<TurnView, Problem> {
             until_us: None,
             now_us: now.as_micros(),
         }),
-        Turn::Admitted { pass, until, now } => Ok(TurnView {
+        Turn::Admitted { serial, place, pass, until, now } => Ok(TurnView {
             state: TurnWord::Admitted,
-            serial: None,
-            place: None,
+            serial,
+            place,
             ahead: None,
             wait_ms: None,
             pass: Some(pass),
@@ -299,10 +297,14 @@ pub(crate) async fn must_have_pass(
     match sale.room().check(pass, buyer).await? {
         Ok(()) => Ok(()),
         Err(NoPass::Needed) => Err(Problem::plain(Code::PassNeeded).field("pass")),
-        Err(NoPass::Bad(rushgate::BadPass::Expired)) => match sale.reservation_of(buyer, key).await? {
-            Some(_) => Ok(()),
-            None => Err(Problem::plain(Code::PassExpired).field("pass")),
-        },
+        // It was a good one once, so the store is asked: that of a stranger is refused without.
+        Err(NoPass::Bad(why @ (BadPass::Expired | BadPass::OtherRoom))) => {
+            match sale.reservation_of(buyer, key).await? {
+                Some(_) => Ok(()),
+                None if why == BadPass::Expired => Err(Problem::plain(Code::PassExpired).field("pass")),
+                None => Err(Problem::new(Code::PassRefused, why).field("pass")),
+            }
+        }
         Err(NoPass::Bad(why)) => Err(Problem::new(Code::PassRefused, why).field("pass")),
     }
 }

@@ -155,7 +155,6 @@ pub(crate) async fn open(call: Call) -> Answer<StatusView> {
 pub(crate) async fn end(call: Call) -> Answer<StatusView> {
     let sale = call.sale()?;
     let status = sale.end().await?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "ended");
     Ok(status_of(&sale, status))
 }
 
@@ -591,7 +590,6 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     // An answer that was lost is asked for again by the same step, so nothing is added twice.
     let op = Op::from_bytes(call.caller.derive(&["stock", sale.id().as_str(), key]));
     let changed = sale.change_stock(op, sku, change).await?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), %sku, ?change, "stock changed");
     match changed {
         StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
         StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
@@ -602,7 +600,6 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
 pub(crate) async fn pause(call: Call) -> Answer<super::queue::PausedView> {
     let sale = call.sale()?;
     let paused = sale.pause().await?;
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), paused, "paused");
     super::queue::PausedView::answer(paused)
 }
 
@@ -643,7 +640,6 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
             "the server has no ledger to rebuild from; start it with --orders",
         ));
     };
-    tracing::warn!(target: "rushgate::audit", by = %call.caller.id, sale = %sale.id(), "rebuild");
     let rebuild =
         Rebuild::new(sale, ledger).receipts_first(Duration::from_millis(call.body.receipts_first_ms));
     match rebuild.run().await? {

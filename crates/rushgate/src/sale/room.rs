@@ -14,6 +14,10 @@ use crate::patience::moment_after;
 
 /// How old what this process knows of a room may be.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same while somebody is looking: nobody but him waits for the store.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+/// Who was told to wait though his turn had come by what this process knew asks again after so long, at the soonest.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The waiting room of a sale. Cheap to clone.
 ///
@@ -72,6 +76,10 @@ pub enum Turn {
     },
     /// It is his turn, and he has a pass.
     Admitted {
+        /// The number with which he joined.
+        serial: u64,
+        /// Where he stood.
+        place: Option<u64>,
         /// The signed text that lets him in.
         pass: String,
         /// Until when it does.
@@ -128,6 +136,13 @@ impl LastLook {
         (at.until(Boot::now()) < LOOK_EVERY).then(|| shared(look))
     }
 
+    /// What is good enough while somebody looks anew.
+    fn until_renewed(&self) -> Option<Arc<Look>> {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        let (at, look) = last.as_ref()?;
+        look.as_ref().ok().filter(|_| at.until(Boot::now()) < LOOK_MAX).map(Arc::clone)
+    }
+
     fn set(&self, look: Option<(Boot, Result<Arc<Look>>)>) {
         *self.last.write().unwrap_or_else(PoisonError::into_inner) = look;
     }
@@ -138,14 +153,15 @@ impl Look {
         self.seen.until(Boot::now())
     }
 
-    /// What the store's clock shows by now, and a little less.
-    fn now(&self) -> Timestamp {
-        self.sale.now + self.age()
+    /// What the clock of the room shows by now, and a little less. On a Cluster it may be another one than the sale's.
+    fn room_now(&self) -> Timestamp {
+        self.room.as_ref().map_or(self.sale.now, |room| room.now) + self.age()
     }
 
     /// Whether nobody will buy anything any more.
     fn is_over(&self) -> bool {
-        let closed = self.sale.spec.closes_at.is_some_and(|closes| closes <= self.now());
+        let now = self.sale.now + self.age();
+        let closed = self.sale.spec.closes_at.is_some_and(|closes| closes <= now);
         let sold_out = self.sale.skus.iter().all(|sku| sku.free == 0 && sku.held == 0);
         self.sale.status == SaleStatus::Ended || closed || sold_out
     }
@@ -230,7 +246,14 @@ impl Room {
         let until = moment_after(wait);
         loop {
             let turn = self.enter(buyer).await?;
-            let Turn::Waiting { serial, .. } = turn else { return Ok(turn) };
+            let Turn::Waiting { serial, at, now, .. } = turn else { return Ok(turn) };
+            // The store's own word for when his turn comes, if what this process knows is older.
+            let told = at.map_or(Duration::ZERO, |at| at.since(now)).max(ASK_AGAIN);
+            let time = until.saturating_duration_since(Instant::now());
+            if time.is_zero() {
+                return Ok(turn);
+            }
+            sleep(told.min(LOOK_EVERY).min(time)).await;
             if !self.wait_for_turn(serial, until).await? {
                 return Ok(turn);
             }
@@ -242,7 +265,8 @@ impl Room {
         loop {
             let look = self.look().await?;
             let Some(room) = look.room.as_ref().filter(|_| !look.is_over()) else { return Ok(true) };
-            let left = room.place(serial).and_then(|place| room.at(place)).map(|at| at.since(look.now()));
+            let left =
+                room.place(serial).and_then(|place| room.at(place)).map(|at| at.since(look.room_now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(true);
             }
@@ -274,7 +298,8 @@ impl Room {
         Ok(published.map(|(commitment, drawn)| DrawRecord { sale, commitment, drawn, places: Vec::new() }))
     }
 
-    /// Takes the room away, and says whether there was one: everybody may buy.
+    /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent again, and
+    /// finds none if the first one was carried out.
     pub async fn close(&self) -> Result<bool> {
         let client = self.sale.client();
         let closed = client.ask(|| client.store().close_room(self.sale.id())).await;
@@ -290,13 +315,15 @@ impl Room {
         buyer: &BuyerId,
     ) -> Result<std::result::Result<(), NoPass>> {
         let look = self.look().await?;
-        if look.room.is_none() {
-            return Ok(Ok(()));
-        }
+        let Some(room) = &look.room else { return Ok(Ok(())) };
         let Some(pass) = pass else { return Ok(Err(NoPass::Needed)) };
-        let secret = look.sale.spec.secret;
-        let read = Pass::read(pass, secret, self.sale.id(), buyer, look.now());
-        Ok(read.map(drop).map_err(NoPass::Bad))
+        let read = Pass::read(pass, look.sale.spec.secret, self.sale.id(), buyer, look.room_now());
+        Ok(match read {
+            Err(bad) => Err(NoPass::Bad(bad)),
+            // This process may not know yet that the room is another one.
+            Ok(pass) if pass.room < room.opened => Err(NoPass::Bad(BadPass::OtherRoom)),
+            Ok(_) => Ok(()),
+        })
     }
 
     async fn enter_at(
@@ -320,10 +347,11 @@ impl Room {
         Ok(match ticket {
             None => Turn::NotIn,
             Some((_, Some(until))) if until <= now => Turn::Missed { until },
-            Some((_, Some(until))) => {
+            Some((serial, Some(until))) => {
                 let (sale, buyer) = (self.sale.id().clone(), buyer.clone());
                 let secret = self.sale.known_gate().await?.secret();
-                Turn::Admitted { pass: Pass { sale, buyer, until }.sign(secret), until, now }
+                let pass = Pass { sale, buyer, room: room.opened, until }.sign(secret);
+                Turn::Admitted { serial, place: room.place(serial), pass, until, now }
             }
             Some((serial, None)) => {
                 let place = room.place(serial);
@@ -339,7 +367,13 @@ impl Room {
         if let Some(look) = last.recent() {
             return look;
         }
-        let _looking = last.looking.lock().await;
+        let _looking = match last.looking.try_lock() {
+            Ok(looking) => looking,
+            Err(_) => match last.until_renewed() {
+                Some(look) => return Ok(look),
+                None => last.looking.lock().await,
+            },
+        };
         if let Some(look) = last.recent() {
             return look;
         }
@@ -350,9 +384,8 @@ impl Room {
     }
 
     async fn look_now(&self) -> Result<Look> {
-        let seen = Boot::now();
         let (sale, room) = tokio::try_join!(self.sale.state(), self.state())?;
-        Ok(Look { sale, room, seen })
+        Ok(Look { sale, room, seen: Boot::now() })
     }
 
     /// The next one looks anew. A look that is on its way may be of before, so it is waited for.
