@@ -1,7 +1,7 @@
 //! Rushgate beside the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
 //!
 //! ```text
-//! rushgate-bench [--alone] [sqlite|redis|valkey] [WORD]
+//! rushgate-bench [--alone] [sqlite|redis|valkey|http] [WORD]
 //! ```
 //! `--alone` leaves the ceiling out, for a look with a profiler. A store's name measures that store alone, a word only the rows with that word in their name. The SQLite files are
 //! made in the present directory; Redis is started on a free port and stopped at the end, without persistence, as
@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod ceiling;
+mod http;
 mod ours;
 mod queues;
 mod raw_sqlite;
@@ -25,9 +26,9 @@ fn main() -> Result<()> {
     if alone {
         words.remove(0);
     }
-    let mut stores = vec!["sqlite", "redis"];
+    let mut stores = vec!["sqlite", "redis", "http"];
     if let Some(first) = words.first() {
-        let known = ["sqlite", "redis", "valkey"];
+        let known = ["sqlite", "redis", "valkey", "http"];
         if let Some(store) = known.into_iter().find(|store| store == first) {
             stores = vec![store];
             words.remove(0);
@@ -39,6 +40,7 @@ fn main() -> Result<()> {
     for store in stores {
         match store {
             "sqlite" => sqlite::measure(&table, &runtime)?,
+            "http" => http::measure(&table, &runtime)?,
             "valkey" => redis::measure(&table, &runtime, Kind::Valkey)?,
             _ => redis::measure(&table, &runtime, Kind::Redis)?,
         }

@@ -189,7 +189,10 @@ impl Api {
             if start.elapsed() >= patience {
                 let gone = format_args!("{} does not answer: {why}", self.base).to_string();
                 return Err(Fault::new(Exit::Unavailable, "unavailable", gone)
-                    .hint("start a server: rushgate serve --demo")
+                    .hint(match self.base.starts_with("https:") {
+                        false => "start a server: rushgate serve --demo",
+                        true => "its certificate must lead to an authority that this machine trusts, or that SSL_CERT_FILE names",
+                    })
                     .into());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
