@@ -30,9 +30,14 @@ fn lay_out(certificates: &Certificates, dir: &TempDir) {
 }
 
 async fn stand(certificates: &Certificates) -> Stand {
+    impatient_stand(certificates, Duration::from_secs(30)).await
+}
+
+/// Whoever says nothing for so long is left.
+async fn impatient_stand(certificates: &Certificates, arrival: Duration) -> Stand {
     let tls = |server: Server, dir: &TempDir| {
         lay_out(certificates, dir);
-        server.tls(dir.path().join("crt"), dir.path().join("key")).arrival(Duration::from_millis(300))
+        server.tls(dir.path().join("crt"), dir.path().join("key")).arrival(arrival)
     };
     Stand::with(tls).await
 }
@@ -69,7 +74,7 @@ async fn whoever_trusts_the_authority_is_answered_and_nobody_else_goes_on() {
 
 #[tokio::test]
 async fn who_speaks_in_the_clear_or_says_nothing_is_left() {
-    let stand = stand(&Certificates::make()).await;
+    let stand = impatient_stand(&Certificates::make(), Duration::from_millis(300)).await;
     for said in [&b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b""] {
         let mut stream = TcpStream::connect(stand.address).await.unwrap();
         stream.write_all(said).await.unwrap();
