@@ -140,7 +140,7 @@ async fn who_waits_on_a_connection_is_told_when_the_sale_ends() {
 #[tokio::test]
 async fn a_pass_that_ran_out_buys_nothing_and_what_it_bought_is_told() {
     let desk = Desk::new().await;
-    desk.set(json!({ "rate": { "n": 100, "per_ms": 1_000 }, "pass_ms": 1_000 })).await.ok(200);
+    desk.set(json!({ "rate": { "n": 100, "per_ms": 1_000 }, "pass_ms": 3_000 })).await.ok(200);
     let mut passes = Vec::new();
     for buyer in ["ann", "bob"] {
         desk.buyer("tickets", buyer).await.ok(201);
