@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::http::Response;
 use rushgate::{Error, Result};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
 use crate::problem::Problem;
 
@@ -54,7 +54,7 @@ struct Line<'a> {
     #[serde(flatten)]
     record: &'a Record,
     #[serde(skip_serializing_if = "Option::is_none")]
-    body: Option<&'a RawValue>,
+    body: Option<&'a Value>,
     body_bytes: usize,
     /// `None` if the client left before: whether it was carried out is not known here.
     status: Option<u16>,
@@ -115,12 +115,14 @@ impl Action {
 
     fn write(&self, status: Option<u16>, code: Option<&'static str>) {
         let body = Some(&self.body).filter(|body| body.len() <= BODY_MAX);
-        let body: Option<&RawValue> = body.and_then(|body| serde_json::from_slice(body).ok());
+        // Read, so that whatever was between its parts makes no further line.
+        let body: Option<Value> = body.and_then(|body| serde_json::from_slice(body).ok());
         let Record { who, verb, path, .. } = &self.record;
-        let shown = body.map(RawValue::get);
+        let shown = body.as_ref().map(tracing::field::display);
         tracing::warn!(target: "rushgate::audit", by = %who, verb, path, body = shown, status, code, "an operator's action");
         let Some(log) = &self.log else { return };
         let took_us = self.began.elapsed().as_micros();
+        let body = body.as_ref();
         let line = Line { record: &self.record, body, body_bytes: self.body.len(), status, code, took_us };
         if let Err(error) = log.write(&line) {
             tracing::error!(%error, file = %log.path.display(), "an operator's action was not written down");

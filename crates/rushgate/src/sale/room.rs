@@ -200,12 +200,20 @@ impl Room {
         client.ask(|| client.store().room(self.sale.id())).await
     }
 
-    /// As [`state`](Self::state), at most a second old: for what many ask again and again.
+    /// As [`state`](Self::state), but what this process has seen: at most a second old, or three while the store is slow to
+    /// answer. For what many ask again and again.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
     pub async fn recent(&self) -> Result<Option<RoomState>> {
         Ok(self.look().await?.room.clone())
     }
 
     /// Takes a place in line. Whoever is in keeps his, unless his pass ran out: then he joins anew, at the end.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: he may have
+    /// joined, and has the same place when he asks again.
     pub async fn join(&self, buyer: &BuyerId) -> Result<RoomTicket> {
         if self.look().await?.is_over() {
             return Ok(RoomTicket { again: false, turn: Turn::Closed });
@@ -220,8 +228,11 @@ impl Room {
 
     /// Looks where the buyer stands, and lets him in if it is his turn.
     ///
+    /// # Errors
+    /// As [`join`](Self::join)'s: he may have been let in, and asked again, his pass ends at the same moment.
+    ///
     /// # Cancel safety
-    /// A dropped call may have let him in; asked again, his pass ends at the same moment.
+    /// A dropped call may have let him in, with the same consequence.
     pub async fn enter(&self, buyer: &BuyerId) -> Result<Turn> {
         if self.look().await?.is_over() {
             return Ok(Turn::Closed);
@@ -242,6 +253,9 @@ impl Room {
 
     /// As [`enter`](Self::enter), waiting for his turn for so long at most. Who waits asks the store once his turn should
     /// have come; whether it has changed, or the sale is over, this process looks once a second for all of them.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter)'s. A store that is away ends the wait; nobody's place is lost by it.
     pub async fn enter_within(&self, buyer: &BuyerId, wait: Duration) -> Result<Turn> {
         let until = moment_after(wait);
         loop {
@@ -291,6 +305,9 @@ impl Room {
     }
 
     /// What is published of the draw, so that anybody can check it; none before it.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
     pub async fn draw_record(&self) -> Result<Option<DrawRecord>> {
         let Some(room) = self.state().await? else { return Ok(None) };
         let published = room.commitment.zip(room.drawn);
@@ -300,6 +317,10 @@ impl Room {
 
     /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent again, and
     /// finds none if the first one was carried out.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: the room may be
+    /// gone, and may be closed again.
     pub async fn close(&self) -> Result<bool> {
         let client = self.sale.client();
         let closed = client.ask(|| client.store().close_room(self.sale.id())).await;
@@ -308,7 +329,10 @@ impl Room {
     }
 
     /// Whether the buyer may buy: there is no room, or the pass that he shows lets him in. Asks the store once a second at
-    /// most, for all buyers.
+    /// most, for all buyers, so a room that was opened elsewhere is known after a second, or three while the store is slow.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state): then nobody knows whether he may. Nothing is changed.
     pub async fn check(
         &self,
         pass: Option<&str>,
