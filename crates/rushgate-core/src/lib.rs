@@ -39,7 +39,7 @@ pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
 pub use lock::{
     Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, LockStore, Notice, Owner,
-    Queued, Released, WaiterState,
+    Queued, ReleaseWith, Released, ReleasedWith, WaiterState,
 };
 pub use name::{
     BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, OutboxId, QueueName, SaleId, ScheduleId,

@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, ClientId, Fence, Lease, LockName, Page, Timestamp, Token};
+use crate::{
+    Answer, ClientId, Enqueued, Fence, Lease, LockName, NewTask, Op, Page, QueueName, Result, Timestamp,
+    Token,
+};
 
 /// The locks of a store.
 ///
@@ -30,6 +33,14 @@ pub trait LockStore: Send + Sync {
     /// hold it or its lease has run out. An expired holder's release changes nothing but the line: the first live
     /// waiter gets the lock.
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
+
+    /// Gives the lock up as [`release`](Self::release) does, and puts a task into a queue in the same step: either both
+    /// happen or neither. Nothing happens if the token does not hold the lock, or the queue has no room for the task.
+    ///
+    /// A store that keeps the lock and the queue in different places cannot do this in one step: a Redis Cluster. There the
+    /// lock is looked at first, then the task is put in, then the lock is given up. Whoever dies on the way leaves a lock
+    /// that ends with its lease, and perhaps the task.
+    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith>;
 
     /// Starts the leases anew, in the order given; each is answered by itself. A lease that has run out is not
     /// extended, even if nobody else holds the lock.
@@ -148,6 +159,43 @@ pub enum Released {
     Released,
     /// It was not this token's to release: the lease ran out, or it was forced away, or never granted.
     NotHeld,
+}
+
+/// A lock to give up, and the task that is put in by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseWith {
+    /// Which lock.
+    pub name: LockName,
+    /// The holder's token.
+    pub token: Token,
+    /// Where the task goes.
+    pub queue: QueueName,
+    /// What is put in.
+    pub task: NewTask,
+}
+
+impl ReleaseWith {
+    /// Whether the task is within its limits.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) if not.
+    pub fn check(&self) -> Result<()> {
+        self.task.check()
+    }
+}
+
+/// The answer to [`LockStore::release_with`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReleasedWith {
+    /// The lock is given up, and that became of the task: anything but [`Enqueued::Full`].
+    Released(Enqueued),
+    /// The lock was not this token's to release. The task was not put in.
+    NotHeld,
+    /// The queue is bounded by so many tasks, and has as many. The token holds the lock as before.
+    Full {
+        /// How many tasks the queue may have.
+        bound: u64,
+    },
 }
 
 /// One lease to start anew.

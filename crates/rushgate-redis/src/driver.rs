@@ -61,6 +61,11 @@ impl Driver {
         Ok(Self { servers, runtime: handle, books, thread })
     }
 
+    /// Whether keys may be on several servers, so that no step can be about any two of them.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     fn send(&self, what: What) -> impl Future<Output = Result<Reply>> + Send + use<> {
         let answer = self.books.enter(what).map(|(work, answer)| {
             match &self.servers {

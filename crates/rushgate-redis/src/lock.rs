@@ -2,14 +2,14 @@
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, Left, LockName,
-    LockState, Owner, Queued, Released, Result, Timestamp, Token, WaiterState,
+    LockState, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Result, Timestamp, Token, WaiterState,
 };
 
 use crate::command::{Call, Command};
-use crate::keys;
 use crate::reply::{Fields, Packed, Reply, id_of, strange};
 use crate::scripts::Script;
 use crate::store::micros;
+use crate::{keys, queue};
 
 const WINDOW_US: u64 = Acquire::CLAIM_WINDOW.as_micros() as u64;
 
@@ -32,6 +32,29 @@ pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
 pub(crate) fn release(name: &LockName, token: Token) -> Call {
     let args = Command::default().arg(token.to_bytes()).arg(WINDOW_US.to_string());
     one_of_many(Script::LockRelease, name, args)
+}
+
+pub(crate) fn release_with(op: Op, release: &ReleaseWith) -> Call {
+    let ReleaseWith { name, token, queue: of, task } = release;
+    let of_queue = keys::queue(of).chain(keys::replays(of, op.client()));
+    let keys = keys::lock(name).chain(of_queue).chain([keys::unique(of)]);
+    Call::new(Script::LockReleaseWith, keys)
+        .arg(&op.to_bytes()[8..])
+        .arg(token.to_bytes())
+        .number(WINDOW_US)
+        .arg(task.id.as_str())
+        .arg(queue::terms(task))
+        .arg(queue::write_body(&task.payload))
+}
+
+pub(crate) fn read_released_with(reply: Reply) -> Result<ReleasedWith> {
+    let mut fields = reply.list()?;
+    match fields.int()? {
+        0 => Ok(ReleasedWith::NotHeld),
+        1 => Ok(ReleasedWith::Released(queue::read_put(&mut fields)?)),
+        2 => Ok(ReleasedWith::Full { bound: fields.int()? }),
+        _ => Err(strange("an unknown outcome")),
+    }
 }
 
 /// A call that others may join, each with a lock of its own.

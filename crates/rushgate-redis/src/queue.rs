@@ -106,20 +106,25 @@ pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
     let mut fields = reply.list()?;
     let mut answers = Vec::new();
     while !fields.is_empty() {
-        let (outcome, number) = (fields.int()?, fields.int()?);
-        let revision = Revision::from_u64(number);
-        answers.push(match outcome {
-            1 => Enqueued::Added { revision },
-            2 => Enqueued::Kept { revision },
-            3 => Enqueued::Replaced { revision },
-            4 => Enqueued::Full { bound: number },
-            5 => Enqueued::Dropped { bound: number },
-            6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
-            7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
-            _ => return Err(strange("an unknown outcome")),
-        });
+        answers.push(read_put(&mut fields)?);
     }
     Ok(answers)
+}
+
+/// What became of one task.
+pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
+    let (outcome, number) = (fields.int()?, fields.int()?);
+    let revision = Revision::from_u64(number);
+    Ok(match outcome {
+        1 => Enqueued::Added { revision },
+        2 => Enqueued::Kept { revision },
+        3 => Enqueued::Replaced { revision },
+        4 => Enqueued::Full { bound: number },
+        5 => Enqueued::Dropped { bound: number },
+        6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
+        7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
+        _ => return Err(strange("an unknown outcome")),
+    })
 }
 
 pub(crate) fn top(queue: &QueueName, n: u32) -> Call {

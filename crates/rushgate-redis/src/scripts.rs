@@ -68,6 +68,7 @@ scripts! {
         LockLeave = "leave"
         LockRelease = "release"
         LockReleaseAll = "release_all"
+        LockReleaseWith = "release_with"
         LockShow = "show"
     }
     queue {

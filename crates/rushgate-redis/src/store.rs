@@ -1,6 +1,6 @@
 //! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use rushgate_core::{
     Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
     Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
     OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
-    Relayed, Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived,
-    RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState, Ticket, Timestamp, Token,
-    Verdict, check_batch, check_range,
+    Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored, Result,
+    Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
+    SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState,
+    Ticket, Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -67,6 +67,40 @@ pub(crate) struct Inner {
     inbox: Arc<Inbox>,
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
+    apart: Mutex<Latest>,
+}
+
+/// How far a call has come that is several steps in a Cluster.
+#[derive(Clone)]
+enum Apart {
+    PutIn(Enqueued),
+    Over(ReleasedWith),
+}
+
+/// The latest of such calls, so that one that is sent again is not carried out again.
+#[derive(Default)]
+struct Latest {
+    by_op: HashMap<Op, Apart>,
+    order: VecDeque<Op>,
+}
+
+impl Latest {
+    const MAX: usize = 1_024;
+
+    fn get(&self, op: Op) -> Option<Apart> {
+        self.by_op.get(&op).cloned()
+    }
+
+    fn keep(&mut self, op: Op, apart: Apart) {
+        if self.by_op.insert(op, apart).is_none() {
+            self.order.push_back(op);
+        }
+        if self.order.len() > Self::MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_op.remove(&oldest);
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -104,8 +138,8 @@ impl RedisStore {
         let inbox = Inbox::new();
         let driver = Driver::start(deployment, Arc::clone(&inbox)).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
-        let (entered, homes) = (Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes });
+        let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
         Ok(Self { inner })
@@ -190,6 +224,42 @@ impl Inner {
         Ok(states)
     }
 
+    /// Gives a lock up with a task where the two are on different servers: looks at the lock, puts the task in, and
+    /// then gives the lock up. If it fails on the way, the same call goes on from there.
+    async fn release_apart(self: &Arc<Self>, op: Op, release: ReleaseWith) -> Result<ReleasedWith> {
+        let ReleaseWith { name, token, queue, task } = release;
+        let known = self.apart().get(op);
+        let put_in = match known {
+            Some(Apart::Over(answer)) => return Ok(answer),
+            Some(Apart::PutIn(enqueued)) => enqueued,
+            None if lock::read_held(self.driver.call(lock::held(&name, token)).await?)?.is_none() => {
+                return Ok(self.over(op, ReleasedWith::NotHeld));
+            }
+            None => {
+                self.enter_queue(&queue).await?;
+                let answers = self.driver.call(queue::enqueue(op, &queue, &[task])).await?;
+                match queue::read_enqueued(answers)?.pop() {
+                    Some(Enqueued::Full { bound }) => return Ok(self.over(op, ReleasedWith::Full { bound })),
+                    Some(enqueued) => enqueued,
+                    None => return Err(Error::bug("an enqueue of one task was answered with none")),
+                }
+            }
+        };
+        self.apart().keep(op, Apart::PutIn(put_in.clone()));
+        // If the lease has run out since, it was given up as well.
+        self.driver.call(lock::release(&name, token)).await?;
+        Ok(self.over(op, ReleasedWith::Released(put_in)))
+    }
+
+    fn over(&self, op: Op, answer: ReleasedWith) -> ReleasedWith {
+        self.apart().keep(op, Apart::Over(answer.clone()));
+        answer
+    }
+
+    fn apart(&self) -> MutexGuard<'_, Latest> {
+        self.apart.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn release_all(&self, client: ClientId) -> Result<u64> {
         let names: Vec<_> = self.lock_names().await?.into_iter().collect();
         let mut released = 0;
@@ -229,6 +299,17 @@ impl LockStore for RedisStore {
 
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
         self.send("release a lock", Ok(()), || lock::release(name, token), lock::read_released)
+    }
+
+    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
+        const DOING: &str = "release a lock with a task";
+        let checked = release.check();
+        if self.inner.driver.is_cluster() {
+            let steps = move |inner: Arc<Inner>| async move { inner.release_apart(op, release).await };
+            return self.run(DOING, checked, steps);
+        }
+        let (queue, call) = (&release.queue, || lock::release_with(op, &release));
+        self.put(DOING, queue, checked, call, lock::read_released_with)
     }
 
     fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {

@@ -87,6 +87,17 @@ fn lock_routes() -> Vec<Route> {
             .needs(Worker)
             .refuses(&[Code::NotHeld])
             .work(lock::release),
+        post(
+            "/v1/locks/{lock}/release-with",
+            "release_with",
+            "Gives a lock up and puts a task into a queue, in one step: both, or neither.",
+        )
+        .needs(Worker)
+        .key(KeyUse::Answers)
+        .body_max(TASK_MAX)
+        .succeeds(&[200, 201])
+        .refuses(&[Code::NotHeld, Code::QueueFull])
+        .work(lock::release_with),
         post("/v1/locks/{lock}/force-release", "force_release", "Takes a lock from whoever holds it.")
             .work(lock::force_release),
     ]

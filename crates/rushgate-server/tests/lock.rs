@@ -128,3 +128,23 @@ async fn a_wait_ends_when_the_server_closes() {
     assert_eq!(told.code(), "closing");
     assert!(stand.end().await.is_orderly);
 }
+
+#[tokio::test]
+async fn a_lock_is_released_with_a_task_or_neither_happens() {
+    let stand = Stand::open().await;
+    let grant = stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
+    let body = |token: &serde_json::Value| {
+        let task = json!({ "id": "1", "payload": { "to": "ann" } });
+        json!({ "token": token, "queue": "mail", "task": task })
+    };
+    let nobodys = json!("0".repeat(32));
+    assert_eq!(stand.post("/v1/locks/a/release-with", body(&nobodys)).await.code(), "not_held");
+    let queue = stand.gate.queue("mail").unwrap();
+    assert_eq!(queue.stats().await.unwrap().ready, 0);
+    let ask = || Ask::new("POST", "/v1/locks/a/release-with").json(&body(&grant["token"])).key("once");
+    assert_eq!(stand.ask(ask()).await.ok(201)["outcome"], "added");
+    assert_eq!(stand.ask(ask()).await.ok(201)["outcome"], "added", "the same key is answered again");
+    assert_eq!(queue.pop(2).await.unwrap().len(), 1);
+    assert!(stand.get("/v1/locks/a").await.ok(200).get("holder").is_none());
+    stand.end().await;
+}

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Acquired, Busy, ClientId, Extend, Extended, Fence, Grant, Holder, Left, LockName, LockState,
-    Notice, Owner, Queued, Released, Timestamp, Token, WaiterState,
+    Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Left, LockName,
+    LockState, Notice, Owner, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token, WaiterState,
 };
 use rusqlite::Row;
 
 use crate::fault::Result;
+use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
@@ -347,6 +348,19 @@ pub(crate) fn leave(step: &mut Step<'_>, name: &LockName, token: Token) -> Resul
     step_out(step, name, token)?;
     // One whose wait is over was out of the line before anybody removed its row.
     Ok(if wait_until > step.now { Left::Line } else { Left::Nothing })
+}
+
+pub(crate) fn release_with(step: &mut Step<'_>, release_with: &ReleaseWith) -> Result<ReleasedWith> {
+    let ReleaseWith { name, token, queue, task } = release_with;
+    let holder = LockRow::load(step, name)?.and_then(|row| row.live_holder(step.now));
+    if holder != Some(*token) {
+        return Ok(ReleasedWith::NotHeld);
+    }
+    match queue::enqueue(step, queue, std::slice::from_ref(task))?.pop() {
+        Some(Enqueued::Full { bound }) => Ok(ReleasedWith::Full { bound }),
+        Some(enqueued) => release(step, name, *token).map(|_| ReleasedWith::Released(enqueued)),
+        None => Err(rushgate_core::Error::bug("an enqueue of one task was answered with none").into()),
+    }
 }
 
 pub(crate) fn release_all(step: &mut Step<'_>, client: ClientId) -> Result<u64> {

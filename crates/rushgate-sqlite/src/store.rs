@@ -10,11 +10,11 @@ use rushgate_core::{
     Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
     Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
     Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
-    Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived,
-    RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
-    check_batch, check_range,
+    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
+    Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
+    SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket,
+    Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -344,6 +344,12 @@ impl LockStore for SqliteStore {
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
         let name = name.clone();
         self.write("release a lock", Ok(()), move |step| lock::release(step, &name, token))
+    }
+
+    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
+        self.write("release a lock with a task", release.check(), move |step| {
+            step.once(op, |_| 1, |step| lock::release_with(step, &release))
+        })
     }
 
     fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {

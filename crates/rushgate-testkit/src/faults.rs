@@ -12,10 +12,10 @@ use rushgate_core::{
     Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
     Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
     OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
-    Relayed, Released, ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules,
-    RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId,
-    ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls,
-    StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored, Retried, Retry,
+    Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
+    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -133,6 +133,10 @@ impl<S: Store> LockStore for Faulty<S> {
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
         let name = name.clone();
         self.send(Repeat::Yes, move |store| store.release(&name, token))
+    }
+
+    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
+        self.send(Repeat::Yes, move |store| store.release_with(op, release.clone()))
     }
 
     fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {

@@ -67,7 +67,7 @@ pub use lock::fence;
 
 pub use lock::{
     Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
-    RunOutcome,
+    ReleaseWithOutcome, RunOutcome,
 };
 pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
 pub use sale::{
@@ -91,9 +91,9 @@ pub use rushgate_core::{
     Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, KeyLimits, Kind, Lease, Lifted, Line,
     Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Overflow, Owner, Pace,
     Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload, Priority, QueueLimits, QueueName, QueueStats,
-    Rate, Receipt, ReservationId, Reserved, Restored, Result, Retention, Retried, Retry, Revision, Revived,
-    RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId,
-    Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention, Retried, Retry,
+    Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Schedule,
+    ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged,
+    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState,
+    Ticket, Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    BusyPolicy, Enqueued, ExtendOutcome, LockGuard, LockOutcome, LostReason, NewTask, Payload, QueueName,
-    ReleaseOutcome, RunOutcome, Rushgate, TaskId,
+    BusyPolicy, Enqueued, ExtendOutcome, LockGuard, LockOutcome, LostReason, NewTask, Payload, QueueLimits,
+    QueueName, ReleaseOutcome, ReleaseWithOutcome, RunOutcome, Rushgate, TaskId,
 };
 
 on_each_store! {
     a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence
+    a_release_with_a_task_hands_on_both_or_neither
+    a_release_with_a_task_of_a_lost_lock_puts_nothing_in
     a_lock_that_was_handed_over_is_held_for_its_whole_lease
     a_dropped_guard_frees_the_lock
     a_guard_dropped_outside_the_runtime_frees_the_lock
@@ -35,6 +37,8 @@ on_each_store! {
 }
 
 on_a_cluster! {
+    a_release_with_a_task_hands_on_both_or_neither
+    a_release_with_a_task_of_a_lost_lock_puts_nothing_in
     only_one_at_a_time
 }
 
@@ -57,6 +61,44 @@ async fn a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence(bench
     let second = waiting.await.unwrap();
     assert!(second.fence() > fence);
     assert!(second.is_held().await.unwrap());
+}
+
+async fn a_release_with_a_task_hands_on_both_or_neither(bench: Bench) {
+    let (a, b) = (bench.client(), bench.client());
+    let queue = a.queue("next").unwrap();
+    let limits = QueueLimits { bound: Some(1), ..QueueLimits::default() };
+    queue.limit(limits).await.unwrap();
+    let task = |id: &str| queue.enqueue(id, Payload::empty());
+    let first = hold(&a, "x").await;
+    let held = first.held();
+    let waiting = tokio::spawn(async move { hold(&b, "x").await });
+    eventually(async || a.lock("x").unwrap().waiters().await.unwrap().len() == 1).await;
+    let released = first.release_with(task("1")).await.unwrap();
+    assert!(matches!(released, ReleaseWithOutcome::Released(Enqueued::Added { .. })), "{released:?}");
+    assert_eq!(held.lost().await, LostReason::Released);
+    let second = waiting.await.unwrap();
+    let ReleaseWithOutcome::Full { guard, bound: 1 } = second.release_with(task("2")).await.unwrap() else {
+        panic!("there is room for one task")
+    };
+    assert!(guard.is_held().await.unwrap() && !guard.is_lost());
+    assert_eq!(queue.pop(2).await.unwrap().len(), 1);
+    let released = guard.release_with(task("2")).await.unwrap();
+    assert!(matches!(released, ReleaseWithOutcome::Released(_)), "{released:?}");
+    assert!(is_free(&a, "x").await);
+}
+
+async fn a_release_with_a_task_of_a_lost_lock_puts_nothing_in(bench: Bench) {
+    let gate = bench.client();
+    let queue = gate.queue("next").unwrap();
+    let guard = hold(&gate, "x").await;
+    gate.force_release("x").await.unwrap();
+    let released = guard.release_with(queue.enqueue("1", Payload::empty())).await.unwrap();
+    assert!(matches!(released, ReleaseWithOutcome::AlreadyLost), "{released:?}");
+    assert_eq!(queue.stats().await.unwrap().ready, 0);
+    let guard = hold(&gate, "x").await;
+    let bad = guard.release_with(queue.enqueue("no id", Payload::empty())).await;
+    assert!(bad.unwrap_err().is_invalid());
+    eventually(async || is_free(&gate, "x").await).await;
 }
 
 async fn a_lock_that_was_handed_over_is_held_for_its_whole_lease(bench: Bench) {

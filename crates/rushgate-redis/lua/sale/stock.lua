@@ -25,7 +25,7 @@ if not s then return MISSING end
 local once = replay_keys(8, ARGV[2])
 local answer = remembered(once)
 if answer then return answer end
-if s.paused then return { 5 } end
+if s.paused then return remember(once, { 5 }) end
 local k, more, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
 if k.total + more > tonumber(ARGV[6]) then return { 3, k.total + more } end
 if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end

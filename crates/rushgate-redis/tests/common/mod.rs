@@ -175,6 +175,12 @@ impl Harness for RedisHarness {
         Box::pin(ready(()))
     }
 
+    fn put_back(&self, by: Duration) -> Boxed<'_, ()> {
+        self.clock.put_back(by);
+        self.servers.set_clock(self.clock.now());
+        Box::pin(ready(()))
+    }
+
     fn now(&self) -> Option<Timestamp> {
         Some(self.clock.now())
     }

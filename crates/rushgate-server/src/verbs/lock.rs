@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use rushgate::{Holder, Lock, LockGuard, LockOutcome, LockState, Owner, Token, WaiterState};
+use rushgate::{
+    Enqueued, Holder, Lock, LockGuard, LockOutcome, LockState, Owner, QueueName, ReleasedWith, Token,
+    WaiterState,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::queue::{EnqueuedView, TaskBody, entered};
 use super::{PageQuery, PageView, millis};
 use crate::access::Kind;
 use crate::call::{Call, Nothing};
-use crate::openapi::{LABEL, TokenText};
+use crate::openapi::{LABEL, NameText, TokenText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 
@@ -146,6 +150,34 @@ pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
     match call.lock()?.release(call.body.token).await? {
         rushgate::lock::ReleaseOutcome::Released => Ok(Reply::ok(ReleasedView::Released)),
         rushgate::lock::ReleaseOutcome::AlreadyLost => Err(Problem::plain(Code::NotHeld)),
+    }
+}
+
+/// Whose lock to release, and the task that goes in with it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseWithBody {
+    /// What the acquisition gave.
+    #[schemars(with = "TokenText")]
+    token: Token,
+    /// Where the task goes.
+    #[schemars(with = "NameText")]
+    queue: QueueName,
+    /// The task.
+    task: TaskBody,
+}
+
+pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<EnqueuedView> {
+    let lock = call.lock()?;
+    let ReleaseWithBody { token, queue, task } = call.body;
+    if !call.caller.may(Kind::Queue, queue.as_str()) {
+        return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this queue"));
+    }
+    let queue = call.shop.gate.queue(queue.as_str())?;
+    match lock.release_with(token, queue.enqueue_new(task.try_into()?)).await? {
+        ReleasedWith::Released(enqueued) => entered(enqueued),
+        ReleasedWith::NotHeld => Err(Problem::plain(Code::NotHeld)),
+        ReleasedWith::Full { bound } => entered(Enqueued::Full { bound }),
     }
 }
 

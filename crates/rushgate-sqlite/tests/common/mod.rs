@@ -63,6 +63,11 @@ impl Harness for SqliteHarness {
         Box::pin(ready(()))
     }
 
+    fn put_back(&self, by: Duration) -> Boxed<'_, ()> {
+        self.clock.put_back(by);
+        Box::pin(ready(()))
+    }
+
     fn now(&self) -> Option<Timestamp> {
         Some(self.clock.now())
     }

@@ -173,6 +173,10 @@ impl Desk {
         self.harness.advance(by).await;
     }
 
+    pub(super) async fn put_back(&self, by: Duration) {
+        self.harness.put_back(by).await;
+    }
+
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::SeqCst) + 1
     }

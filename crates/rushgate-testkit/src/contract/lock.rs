@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Acquire, Acquired, Extend, Extended, Lease, Left, Notice, Page, Released, Store, Token};
+use rushgate_core::{
+    Acquire, Acquired, Due, Enqueued, Extend, Extended, Lease, Left, NewTask, Notice, OnDuplicate, Op,
+    Overflow, Page, QueueLimits, ReleaseWith, Released, ReleasedWith, Store, Token,
+};
 
 use super::desk::*;
 
@@ -118,6 +121,120 @@ pub(super) async fn a_release_sent_twice_is_answered_twice_and_done_once(desk: D
 
 pub(super) async fn a_release_of_a_lock_never_used_is_not_held(desk: Desk) {
     assert_eq!(release(&desk, desk.token()).await, Released::NotHeld);
+}
+
+async fn release_with(desk: &Desk, op: Op, token: Token, task: NewTask) -> ReleasedWith {
+    let release = ReleaseWith { name: lock_name(L), token, queue: queue_name("q"), task };
+    desk.store.release_with(op, release).await.unwrap()
+}
+
+#[track_caller]
+fn put_in(answer: ReleasedWith) -> Enqueued {
+    match answer {
+        ReleasedWith::Released(enqueued) => enqueued,
+        other => panic!("expected to be released, not {other:?}"),
+    }
+}
+
+pub(super) async fn a_release_with_a_task_does_both_and_wakes_both(desk: Desk) {
+    let [holder_token, next, ..] = line_up(&desk).await;
+    let mut ready = desk.store.ready(&queue_name("q"));
+    assert!(desk.claim(1).await.tasks.is_empty());
+    let heard = desk.store.notice(next);
+    let enqueued = put_in(release_with(&desk, desk.op(), holder_token, task("a")).await);
+    assert!(matches!(enqueued, Enqueued::Added { .. }), "{enqueued:?}");
+    assert!(matches!(soon(heard).await.unwrap(), Notice::Granted(_) | Notice::Handed(_) | Notice::Ask));
+    soon(&mut ready).await.unwrap();
+    assert_eq!(holder(&desk).await, Some(next));
+    assert_eq!(line_of(&desk).await.len(), 2);
+    assert_eq!(text(&desk.claim_one().await), "a");
+    // By its token it is released, as after any release.
+    assert_eq!(release(&desk, holder_token).await, Released::Released);
+    assert_eq!(holder(&desk).await, Some(next));
+}
+
+pub(super) async fn a_release_with_a_task_by_who_holds_nothing_puts_nothing_in(desk: Desk) {
+    let nobody = desk.token();
+    assert_eq!(release_with(&desk, desk.op(), nobody, task("a")).await, ReleasedWith::NotHeld);
+    let [first, second, ..] = line_up(&desk).await;
+    assert_eq!(release_with(&desk, desk.op(), second, task("a")).await, ReleasedWith::NotHeld);
+    assert_eq!(holder(&desk).await, Some(first));
+    assert_eq!(line_of(&desk).await.len(), 3, "who waits goes on waiting");
+    desk.advance(s(11)).await;
+    assert_eq!(release_with(&desk, desk.op(), first, task("a")).await, ReleasedWith::NotHeld);
+    let late = desk.token();
+    assert_eq!(release(&desk, second).await, Released::NotHeld);
+    assert_eq!(release_with(&desk, desk.op(), late, task("a")).await, ReleasedWith::NotHeld);
+    assert!(desk.is_gone("a").await);
+}
+
+pub(super) async fn a_release_with_a_task_for_a_full_queue_keeps_the_lock(desk: Desk) {
+    let limit = async |overflow| {
+        let limits = QueueLimits { bound: Some(1), overflow, ..QueueLimits::default() };
+        desk.store.limit(&queue_name("q"), limits).await.unwrap();
+    };
+    limit(Overflow::Refuse).await;
+    desk.put(task("a")).await;
+    let [token, next, ..] = line_up(&desk).await;
+    assert_eq!(release_with(&desk, desk.op(), token, task("b")).await, ReleasedWith::Full { bound: 1 });
+    assert_eq!(holder(&desk).await, Some(token));
+    assert!(desk.is_gone("b").await);
+    // What is dropped by the queue's own policy was accepted.
+    limit(Overflow::DropNew).await;
+    let enqueued = put_in(release_with(&desk, desk.op(), token, task("b")).await);
+    assert_eq!(enqueued, Enqueued::Dropped { bound: 1 });
+    assert_eq!(holder(&desk).await, Some(next));
+    limit(Overflow::DropOldest).await;
+    let enqueued = put_in(release_with(&desk, desk.op(), next, task("c")).await);
+    assert!(
+        matches!(enqueued, Enqueued::Displaced { ref dropped, .. } if *dropped == task_id("a")),
+        "{enqueued:?}"
+    );
+}
+
+pub(super) async fn a_release_with_a_task_that_is_in_already_releases(desk: Desk) {
+    desk.put(with(task("a"), "old", OnDuplicate::Keep)).await;
+    let [first, second, third, _] = line_up(&desk).await;
+    let enqueued =
+        put_in(release_with(&desk, desk.op(), first, with(task("a"), "new", OnDuplicate::Keep)).await);
+    assert!(matches!(enqueued, Enqueued::Kept { .. }), "{enqueued:?}");
+    let enqueued =
+        put_in(release_with(&desk, desk.op(), second, with(task("a"), "new", OnDuplicate::Replace)).await);
+    assert!(matches!(enqueued, Enqueued::Replaced { .. }), "{enqueued:?}");
+    assert_eq!(holder(&desk).await, Some(third));
+    assert_eq!(text(&desk.claim_one().await), "new");
+    let unique = |id| NewTask { unique_for: Some(s(60)), ..task(id) };
+    put_in(release_with(&desk, desk.op(), third, unique("u")).await);
+    desk.store.pop(desk.op(), &queue_name("q"), 1).await.unwrap();
+    let token = desk.token();
+    desk.store.release_all(third.client()).await.unwrap();
+    granted(desk.try_lock(token).await);
+    let enqueued = put_in(release_with(&desk, desk.op(), token, unique("u")).await);
+    assert!(matches!(enqueued, Enqueued::Recent { .. }), "{enqueued:?}");
+}
+
+pub(super) async fn a_release_with_a_task_sent_twice_is_answered_twice_and_done_once(desk: Desk) {
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    let op = desk.op();
+    let first = release_with(&desk, op, token, task("a")).await;
+    assert_eq!(text(&desk.claim_one().await), "a");
+    granted(desk.try_lock(desk.token()).await);
+    assert_eq!(release_with(&desk, op, token, task("a")).await, first);
+    assert!(desk.claim(1).await.tasks.is_empty());
+    // Another call is another: the token holds nothing any more.
+    assert_eq!(release_with(&desk, desk.op(), token, task("b")).await, ReleasedWith::NotHeld);
+}
+
+pub(super) async fn a_release_with_a_task_without_time_left_changes_nothing(desk: Desk) {
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    let past = NewTask { deadline: Some(Due::At(rushgate_core::Timestamp::from_micros(1))), ..task("a") };
+    let release = ReleaseWith { name: lock_name(L), token, queue: queue_name("q"), task: past };
+    let refused = desk.store.release_with(desk.op(), release).await.unwrap_err();
+    assert!(refused.is_invalid(), "{refused}");
+    assert_eq!(holder(&desk).await, Some(token));
+    assert!(desk.is_gone("a").await);
 }
 
 pub(super) async fn an_expired_holder_releases_nothing_and_the_line_is_served(desk: Desk) {

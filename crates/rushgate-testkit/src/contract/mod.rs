@@ -16,6 +16,7 @@
 //!
 //! The same cases are data in [`cases`], for whoever measures the suite itself.
 
+mod clock;
 mod deadline;
 mod desk;
 mod kept;
@@ -55,6 +56,9 @@ pub trait Harness: Send + Sync + 'static {
 
     /// Lets time pass on the store's clock.
     fn advance(&self, by: Duration) -> Boxed<'_, ()>;
+
+    /// Puts the store's clock back.
+    fn put_back(&self, by: Duration) -> Boxed<'_, ()>;
 
     /// What the store's clock shows, if it moves only when it is told to. Histories need it.
     fn now(&self) -> Option<Timestamp> {
@@ -104,6 +108,11 @@ impl Harness for ModelHarness {
 
     fn advance(&self, by: Duration) -> Boxed<'_, ()> {
         self.clock.advance(by);
+        Box::pin(ready(()))
+    }
+
+    fn put_back(&self, by: Duration) -> Boxed<'_, ()> {
+        self.clock.put_back(by);
         Box::pin(ready(()))
     }
 
@@ -166,6 +175,15 @@ macro_rules! contract_suite {
     };
     (@list $what:ident $($factory:expr)?) => {
         $crate::contract_suite! { @$what [$($factory)?]
+            clock {
+                put_back_a_lock_is_held_for_longer_and_fences_grow
+                put_forward_a_lock_is_anothers_and_its_holder_is_told
+                put_back_a_claim_lasts_longer_and_is_completed
+                put_forward_a_claim_is_over_and_its_ticket_stale
+                put_back_a_delay_lasts_longer_and_loses_nothing
+                put_back_a_rate_gives_out_no_more
+                put_back_and_forth_a_sale_sells_what_it_has
+            }
             lock {
                 a_free_lock_is_granted_at_once
                 a_held_lock_answers_busy_with_the_rest_of_the_lease
@@ -176,6 +194,12 @@ macro_rules! contract_suite {
                 a_release_with_a_foreign_token_changes_nothing
                 a_release_sent_twice_is_answered_twice_and_done_once
                 a_release_of_a_lock_never_used_is_not_held
+                a_release_with_a_task_does_both_and_wakes_both
+                a_release_with_a_task_by_who_holds_nothing_puts_nothing_in
+                a_release_with_a_task_for_a_full_queue_keeps_the_lock
+                a_release_with_a_task_that_is_in_already_releases
+                a_release_with_a_task_sent_twice_is_answered_twice_and_done_once
+                a_release_with_a_task_without_time_left_changes_nothing
                 an_expired_holder_releases_nothing_and_the_line_is_served
                 a_late_release_leaves_the_next_holder_alone
                 an_extension_starts_the_lease_anew_with_the_same_fence
@@ -409,6 +433,7 @@ macro_rules! contract_suite {
             }
             rebuild {
                 a_paused_sale_stands_still
+                a_stock_change_that_was_refused_stays_so_when_it_is_sent_again
                 a_paused_sale_that_is_over_says_so
                 a_sale_without_a_ledger_cannot_be_rebuilt
                 a_rebuild_takes_the_place_of_the_sale

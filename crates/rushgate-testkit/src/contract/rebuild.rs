@@ -134,6 +134,18 @@ pub(super) async fn a_paused_sale_stands_still(desk: Desk) {
     desk.audited().await;
 }
 
+pub(super) async fn a_stock_change_that_was_refused_stays_so_when_it_is_sent_again(desk: Desk) {
+    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    pause(&desk, 1).await;
+    let op = desk.op();
+    let add = async || desk.store.stock(op, &id(), &sku("a"), StockChange::Add(1)).await.unwrap();
+    assert_eq!(add().await, StockChanged::Paused);
+    lose_all_but(&desk, &[], 5).await;
+    assert_eq!(add().await, StockChanged::Paused, "the same call has the same answer");
+    assert_eq!(desk.places("a").await, (5, 0, 0, 0));
+    desk.audited().await;
+}
+
 pub(super) async fn a_paused_sale_that_is_over_says_so(desk: Desk) {
     desk.sell_with_orders(&[("a", 5, 1)]).await;
     pause(&desk, 1).await;

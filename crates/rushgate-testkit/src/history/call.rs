@@ -1,9 +1,9 @@
 use rushgate_core::{
     Acquire, Beacon, BuyerId, Claim, ClientId, Completion, DrawSecret, Enter, Error, Extend, Fire, GiveBack,
     Heartbeat, Hold, Lease, Listing, Load, LockName, NewSchedule, NewTask, Op, Page, PauseReason,
-    QueueLimits, QueueName, Receipt, Relay, ReservationId, Reserve, Reserved, Result, Retry, RoomRules,
-    SaleId, SaleSpec, Schedule, ScheduleId, Selection, Sku, StockChange, Store, Switch, Task, TaskId, Ticket,
-    Token, UnitRange, Verdict,
+    QueueLimits, QueueName, Receipt, Relay, ReleaseWith, ReservationId, Reserve, Reserved, Result, Retry,
+    RoomRules, SaleId, SaleSpec, Schedule, ScheduleId, Selection, Sku, StockChange, Store, Switch, Task,
+    TaskId, Ticket, Token, UnitRange, Verdict,
 };
 
 /// A verb of the store with its arguments: the same value is sent to the model, to the backend, and again after a
@@ -12,6 +12,7 @@ use rushgate_core::{
 pub(super) enum Call {
     Acquire(Acquire),
     Release(LockName, Token),
+    ReleaseWith(Op, ReleaseWith),
     Extend(Vec<Extend>),
     Held(LockName, Token),
     Leave(LockName, Token),
@@ -110,6 +111,7 @@ impl Call {
                 | Self::Revive(..)
                 | Self::Bury(..)
                 | Self::Stock(..)
+                | Self::ReleaseWith(..)
         )
     }
 
@@ -144,6 +146,7 @@ impl Call {
             | Self::Relay(..) => self.send_to_sources(store).await,
             Self::Acquire(request) => plain(store.acquire(request).await),
             Self::Release(name, token) => plain(store.release(&name, token).await),
+            Self::ReleaseWith(op, release) => plain(store.release_with(op, release).await),
             Self::Extend(leases) => plain(store.extend(leases).await),
             Self::Held(name, token) => plain(store.held(&name, token).await),
             Self::Leave(name, token) => plain(store.leave(&name, token).await),

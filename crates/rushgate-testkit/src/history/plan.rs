@@ -8,10 +8,10 @@ use rushgate_core::{
     Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
     Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, KeyLimits, Lease, Line, Listing,
     LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason, Payload,
-    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReservationId, ReservationRow, Reserve,
-    Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId, Selection,
-    Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token,
-    UnitChoice, Verdict,
+    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, ReservationId, ReservationRow,
+    Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId,
+    Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Token, UnitChoice, Verdict,
 };
 
 use super::call::{Answer, Call};
@@ -295,7 +295,11 @@ impl Plan {
         match self.rng.random_range(0..20) {
             0..=6 => Call::Acquire(self.new_question()),
             7..=9 => Call::Acquire(self.known_question()),
-            10..=13 => Call::Release(name, token),
+            10..=11 => Call::Release(name, token),
+            12..=13 => {
+                let (queue, task) = (queue(self.word(&QUEUES)), self.new_task());
+                Call::ReleaseWith(self.op(), ReleaseWith { name, token, queue, task })
+            }
             14 => {
                 let lease = self.lease();
                 let other = self.known_question();

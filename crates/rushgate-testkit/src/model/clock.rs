@@ -26,6 +26,12 @@ impl ManualClock {
         self.0.fetch_add(by, Ordering::SeqCst);
     }
 
+    /// Puts it back.
+    pub fn put_back(&self, by: Duration) {
+        let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_sub(by, Ordering::SeqCst);
+    }
+
     /// Puts it to any moment.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_micros(), Ordering::SeqCst);

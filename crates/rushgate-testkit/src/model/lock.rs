@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Acquire, Acquired, Busy, ClientId, Extend, Extended, Fence, Grant, Holder, Lease, Left, LockName,
-    LockState, Notice, Owner, Page, Queued, Released, Result, Timestamp, Token, WaiterState, check_batch,
+    Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Lease, Left,
+    LockName, LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Result,
+    Timestamp, Token, WaiterState, check_batch,
 };
 
+use super::queue::{Answered, once};
 use super::{Model, Planted};
 
 /// All locks that were ever used: the fence of each must survive its holders.
@@ -235,6 +237,27 @@ impl Model {
         };
         self.hand_over(now, name);
         Ok(answer)
+    }
+
+    /// See [`LockStore::release_with`](rushgate_core::LockStore::release_with).
+    pub fn release_with(&mut self, now: Timestamp, op: Op, release: ReleaseWith) -> Result<ReleasedWith> {
+        release.check()?;
+        once!(self, op, ReleaseWith, self.release_with_now(now, release)?)
+    }
+
+    fn release_with_now(&mut self, now: Timestamp, release: ReleaseWith) -> Result<ReleasedWith> {
+        let ReleaseWith { name, token, queue, task } = release;
+        if !self.locks.by_name.get(&name).is_some_and(|lock| lock.holds(now, token)) {
+            return Ok(ReleasedWith::NotHeld);
+        }
+        task.check_at(now)?;
+        match self.offer(now, &queue, task) {
+            Enqueued::Full { bound } => Ok(ReleasedWith::Full { bound }),
+            enqueued => {
+                self.release(now, &name, token)?;
+                Ok(ReleasedWith::Released(enqueued))
+            }
+        }
     }
 
     /// See [`LockStore::extend`](rushgate_core::LockStore::extend).

@@ -5,8 +5,8 @@ use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
-    Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged, Task,
-    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch,
+    ReleasedWith, Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged,
+    Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch,
     check_range,
 };
 
@@ -44,6 +44,7 @@ pub(super) enum Answered {
     Revive(Revived),
     Bury(u64),
     Stock(StockChanged),
+    ReleaseWith(ReleasedWith),
 }
 
 /// Carries a step out once: its answer is kept under the call's `Op` and given again to a repetition.
@@ -714,6 +715,12 @@ impl Model {
         self.touch(name);
         let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.offer(now, task)).collect();
         once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
+    }
+
+    /// Puts one task in, as part of another thing's step.
+    pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Enqueued {
+        self.touch(name);
+        self.change(now, name, |queue: &mut Queue| queue.offer(now, task))
     }
 
     fn touch(&mut self, name: &QueueName) {

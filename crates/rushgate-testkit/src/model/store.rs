@@ -9,10 +9,11 @@ use rushgate_core::{
     Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
     Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
     Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
-    Receipt, Relay, Relayed, Released, ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry,
-    Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
+    Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
+    SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
+    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo,
+    Ticket, Timestamp, Token, Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -173,6 +174,10 @@ impl LockStore for ModelStore {
 
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
         self.step(|model, now| model.release(now, name, token))
+    }
+
+    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
+        self.step(|model, now| model.release_with(now, op, release))
     }
 
     fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {

@@ -3,14 +3,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rushgate_core::{Extend, Extended, Fence, Lease, LockName, Released, Result, Token};
+use rushgate_core::{
+    Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token,
+};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::Rushgate;
 use crate::clock::Boot;
 use crate::patience::ask;
+use crate::{Enqueue, Rushgate};
 
 /// A lock in hand. The value is the ownership: it may move between tasks and threads, and whoever drops it gives the
 /// lock up.
@@ -92,6 +94,23 @@ impl From<Released> for ReleaseOutcome {
             Released::NotHeld => Self::AlreadyLost,
         }
     }
+}
+
+/// What became of a release with a task.
+#[derive(Debug)]
+#[must_use = "a full queue leaves the lock held"]
+pub enum ReleaseWithOutcome {
+    /// The lock was held until now, and is no more; and that became of the task.
+    Released(Enqueued),
+    /// The lock was lost before: somebody else may have held it since. The task was not put in.
+    AlreadyLost,
+    /// The queue has as many tasks as it may have. The task was not put in, and the lock is held as before.
+    Full {
+        /// The lock.
+        guard: LockGuard,
+        /// How many tasks the queue may have.
+        bound: u64,
+    },
 }
 
 /// What became of an extension.
@@ -290,6 +309,58 @@ impl LockGuard {
         let answer = self.gate.store().release(self.name(), self.token()).await?;
         self.owed = false;
         Ok(answer.into())
+    }
+
+    /// Gives the lock up as [`release`](Self::release) does, and puts a task into a queue in the same step of the store:
+    /// either both happen or neither. So the work that the lock protected can hand on what is to be done next, and
+    /// nobody sees it half done.
+    ///
+    /// On a Redis Cluster lock and queue are on different nodes, and it is three steps: the lock is looked at, then the
+    /// task is put in, then the lock is given up. Whoever dies on the way leaves a lock that ends with its lease, and
+    /// perhaps the task.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use rushgate::ReleaseWithOutcome;
+    ///
+    /// let mails = gate.queue_of::<String>("mails")?;
+    /// let guard = gate.lock("invoice:7")?.acquire().await?.held().expect("nobody has it");
+    /// // … the invoice is written …
+    /// let mail = mails.enqueue("invoice:7", "ann@example.com".to_owned());
+    /// match guard.release_with(mail).await? {
+    ///     ReleaseWithOutcome::Released(enqueued) => println!("{enqueued:?}"),
+    ///     ReleaseWithOutcome::AlreadyLost => println!("another may write it now: no mail"),
+    ///     ReleaseWithOutcome::Full { guard, bound } => println!("{bound} mails wait; {} is still held", guard.name()),
+    /// }
+    /// assert_eq!(mails.stats().await?.ready, 1);
+    /// assert!(gate.lock("invoice:7")?.holders().await?.is_empty());
+    /// # gate.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// If the future is dropped the lock is given up in the background, and the task may have been put in.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a task outside its limits: nothing was put in. Otherwise the store
+    /// could not tell, and the task may have been put in; enqueueing the same id again is safe. After any error the
+    /// lock is given up in the background; at the latest it ends with its lease.
+    pub async fn release_with<T>(mut self, task: Enqueue<'_, T>) -> Result<ReleaseWithOutcome> {
+        let lock = self.gate.lock(self.name())?;
+        Ok(match lock.release_with(self.token(), task).await? {
+            ReleasedWith::Released(enqueued) => {
+                self.let_go();
+                self.owed = false;
+                ReleaseWithOutcome::Released(enqueued)
+            }
+            ReleasedWith::NotHeld => {
+                self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+                ReleaseWithOutcome::AlreadyLost
+            }
+            ReleasedWith::Full { bound } => ReleaseWithOutcome::Full { guard: self, bound },
+        })
     }
 
     /// Lets go of the guard and not of the lock: it stays held until its lease ends. Whoever has the token

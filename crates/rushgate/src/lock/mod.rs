@@ -9,16 +9,17 @@ mod run;
 use std::time::Duration;
 
 use rushgate_core::{
-    Error, Extend, Extended, Grant, Holder, Lease, LockName, LockState, Result, Token, WaiterState,
+    Error, Extend, Extended, Grant, Holder, Lease, LockName, LockState, ReleaseWith, ReleasedWith, Result,
+    Token, WaiterState,
 };
 
 pub use acquire::{Busy, LockOutcome};
-pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome};
+pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome, ReleaseWithOutcome};
 pub use run::{BusyPolicy, RunOutcome};
 
 pub(crate) use renewal::Renewals;
 
-use crate::Rushgate;
+use crate::{Enqueue, Rushgate};
 
 /// One lock by name, and how this caller wants it: made by [`Rushgate::lock`], asked for by
 /// [`acquire`](Self::acquire) or [`run`](Self::run).
@@ -159,6 +160,17 @@ impl Lock {
     pub async fn release(&self, token: Token) -> Result<ReleaseOutcome> {
         let released = self.gate.ask(|| self.gate.store().release(&self.name, token)).await?;
         Ok(released.into())
+    }
+
+    /// As [`LockGuard::release_with`], for the holder of that token.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a task outside its limits: nothing was changed. Otherwise the store could
+    /// not tell: both may have happened, or on a Redis Cluster the first of the two. To enqueue the same id again and to
+    /// release again is safe.
+    pub async fn release_with<T>(&self, token: Token, task: Enqueue<'_, T>) -> Result<ReleasedWith> {
+        let (queue, task) = task.into_parts()?;
+        self.gate.release_with(ReleaseWith { name: self.name.clone(), token, queue, task }).await
     }
 
     /// Starts the lease of the holder of that token anew, from now (10 ms to 24 h), for a program that keeps the token and

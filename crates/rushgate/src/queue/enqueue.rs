@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use rushgate_core::{Due, Enqueued, Error, NewTask, OnDuplicate, Priority, Result, TaskKey, Timestamp};
+use rushgate_core::{
+    Due, Enqueued, Error, NewTask, OnDuplicate, Priority, QueueName, Result, TaskKey, Timestamp,
+};
 
 use super::Queue;
 
@@ -31,6 +33,12 @@ pub struct Enqueue<'a, T> {
 impl<'a, T> Enqueue<'a, T> {
     pub(super) fn new(queue: &'a Queue<T>, task: Result<NewTask>) -> Self {
         Self { queue, task }
+    }
+
+    /// Where it is to go, and what.
+    pub(crate) fn into_parts(self) -> Result<(QueueName, NewTask)> {
+        let task = self.task.and_then(|task| task.check().map(|()| task))?;
+        Ok((self.queue.name().clone(), task))
     }
 
     fn with(mut self, change: impl FnOnce(&mut NewTask)) -> Self {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GiveBack,
     GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats,
-    Result, Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp,
+    ReleaseWith, ReleasedWith, Result, Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId,
+    TaskInfo, Ticket, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -109,10 +110,22 @@ impl Rushgate {
     pub(crate) async fn enqueue(&self, queue: &QueueName, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
         let op = self.op();
         let answer = self.ask(|| self.store().enqueue(op, queue, tasks.clone())).await;
+        self.put_in(queue, &tasks);
+        answer
+    }
+
+    pub(crate) async fn release_with(&self, release: ReleaseWith) -> Result<ReleasedWith> {
+        let op = self.op();
+        let answer = self.ask(|| self.store().release_with(op, release.clone())).await;
+        self.put_in(&release.queue, std::slice::from_ref(&release.task));
+        answer
+    }
+
+    /// Tells the listeners of a queue if the moment may be another at which the next is due.
+    fn put_in(&self, queue: &QueueName, tasks: &[NewTask]) {
         if tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some()) {
             self.next_due_changed(queue);
         }
-        answer
     }
 }
 
@@ -163,6 +176,11 @@ impl<T> Queue<T> {
     /// Content as bytes.
     pub(crate) fn content(&self, content: T) -> Result<Payload> {
         (self.codec.write)(content)
+    }
+
+    /// Puts one task in that was [made before](Self::new_task), as [`enqueue`](Self::enqueue) does.
+    pub fn enqueue_new(&self, task: NewTask) -> Enqueue<'_, T> {
+        Enqueue::new(self, Ok(task))
     }
 
     /// Puts one task in; say how, then [`send`](Enqueue::send).

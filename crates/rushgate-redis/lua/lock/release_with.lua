@@ -1,0 +1,42 @@
+-- Gives a lock up for its holder and puts a task into a queue; or does neither, if the token does not hold the lock or
+-- the queue has no room for the task. Lock and queue must be on one server, so this is not for a Cluster.
+--
+-- KEYS[1-4]    the lock (include/lock.lua)
+-- KEYS[5-25]   the queue (include/queue.lua)
+-- KEYS[26-27]  the client's latest answers (include/once.lua)
+-- KEYS[28]     the unique ids (include/unique.lua)
+-- ARGV[1]      op: 8 bytes; new for each call, the same when it is sent again
+-- ARGV[2]      token: 16 bytes
+-- ARGV[3]      claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[4]      id: name
+-- ARGV[5]      terms: terms
+-- ARGV[6]      body: body
+--
+-- {0}                                      not the token's to release; the task was not put in
+-- {1, outcome, revision or bound or ...}  released; behind it what rushgate_queue_enqueue answers for a task, but never 4
+-- {2, bound}                               the queue is full; the token holds the lock as before
+-- include: now
+-- include: line
+-- include: put
+-- include: asked
+-- include: once
+local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1])
+local answered = remembered(once)
+if answered then return answered end
+if not holds(lock, ARGV[2]) then return remember(once, { 0 }) end
+if asks_too_late(q, 5, 5, 1) then return TOO_LATE end
+touch(q)
+if reap(q) then return AGAIN end
+
+local id = ARGV[4]
+fetch(q.records, { id })
+fetch_unique(q, KEYS[28], { id })
+local outcome, number, dropped = put_asked(q, id, ARGV[5], ARGV[6])
+write_periods(q)
+finish(q)
+if outcome == 4 then return remember(once, { 2, number }) end
+
+release(lock)
+take_from_line(lock, ARGV[2])
+hand_over(lock, tonumber(ARGV[3]))
+return remember(once, { 1, outcome, number, dropped })
