@@ -105,6 +105,7 @@ scripts! {
     }
     room {
         RoomClose = "close"
+        RoomCloseEntry = "close_entry"
         RoomDraw = "draw"
         RoomEnter = "enter"
         RoomJoin = "join"

@@ -121,6 +121,9 @@ codes! {
     PassMissed = "pass_missed", 409, Never;
     /// The sale is over or sold out for good: nobody is let in any more.
     RoomClosed = "room_closed", 409, Never;
+    /// The entry of the room is open: close it, publish how many take part, and draw by a text that is known only later.
+    /// Nothing was drawn.
+    EntryOpen = "entry_open", 409, Never;
     /// A request with this Idempotency-Key is being carried out.
     IdempotencyInFlight = "idempotency_in_flight", 409, Later;
     /// The task was given up: it is among the dead letters until somebody sees to it.

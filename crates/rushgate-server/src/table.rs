@@ -334,8 +334,11 @@ fn room_routes() -> Vec<Route> {
         delete("/v1/sales/{sale}/room", "close_room", "Takes a waiting room away: everybody may buy.")
             .refuses(&[Code::NotFound])
             .work(room::close),
+        post("/v1/sales/{sale}/room/close-entry", "close_entry", "Fixes who takes part in the draw, once.")
+            .refuses(&[Code::NotFound])
+            .work(room::close_entry),
         post("/v1/sales/{sale}/room/draw", "draw", "Draws who goes first, once, and begins to let them in.")
-            .refuses(&[Code::NotFound, Code::Stale])
+            .refuses(&[Code::NotFound, Code::EntryOpen, Code::Stale])
             .work(room::draw),
         post("/v1/sales/{sale}/tickets", "join", "Takes a place in the waiting room.")
             .needs(Buyer)
