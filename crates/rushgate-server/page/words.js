@@ -97,6 +97,10 @@ export const en = {
   perSecond: 'let in per second',
   joined: 'joined',
   served: 'served',
+  proveFirst: 'First show that you are a person.',
+  prove: 'Show it here',
+  checkAway: 'It cannot be checked now who you are: trying again …',
+  behind: 'take part in the draw before you.',
 };
 export const zh = {
   sales: '销售',
@@ -196,4 +200,8 @@ export const zh = {
   perSecond: '每秒放行人数',
   joined: '人已加入',
   served: '人已轮到',
+  proveFirst: '请先证明您是真人。',
+  prove: '点这里验证',
+  checkAway: '暂时无法验证您的身份，正在重试……',
+  behind: '人在您之前参加抽签。',
 };

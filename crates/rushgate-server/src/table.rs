@@ -342,8 +342,15 @@ fn room_routes() -> Vec<Route> {
             .work(room::draw),
         post("/v1/sales/{sale}/tickets", "join", "Takes a place in the waiting room.")
             .needs(Buyer)
+            .proves()
             .succeeds(&[200, 201])
-            .refuses(&[Code::NotFound, Code::RoomClosed])
+            .refuses(&[
+                Code::NotFound,
+                Code::RoomClosed,
+                Code::ProofNeeded,
+                Code::ProofRefused,
+                Code::CheckUnavailable,
+            ])
             .work(room::join),
         post("/v1/sales/{sale}/passes", "enter", "Gives a pass, or waits for the buyer's turn.")
             .needs(Buyer)
@@ -366,11 +373,15 @@ fn reservation_routes() -> Vec<Route> {
         Code::PassNeeded,
         Code::PassExpired,
         Code::PassRefused,
+        Code::ProofNeeded,
+        Code::ProofRefused,
+        Code::CheckUnavailable,
     ];
     const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SalePaused];
     vec![
         post("/v1/sales/{sale}/reservations", "reserve", "Reserves units: all lines or none.")
             .needs(Buyer)
+            .proves()
             .key(KeyUse::Buyer)
             .succeeds(&[200, 202])
             .refuses(REFUSALS)

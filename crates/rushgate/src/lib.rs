@@ -71,8 +71,8 @@ pub use lock::{
 };
 pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
 pub use sale::{
-    GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room, RoomTicket,
-    Sale, SaleBuilder, SweepReport, Sweeper, Turn,
+    Foreseen, GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room,
+    RoomTicket, Sale, SaleBuilder, SweepReport, Sweeper, Turn,
 };
 pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
 pub use worker::{

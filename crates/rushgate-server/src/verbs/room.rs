@@ -268,8 +268,14 @@ fn told(turn: Turn) -> Result<TurnView, Problem> {
 }
 
 pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
-    let (sale, buyer) = (call.sale()?, buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?);
-    let ticket = sale.room().join(&buyer).await?;
+    let sale = call.sale()?;
+    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let room = sale.room();
+    // Whoever cannot join in any case is told so without being asked about.
+    if call.check().is_some() && room.recent().await?.is_some() && !room.is_over().await? {
+        call.must_be_let_in(&sale, &buyer).await?;
+    }
+    let ticket = room.join(&buyer).await?;
     let again = ticket.again;
     let view = told(ticket.turn)?;
     Ok(if again { Reply::ok(view) } else { Reply::created(view) })

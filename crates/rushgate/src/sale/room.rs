@@ -209,6 +209,15 @@ impl Room {
         Ok(self.look().await?.room.clone())
     }
 
+    /// Whether nobody joins or enters any more, because the sale is over or sold out for good: by what this process has seen,
+    /// as [`recent`](Self::recent).
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub async fn is_over(&self) -> Result<bool> {
+        Ok(self.look().await?.is_over())
+    }
+
     /// Takes a place in line. Whoever is in keeps his, unless his pass ran out: then he joins anew, at the end.
     ///
     /// # Errors
