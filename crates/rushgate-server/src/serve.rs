@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::http::{HeaderValue, Method, Request, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use axum::routing::any;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -457,11 +457,24 @@ fn router(shop: &Arc<Shop>) -> Router {
             ),
         );
     }
-    let router =
-        router.method_not_allowed_fallback(async || Problem::plain(Code::MethodNotAllowed).into_response());
-    router.fallback(async || {
-        Problem::new(Code::NotFound, "there is no such route; see /openapi.json").into_response()
+    let (of_methods, of_routes) = (Arc::clone(shop), Arc::clone(shop));
+    let router = router.method_not_allowed_fallback(async move |headers: HeaderMap| {
+        marked(&of_methods, &headers, Problem::plain(Code::MethodNotAllowed))
+    });
+    router.fallback(async move |headers: HeaderMap| {
+        marked(
+            &of_routes,
+            &headers,
+            Problem::new(Code::NotFound, "there is no such route; see /openapi.json"),
+        )
     })
+}
+
+/// What is answered where there is no route: a page that may ask may read that, too.
+fn marked(shop: &Shop, headers: &HeaderMap, problem: Problem) -> Response<Body> {
+    let mut response = problem.into_response();
+    shop.origins.mark(headers.get(header::ORIGIN).cloned(), &mut response);
+    response
 }
 
 async fn dispatch(
