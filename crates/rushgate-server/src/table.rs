@@ -170,6 +170,7 @@ fn queue_routes() -> Vec<Route> {
         .work(queue::claim),
         post("/v1/queues/{queue}/complete", "complete", "Ends claimed tasks that are done.")
             .needs(Worker)
+            .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
             .refuses(&[Code::Stale])
             .work(queue::complete),
@@ -179,6 +180,7 @@ fn queue_routes() -> Vec<Route> {
             "Ends claimed tasks that failed: they wait again, or are dead.",
         )
         .needs(Worker)
+        .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale])
         .work(queue::retry),
@@ -188,6 +190,7 @@ fn queue_routes() -> Vec<Route> {
             "Gives claimed tasks back as if they had not been claimed.",
         )
         .needs(Worker)
+        .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale])
         .work(queue::give_back),
