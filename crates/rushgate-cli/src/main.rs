@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod check;
 mod completions;
 mod config;
 mod doctor;
@@ -25,6 +26,7 @@ mod sale;
 mod serve;
 mod settings;
 mod signals;
+mod signed;
 mod warden;
 mod work;
 

@@ -11,6 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::args::serve::{TokenCreateArgs, TokenKeyArgs, TokenSignArgs, TokenVerb};
+use crate::check::{self, PostCheck};
 use crate::exit::{Exit, Fault};
 use crate::files;
 use crate::globals::Globals;
@@ -103,7 +104,7 @@ async fn listen(
 ) -> Result<Exit> {
     let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
     let has_ledger = ledger.is_some();
-    let bound = server(gate.clone(), &args, ledger).bind(args.listen).await?;
+    let bound = server(gate.clone(), &args, ledger, output)?.bind(args.listen).await?;
     let demo = match args.demo {
         true => Some(open_demo(&gate, has_ledger).await?),
         false => None,
@@ -127,7 +128,12 @@ async fn listen(
     }
 }
 
-fn server(gate: Rushgate, args: &Settings, ledger: Option<Arc<dyn Ledger>>) -> Server {
+fn server(
+    gate: Rushgate,
+    args: &Settings,
+    ledger: Option<Arc<dyn Ledger>>,
+    output: Output,
+) -> Result<Server> {
     let connections = usize::try_from(args.connections).unwrap_or(usize::MAX);
     let mut server = Server::new(gate)
         .insecure(args.insecure)
@@ -152,9 +158,20 @@ fn server(gate: Rushgate, args: &Settings, ledger: Option<Arc<dyn Ledger>>) -> S
     if let Some(rate) = args.limit_address {
         server = server.limit_address(rate);
     }
+    if let Some(check) = &args.check {
+        let asked = PostCheck::new(check)?;
+        if !asked.is_signed() {
+            output
+                .note(format_args!("note: nothing is signed; set {} or --check-secret-file", check::SECRET));
+        }
+        server = server.check(Arc::new(asked), check.rules);
+        if let Some(page) = &check.page {
+            server = server.check_page(page);
+        }
+    }
     let server = args.proxies.iter().copied().fold(server, Server::proxy);
     let server = args.hosts.iter().fold(server, |server, host| server.host(host));
-    args.origins.iter().cloned().fold(server, Server::origin)
+    Ok(args.origins.iter().cloned().fold(server, Server::origin))
 }
 
 pub(crate) fn token(verb: TokenVerb, output: Output) -> Result<Exit> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Args, Command, FromArgMatches};
 use rushgate::Rate;
-use rushgate_server::Origin;
+use rushgate_server::{CheckRules, Origin};
 use serde::Deserialize;
 
 use crate::duration;
@@ -109,6 +109,48 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) proxies: Option<Vec<IpAddr>>,
+    /// Ask this URL by a signed POST before a buyer joins a waiting room, or reserves where there is none.
+    #[arg(long, env = "RUSHGATE_SERVE_CHECK_URL", hide_env = true, value_name = "URL")]
+    pub(crate) check_url: Option<String>,
+    /// The secret with which it is signed, in a file; else RUSHGATE_CHECK_SECRET.
+    #[arg(long, env = "RUSHGATE_SERVE_CHECK_SECRET_FILE", hide_env = true, value_name = "FILE")]
+    pub(crate) check_secret_file: Option<PathBuf>,
+    /// How long it may take to answer [default: 2s].
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_CHECK_TIMEOUT",
+        hide_env = true,
+        value_parser = duration::parse,
+        value_name = "DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read")]
+    pub(crate) check_timeout: Option<Duration>,
+    /// How long a buyer who was let in is not asked about again [default: 10m].
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_CHECK_REMEMBER",
+        hide_env = true,
+        value_parser = duration::parse,
+        value_name = "DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read")]
+    pub(crate) check_remember: Option<Duration>,
+    /// Let buyers in while it cannot tell, instead of refusing them.
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_CHECK_OPEN",
+        hide_env = true,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new(),
+        hide_possible_values = true
+    )]
+    pub(crate) check_open: Option<bool>,
+    /// Where a buyer gets what he has to show; told with refusals, and a link on the shop's page.
+    #[arg(long, env = "RUSHGATE_SERVE_CHECK_PAGE", hide_env = true, value_name = "URL")]
+    pub(crate) check_page: Option<String>,
     /// The longest that a request may wait for a lock, a task or an order [default: 1m].
     #[arg(
         long,
@@ -157,6 +199,12 @@ impl ServeOptions {
             limit_buyer: self.limit_buyer.or(file.limit_buyer),
             limit_address: self.limit_address.or(file.limit_address),
             proxies: self.proxies.or(file.proxies),
+            check_url: self.check_url.or(file.check_url),
+            check_secret_file: self.check_secret_file.or(file.check_secret_file),
+            check_timeout: self.check_timeout.or(file.check_timeout),
+            check_remember: self.check_remember.or(file.check_remember),
+            check_open: self.check_open.or(file.check_open),
+            check_page: self.check_page.or(file.check_page),
             longest_wait: self.longest_wait.or(file.longest_wait),
             grace: self.grace.or(file.grace),
             connections: self.connections.or(file.connections),
@@ -170,8 +218,23 @@ impl ServeOptions {
             (None, None) => None,
             _ => return Err(Fault::usage("`tls_cert` and `tls_key` go together")),
         };
+        let usual = CheckRules::default();
+        let rules = CheckRules {
+            timeout: self.check_timeout.unwrap_or(usual.timeout),
+            remember: self.check_remember.unwrap_or(usual.remember),
+            admit_unknown: self.check_open.unwrap_or(usual.admit_unknown),
+        };
+        let (secret_file, page) = (self.check_secret_file, self.check_page);
+        let check = match self.check_url {
+            Some(url) => Some(Check { url, secret_file, page, rules }),
+            None if secret_file.is_some() || page.is_some() => {
+                return Err(Fault::usage("`check_secret_file` and `check_page` want `check_url`"));
+            }
+            None => None,
+        };
         let settings = Settings {
             tls,
+            check,
             audit_log: self.audit_log,
             listen: self.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 7979))),
             demo: self.demo.unwrap_or(false),
@@ -198,6 +261,15 @@ pub(crate) struct Tls {
     pub(crate) key: PathBuf,
 }
 
+/// Who is asked about buyers, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) url: String,
+    pub(crate) secret_file: Option<PathBuf>,
+    pub(crate) page: Option<String>,
+    pub(crate) rules: CheckRules,
+}
+
 /// How a server is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -205,6 +277,7 @@ pub(crate) struct Settings {
     pub(crate) demo: bool,
     pub(crate) tokens: Option<PathBuf>,
     pub(crate) tls: Option<Tls>,
+    pub(crate) check: Option<Check>,
     pub(crate) audit_log: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) hosts: Vec<String>,
@@ -234,12 +307,16 @@ impl Settings {
         }
     }
 
-    /// Without tokens everybody is an operator, and operators are not counted.
+    /// Without tokens everybody is an operator, and operators are neither counted nor asked about.
     fn check_limits(&self) -> Result<(), Fault> {
-        let limits = [("limit_buyer", self.limit_buyer), ("limit_address", self.limit_address)];
-        match limits.into_iter().find(|(_, rate)| rate.is_some() && self.tokens.is_none()) {
+        let of_buyers = [
+            ("limit_buyer", self.limit_buyer.is_some()),
+            ("limit_address", self.limit_address.is_some()),
+            ("check_url", self.check.is_some()),
+        ];
+        match of_buyers.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_none()) {
             Some((key, _)) => Err(Fault::usage(format_args!("`{key}` wants `tokens`"))
-                .hint("without them everybody is an operator, and only buyers are counted")),
+                .hint("without them everybody is an operator, and this is about buyers only")),
             None => Ok(()),
         }
     }
@@ -254,8 +331,19 @@ mod tests {
     use crate::config::Config;
 
     /// Keys that are not set unless somebody sets them: the reference has an example of each.
-    const UNSET: &[&str] =
-        &["store", "orders", "tokens", "tls_cert", "tls_key", "audit_log", "limit_buyer", "limit_address"];
+    const UNSET: &[&str] = &[
+        "store",
+        "orders",
+        "tokens",
+        "tls_cert",
+        "tls_key",
+        "audit_log",
+        "limit_buyer",
+        "limit_address",
+        "check_url",
+        "check_secret_file",
+        "check_page",
+    ];
 
     /// The lines of the reference that set something: `#key = value`, where prose is `# prose`.
     fn lines() -> Vec<(String, String)> {
@@ -307,6 +395,9 @@ mod tests {
             ("hosts", stated.hosts.is_some()),
             ("origins", stated.origins.is_some()),
             ("proxies", stated.proxies.is_some()),
+            ("check_timeout", stated.check_timeout.is_some()),
+            ("check_remember", stated.check_remember.is_some()),
+            ("check_open", stated.check_open.is_some()),
             ("longest_wait", stated.longest_wait.is_some()),
             ("grace", stated.grace.is_some()),
             ("connections", stated.connections.is_some()),
@@ -332,7 +423,10 @@ mod tests {
             ServeOptions::default().settle().unwrap();
         let command = args::command();
         let serve = command.find_subcommand("serve").unwrap();
+        let usual = CheckRules::default();
         for (id, default) in [
+            ("check_timeout", format!("{}s", usual.timeout.as_secs())),
+            ("check_remember", format!("{}m", usual.remember.as_secs() / 60)),
             ("listen", listen.to_string()),
             ("longest_wait", format!("{}m", longest_wait.as_secs() / 60)),
             ("grace", format!("{}s", grace.as_secs())),

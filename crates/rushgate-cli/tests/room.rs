@@ -83,6 +83,9 @@ fn rules_outside_their_range_are_refused() {
     );
     let said = shop.run(&["sale", "room", "draw", "phones", "--beacon", "b"]);
     assert!(said.status == 2 && said.err.contains("has no draw"), "{}", said.err);
+    assert_eq!(shop.run(&["sale", "room", "close-entry", "phones"]).status, 2);
+    shop.ok(&["sale", "room", "close", "phones"]);
+    assert_eq!(shop.json_as(1, &["sale", "room", "close-entry", "phones"])["outcome"], "no_room");
 }
 
 /// A room with five who joined, drawn; its record as JSON.
@@ -93,8 +96,19 @@ fn drawn(shop: &Shop) -> Value {
         assert_eq!((&joined["outcome"], &joined["place"]), (&"waiting".into(), &Value::Null));
     }
     let draw = |beacon| ["sale", "room", "draw", "phones", "--beacon", beacon];
+    let open = shop.json_as(1, &draw("07 12 18"));
+    assert_eq!((&open["outcome"], &open["joined"]), (&"entry_open".into(), &5.into()));
+    let closed = shop.json(&["sale", "room", "close-entry", "phones"]);
+    assert_eq!((&closed["entrants"], &closed["beacon"]), (&5.into(), &Value::Null));
+    let late = shop.json(&of("join", "fay"));
+    assert_eq!((&late["place"], &late["ahead"], &late["wait_us"]), (&5.into(), &5.into(), &Value::Null));
+    let again = shop.json(&["sale", "room", "close-entry", "phones"]);
+    assert_eq!((&again["entry_closed_us"], &again["joined"]), (&closed["entry_closed_us"], &6.into()));
+    let told = shop.ok(&["sale", "room", "show", "phones"]);
+    assert!(told.contains(": 5 take part; 1 stand behind them\n"), "{told}");
     let record = shop.json(&draw("07 12 19"));
     assert_eq!((&record["commitment"], &record["entrants"]), (&commitment, &5.into()));
+    assert_eq!(record["entry_closed_us"], closed["entry_closed_us"]);
     assert_eq!(shop.json_as(1, &draw("other"))["beacon"], "07 12 19");
     record
 }
@@ -129,8 +143,19 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     let buyer = ["ann", "bob", "cid", "dan", "eve"][first];
     assert_eq!(shop.json(&of("enter", buyer))["outcome"], "admitted");
     let published = record["commitment"].as_str().unwrap().to_owned();
-    let said = verify(&record, 0, &["--commitment", &published]);
+    let said = verify(&record, 0, &["--commitment", &published, "--entrants", "5"]);
     assert_eq!((&said["commitment"], &said["beacon"]), (&record["commitment"], &record["beacon"]));
+    assert_eq!(said["entry_closed_us"], record["entry_closed_us"]);
+    // Who let more in after the number was published is found out by it.
+    let said = verify(&record, 1, &["--entrants", "4"]);
+    assert_eq!(said["why"], "5 took part, and 4 were published");
+    let checked = shop.run(&["sale", "draw", "verify", "draw.json", "--commitment", &published]);
+    assert!(checked.status == 0 && checked.err.contains("--entrants"), "{}", checked.err);
+    let mut open = record.clone();
+    open.as_object_mut().unwrap().remove("entry_closed_us");
+    verify(&open, 0, &[]);
+    let checked = shop.run(&["sale", "draw", "verify", "draw.json", "--commitment", &published]);
+    assert!(checked.err.contains("its entry was not closed before the draw"), "{}", checked.err);
     // With the secret exchanged for another that has a commitment of its own, what was published before shows it.
     let mut exchanged = record.clone();
     exchanged["secret"] = "00".repeat(32).into();

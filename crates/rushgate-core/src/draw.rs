@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, Result, SaleId};
+use crate::{Error, Result, SaleId, Timestamp};
 
 macro_rules! digits {
     ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
@@ -146,11 +146,11 @@ impl From<Beacon> for String {
 
 /// A draw that has taken place: what decides who stands where.
 ///
-/// Those who had joined by then have the serials 0 to `entrants` - 1, and each of them gets another of the places 0 to
-/// `entrants` - 1. Whoever joins later stands behind them, in the order of arrival.
+/// Those who had joined when its entry was closed have the serials 0 to `entrants` - 1, and each of them gets another of the
+/// places 0 to `entrants` - 1. Whoever joined later stands behind them, in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
-    /// How many had joined.
+    /// How many take part.
     pub entrants: u64,
     /// What the room was committed to.
     pub secret: DrawSecret,
@@ -211,6 +211,9 @@ pub struct DrawRecord {
     pub sale: SaleId,
     /// What was shown before the draw.
     pub commitment: Commitment,
+    /// When its entry was closed; none for a draw of a room whose entry was not.
+    #[serde(default, rename = "entry_closed_us", skip_serializing_if = "Option::is_none")]
+    pub entry_closed: Option<Timestamp>,
     /// What it turned out to be, and what it was drawn by.
     #[serde(flatten)]
     pub drawn: Drawn,
@@ -300,7 +303,13 @@ mod tests {
         let drawn = drawn(10, 1);
         let places = (0..10).map(|serial| (serial, drawn.place(serial))).collect();
         let sale = SaleId::new("phones").unwrap();
-        let record = DrawRecord { sale, commitment: drawn.secret.commitment(), drawn, places };
+        let record = DrawRecord {
+            sale,
+            commitment: drawn.secret.commitment(),
+            entry_closed: Some(Timestamp::from_micros(7)),
+            drawn,
+            places,
+        };
         assert!(record.keeps_its_word() && record.wrong_place().is_none());
         let json = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<DrawRecord>(&json).unwrap(), record);

@@ -54,7 +54,7 @@ pub use queue::{
     Revived, Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
 };
 pub use receipt::{BadReceipt, Receipt};
-pub use room::{Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState, RoomStore};
+pub use room::{ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState, RoomStore};
 pub use sale::{
     Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
     MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,

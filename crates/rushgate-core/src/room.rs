@@ -11,7 +11,8 @@ use crate::{Answer, Beacon, BuyerId, Commitment, DrawSecret, Drawn, Rate, SaleId
 /// ticks. Places of those who never come are passed over, and places that nobody stood at are not saved up.
 ///
 /// In a [`RoomOrder::FirstCome`] room the place is the serial. In a [`RoomOrder::Draw`] room nobody is let in before the
-/// draw, which gives all who have joined by then other places ([`Drawn::place`]); those who join later stand behind them.
+/// draw. Before it the room's entry is closed ([`close_entry`](Self::close_entry)): the draw gives those who had joined by
+/// then other places ([`Drawn::place`]); those who join later stand behind them.
 ///
 /// A sale has one room or none, and every verb fails with [`is_not_found`](crate::Error::is_not_found) for a sale that is
 /// not there. A rebuild of the sale leaves its room alone.
@@ -37,10 +38,17 @@ pub trait RoomStore: Send + Sync {
     /// nobody is let in after a draw. Without a draw the store knows the place.
     fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>>;
 
-    /// Draws: fixes who takes part, shows the secret and begins to let people in; none if there is no room. A room is
-    /// drawn once: later calls change nothing, and the answer says by which beacon it was drawn.
+    /// Closes the entry for the draw: fixes who takes part in it, which is whoever has joined by now; none if there is no
+    /// room. Whoever joins later stands behind them, in the order of arrival. An entry is closed once: later calls change
+    /// nothing, and the answer says when it was closed and how many take part.
     /// [`is_invalid`](crate::Error::is_invalid) for a room that has no draw.
-    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>>;
+    fn close_entry(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>>;
+
+    /// Draws: shows the secret and begins to let people in; none if there is no room. Nothing is drawn before the entry is
+    /// closed, so that how many take part can be published before anybody knows the beacon. A room is drawn once: later
+    /// calls change nothing, and the answer says by which beacon it was drawn. [`is_invalid`](crate::Error::is_invalid) for
+    /// a room that has no draw.
+    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>>;
 
     /// Takes the room away, with all who wait, and says whether there was one: everybody may buy.
     fn close_room(&self, sale: &SaleId) -> Answer<'_, bool>;
@@ -85,8 +93,17 @@ pub enum RoomOrder {
     /// Whoever came first.
     #[default]
     FirstCome,
-    /// Whoever is drawn first of those who came before the draw.
+    /// Whoever is drawn first of those who came before the entry was closed.
     Draw,
+}
+
+/// The entry of a draw that was closed: nobody takes part in it who came later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedEntry {
+    /// How many take part: those with the serials below this number.
+    pub entrants: u64,
+    /// When it was closed.
+    pub at: Timestamp,
 }
 
 /// When which place is served: one after another, evenly, from a moment on.
@@ -172,6 +189,8 @@ pub struct RoomState {
     pub pace: Option<Pace>,
     /// In a room with a draw: the SHA-256 of its secret.
     pub commitment: Option<Commitment>,
+    /// Who takes part in the draw, once that is fixed. A room that was drawn before entries were closed has none.
+    pub closed_entry: Option<ClosedEntry>,
     /// What was drawn.
     pub drawn: Option<Drawn>,
     /// The store's clock when this was read.
@@ -179,12 +198,15 @@ pub struct RoomState {
 }
 
 impl RoomState {
-    /// Where whoever has that serial stands; none before a draw.
+    /// Where whoever has that serial stands; none for whoever takes part in a draw that is still to come.
     pub fn place(&self, serial: u64) -> Option<u64> {
         match (&self.drawn, self.rules.order) {
             (Some(drawn), _) => Some(drawn.place(serial)),
             (None, RoomOrder::FirstCome) => Some(serial),
-            (None, RoomOrder::Draw) => None,
+            (None, RoomOrder::Draw) => {
+                let is_late = self.closed_entry.is_some_and(|entry| serial >= entry.entrants);
+                is_late.then_some(serial)
+            }
         }
     }
 
@@ -205,6 +227,22 @@ pub struct Joined {
     pub until: Option<Timestamp>,
     /// The room, with him in it.
     pub room: RoomState,
+}
+
+/// The answer to [`RoomStore::draw`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// The room's entry is not closed yet. Nothing was drawn.
+    EntryOpen(RoomState),
+    /// It is drawn, by this call or before.
+    Drawn(RoomState),
+}
+
+impl Draw {
+    /// What has become of a room that was to be drawn.
+    pub fn of(room: RoomState) -> Self {
+        if room.drawn.is_some() { Self::Drawn(room) } else { Self::EntryOpen(room) }
+    }
 }
 
 /// A buyer who wants to be let in.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, BuyerId, Commitment, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Rate, Result,
-    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+    Beacon, BuyerId, ClosedEntry, Commitment, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace,
+    Rate, Result, RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
 };
 
 use crate::command::Call;
@@ -83,11 +83,20 @@ pub(crate) fn read_entered(sale: &SaleId, reply: Reply) -> Result<Option<Entered
     Ok(Some(Entered { ticket, room: read_state(&mut fields.list()?)? }))
 }
 
+pub(crate) fn close_entry(sale: &SaleId) -> Call {
+    call(Script::RoomCloseEntry, sale)
+}
+
 pub(crate) fn draw(sale: &SaleId, beacon: &Beacon) -> Call {
     call(Script::RoomDraw, sale).arg(beacon.as_str())
 }
 
-pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
+pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<Draw>> {
+    Ok(read_of_draw(sale, reply)?.map(Draw::of))
+}
+
+/// What a verb answers that only a room with a draw has.
+pub(crate) fn read_of_draw(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
     if reply == Reply::Int(2) {
         return Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"));
     }
@@ -136,12 +145,14 @@ fn read_state(fields: &mut Fields) -> Result<RoomState> {
     let pace = read_moment(fields)?.map(|since| Pace { rate, base, since });
     let (joined, served, admitted) = (fields.int()?, fields.int()?, fields.int()?);
     let commitment = read_digest(fields)?.map(Commitment::from_bytes);
-    let (entrants, secret) = (read_optional(fields)?, read_digest(fields)?.map(DrawSecret::from_bytes));
+    let (closed_at, entrants) = (read_moment(fields)?, read_optional(fields)?);
+    let closed_entry = entrants.zip(closed_at).map(|(entrants, at)| ClosedEntry { entrants, at });
+    let secret = read_digest(fields)?.map(DrawSecret::from_bytes);
     let beacon = fields.text()?;
     let drawn = match entrants.zip(secret) {
         Some((entrants, secret)) => Some(Drawn { entrants, secret, beacon: Beacon::new(beacon)? }),
         None => None,
     };
     let now = Timestamp::from_micros(fields.int()?);
-    Ok(RoomState { rules, opened, joined, served, admitted, pace, commitment, drawn, now })
+    Ok(RoomState { rules, opened, joined, served, admitted, pace, commitment, closed_entry, drawn, now })
 }

@@ -106,6 +106,7 @@ scripts! {
     }
     room {
         RoomClose = "close"
+        RoomCloseEntry = "close_entry"
         RoomDraw = "draw"
         RoomEnter = "enter"
         RoomJoin = "join"

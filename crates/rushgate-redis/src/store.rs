@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Enqueued, Enter, Entered,
-    Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
-    Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
-    OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
-    Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored, Result,
-    Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
-    SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, TaskState,
-    Ticket, Timestamp, Token, Verdict, check_batch, check_range,
+    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued, Enter,
+    Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
+    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
+    Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
+    SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
+    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo,
+    TaskState, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -1032,7 +1032,13 @@ impl RoomStore for RedisStore {
         self.send("enter", Ok(()), || call, move |reply| room::read_entered(&enter.sale, reply))
     }
 
-    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+    fn close_entry(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let of = id.clone();
+        let read = move |reply| room::read_of_draw(&of, reply);
+        self.send("close an entry", Ok(()), || room::close_entry(id), read)
+    }
+
+    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>> {
         let of = id.clone();
         let read = move |reply| room::read_drawn(&of, reply);
         self.send("draw", Ok(()), || room::draw(id, &beacon), read)

@@ -17,11 +17,13 @@ function tell(text) {
 }
 
 /** Asks whoever looks; gives what was typed, or nothing. */
-function ask(title, { field, danger } = {}) {
+function ask(title, { field, danger, text, preview } = {}) {
   const dialog = at('ask');
-  const input = field && h('input', { type: 'number', min: '1', value: '1', required: true });
+  const input = field && (text ? h('input', { type: 'text', maxlength: '256', required: true, class: 'wide' })
+    : h('input', { type: 'number', min: '1', value: '1', required: true }));
   const form = h('form', { method: 'dialog' },
     h('h2', { id: 'ask-title' }, title),
+    preview ? h('p', { class: 'preview' }, preview) : null,
     field ? h('label', {}, field, ' ', input) : h('p', {}, t('sure')),
     h('div', { class: 'row' },
       h('button', { value: 'no', formnovalidate: true }, t('no')),
@@ -30,7 +32,7 @@ function ask(title, { field, danger } = {}) {
   dialog.returnValue = 'no';
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.onclose = () => resolve(dialog.returnValue === 'yes' ? (input ? Number(input.value) : true) : null);
+    dialog.onclose = () => resolve(dialog.returnValue === 'yes' ? (input ? (text ? input.value : Number(input.value)) : true) : null);
   });
 }
 
@@ -94,7 +96,14 @@ function saleButtons(sale) {
   if (sale.orders && !sale.paused) buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
   if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
   if (sale.status !== 'ended') buttons.push(verb('doRoom', sale.id, (n) => setRoom(sale.id, n), { field: t('perSecond') }));
-  if (rooms.get(sale.id)) {
+  const room = rooms.get(sale.id);
+  if (room?.order === 'draw' && room.entry_closed_us === undefined && room.beacon === undefined) {
+    buttons.push(verb('doCloseEntry', sale.id, () => steer(sale.id, 'close-entry', {}), { danger: true, preview: t('closeEntrySays') }));
+  } else if (room?.order === 'draw' && room.beacon === undefined) {
+    const draw = (beacon) => steer(sale.id, 'draw', { beacon });
+    buttons.push(verb('doDraw', sale.id, draw, { field: t('beacon'), text: true, preview: `${number(room.entrants)} ${t('takePart')}. ${t('drawSays')}` }));
+  }
+  if (room) {
     const close = () => api('DELETE', `/v1/sales/${path(sale.id)}/room`);
     buttons.push(verb('doCloseRoom', sale.id, close, { danger: true }));
   }
@@ -129,6 +138,73 @@ function setRoom(id, n) {
   const { order, pass_ms, from_us } = rooms.get(id) ?? {};
   const from_ms = from_us && Math.floor(from_us / 1000);
   return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_ms } });
+}
+
+/** Does something with a room, and shows at once what became of it. */
+async function steer(id, what, body) {
+  rooms.set(id, await api('POST', `/v1/sales/${path(id)}/room/${what}`, { body }));
+  show();
+}
+
+/** How a room lets people in, from one in a second to 10,000: each step is the same factor. */
+const RATES = [...[1, 10, 100, 1000].flatMap((ten) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((n) => Math.ceil(n * ten))), 10000]
+  .filter((n, at, all) => n !== all[at - 1]);
+
+/** A slider for the rate of a room. What it is let go at holds at once. */
+function rateSlider(id) {
+  const shown = h('output');
+  const input = h('input', { type: 'range', min: '0', max: String(RATES.length - 1), step: '1', 'aria-label': `${t('rate')}: ${id}` });
+  const say_ = () => {
+    say(shown, `${number(RATES[input.value])} ${t('perSecond')}`);
+    input.setAttribute('aria-valuetext', shown.textContent);
+  };
+  input.addEventListener('input', () => { input.dataset.held = 'yes'; say_(); });
+  input.addEventListener('change', async () => {
+    await carryOut(async () => {
+      const room = await setRoom(id, RATES[input.value]);
+      if (rooms.get(id)) rooms.set(id, room);
+    });
+    delete input.dataset.held;
+    show();
+  });
+  const update = ({ rate: { n, per_ms } }) => {
+    // Whoever holds it is not to have it moved.
+    if (input.dataset.held) return;
+    const nearest = RATES.findLastIndex((of) => of <= n * 1000 / per_ms);
+    input.value = String(Math.max(nearest, 0));
+    say(shown, '');
+  };
+  return { element: h('label', { class: 'row rate' }, t('rate'), input, shown), update };
+}
+
+// ── Incidents: what this page has seen go amiss ──────────────────────────────────────────────────────────────────────
+
+const incidents = new Map(); // sale → [{ at, text }]
+const before = new Map(); // sale → { paused, generation, audit }
+const INCIDENTS_MAX = 50;
+
+/** Compares a sale with how it stood; the words are chosen when they are shown. */
+function note(sale) {
+  const now = { paused: sale.paused ?? null, generation: sale.generation, audit: audits.get(sale.id)?.ok ?? null };
+  const old = before.get(sale.id) ?? { paused: null, generation: now.generation, audit: null };
+  before.set(sale.id, now);
+  const add = (word, more = '') => {
+    incidents.set(sale.id, [{ at: Date.now() / 1000, word, more }, ...(incidents.get(sale.id) ?? [])].slice(0, INCIDENTS_MAX));
+  };
+  if (now.paused && now.paused !== old.paused) add(`paused_${now.paused}`);
+  if (now.generation !== old.generation) add('generation', ` ${now.generation}`);
+  if (!now.paused && old.paused) add('goesOn');
+  if (now.audit === false && old.audit !== false) add('auditFails');
+}
+
+function showIncidents(card, id) {
+  const all = incidents.get(id) ?? [];
+  card.incidents.hidden = !all.length;
+  say(card.incidents.firstChild, `${t('incidents')}: ${all.length}`);
+  const texts = all.map(({ at: when, word, more }) => `${clockTime(when)} ${t(word)}${more}`);
+  const list = card.incidents.lastChild;
+  if (list.children.length === texts.length && [...list.children].every((item, n) => item.textContent === texts[n])) return;
+  list.replaceChildren(...texts.map((text) => h('li', {}, text)));
 }
 
 /** What the latest audit of each sale said, and when. */
@@ -186,7 +262,8 @@ async function audit(id) {
 }
 
 /** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused, Boolean(rooms.get(sale.id)),
+const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused,
+  [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
   sale.skus.map((sku) => sku.sku)]);
 
 function makeCard(sale) {
@@ -202,12 +279,14 @@ function makeCard(sale) {
   // Before it opens there is nothing to draw.
   const chart = h('div', { class: 'chart', hidden: sale.status === 'created' });
   const state = sale.paused ? 'stopped' : sale.status;
+  const rate = rooms.get(sale.id) && sale.status !== 'ended' ? rateSlider(sale.id) : null;
+  const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
   const check = h('span', { class: 'check', role: 'status', hidden: true });
   const element = h('article', { class: 'card' },
     h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state}` }, t(state)),
       h('a', { href: `/shop/${path(sale.id)}` }, t('shop')), saleButtons(sale)),
-    skus.map((sku) => sku.element), clock, chart);
-  return { shape: shape(sale), element, skus, clock, chart, check, plot: null };
+    skus.map((sku) => sku.element), clock, rate?.element, log, chart);
+  return { shape: shape(sale), element, skus, clock, chart, check, rate, incidents: log, plot: null };
 }
 
 function updateCard(card, sale) {
@@ -228,10 +307,14 @@ function updateCard(card, sale) {
   if (room) {
     const rate = `${number(room.rate.n)} / ${spoken(room.rate.per_ms * 1000)}`;
     lines.push(`${number(room.joined)} ${t('joined')}, ${number(room.served)} ${t('served')}, ${rate}`);
+    if (room.entrants !== undefined) lines.push(`${number(room.entrants)} ${t('takePart')}`);
+    if (room.order === 'draw') lines.push(room.beacon === undefined ? `${t('commitment')} ${room.commitment.slice(0, 16)}…` : `${t('drawnBy')} ${room.beacon}`);
+    card.rate?.update(room);
   }
   if (sale.generation > 1) lines.push(`${t('generation')} ${sale.generation}`);
   say(card.clock, lines.join(' · '));
   showAudit(card.check, sale);
+  showIncidents(card, sale.id);
   draw(card, history.get(sale.id));
 }
 
@@ -309,6 +392,24 @@ function table(heads) {
 // ── Queues and tasks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 let queueTable = null;
+let wanted = ''; // what is searched for in the queue that is shown
+const SEARCHED_MAX = 10000;
+const SHOWN_MAX = 200;
+
+/** Says how many an action is about, and names the first. */
+const previewOf = (ids) => `${number(ids.length)}: ${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
+
+/** Does something for each, a few at a time. */
+async function forEach(ids, work) {
+  const left = [...ids];
+  await Promise.all(Array.from({ length: 4 }, async () => {
+    while (left.length) await work(left.shift());
+  }));
+}
+
+async function inBatches(ids, work) {
+  for (let n = 0; n < ids.length; n += 1000) await work(ids.slice(n, n + 1000));
+}
 
 function showQueues(queues) {
   if (opened) return;
@@ -336,26 +437,39 @@ async function openQueue(name) {
   const base = `/v1/queues/${path(name)}`;
   try {
     const [tasks, dead] = await Promise.all([
-      api('GET', `${base}/tasks?limit=200`), api('GET', `${base}/dead?limit=200`),
+      api('GET', `${base}/tasks?limit=${SEARCHED_MAX}`), api('GET', `${base}/dead?limit=${SEARCHED_MAX}`),
     ]);
     if (opened !== name) return;
+    const matches = ({ id }) => id.includes(wanted);
+    const found = tasks.items.filter(matches);
+    const foundDead = dead.items.filter(matches);
+    const [ids, deadIds] = [found, foundDead].map((of) => of.map(({ id }) => id));
     const live = table([['name'], ['state'], ['tried', true], ['worker'], ['']]);
-    live.fill(tasks.items, (task) => task.id,
+    live.fill(found.slice(0, SHOWN_MAX), (task) => task.id,
       (task) => [task.id, t(task.state), `${task.attempt}/${task.max_attempts}`, task.worker ?? '–'],
       (task) => [
         h('button', { onclick: () => showTask(base, task) }, t('show')),
         verb('cancel', task.id, () => act(name, () => api('DELETE', `${base}/tasks/${path(task.id)}`)), { danger: true }),
       ]);
     const letters = table([['name'], ['tried', true], ['error'], ['']]);
-    letters.fill(dead.items, (letter) => letter.id,
+    letters.fill(foundDead.slice(0, SHOWN_MAX), (letter) => letter.id,
       (letter) => [letter.id, `${letter.attempts}/${letter.max_attempts}`, letter.error],
       (letter) => [verb('retry', letter.id, () => act(name, () => api('POST', `${base}/dead/retry`, { body: { ids: [letter.id] } })))]);
-    const all = (word) => () => act(name, () => api('POST', `${base}/dead/${word}`, { body: { all: true } }));
+    // What was found when the question was asked: what came since stays as it is.
+    const letters_ = (word) => () => act(name, () => inBatches(deadIds, (some) => api('POST', `${base}/dead/${word}`, { body: { ids: some } })));
+    const gone = (error) => { if (!(error instanceof Problem && error.code === 'not_found')) throw error; };
+    const cancel = () => act(name, () => forEach(ids, (id) => api('DELETE', `${base}/tasks/${path(id)}`).catch(gone)));
+    const search = h('input', { id: 'search', type: 'search', value: wanted, placeholder: t('search'), 'aria-label': t('search') });
+    search.addEventListener('change', async () => { wanted = search.value; await openQueue(name); at('search').focus(); });
+    const count = (of, all) => h('span', { class: 'soft' }, `${number(of.length)} ${t('of')} ${number(all.items.length)}${all.next ? '+' : ''}`);
     at('queues').replaceChildren(
-      h('div', { class: 'row' }, h('button', { id: 'back', onclick: leaveQueue }, t('back')), h('h2', {}, name)),
-      h('h3', {}, t('tasks')), live.element,
-      h('div', { class: 'row' }, h('h3', {}, t('deadLetters')),
-        dead.items.length ? [verb('retryAll', name, all('retry')), verb('deleteAll', name, all('delete'), { danger: true })] : null),
+      h('div', { class: 'row' }, h('button', { id: 'back', onclick: leaveQueue }, t('back')), h('h2', {}, name), search),
+      h('div', { class: 'row' }, h('h3', {}, t('tasks')), count(found, tasks),
+        found.length ? verb('cancelFound', name, cancel, { danger: true, preview: previewOf(ids) }) : null),
+      live.element,
+      h('div', { class: 'row' }, h('h3', {}, t('deadLetters')), count(foundDead, dead),
+        foundDead.length ? [verb('retryAll', name, letters_('retry'), { preview: previewOf(deadIds) }),
+          verb('deleteAll', name, letters_('delete'), { danger: true, preview: previewOf(deadIds) })] : null),
       letters.element);
     at('back').focus();
   } catch (error) {
@@ -371,6 +485,7 @@ async function act(queue, work) {
 
 function leaveQueue() {
   opened = null;
+  wanted = '';
   queueTable = null;
   at('queues').replaceChildren();
   if (latest) showQueues(latest.queues);
@@ -467,7 +582,7 @@ async function watch() {
         latest = snapshot;
         lamp(true);
         at('door').hidden = true;
-        for (const sale of snapshot.sales) remember(sale, snapshot.now_us);
+        for (const sale of snapshot.sales) { remember(sale, snapshot.now_us); note(sale); }
         show();
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 // A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
 // a lost network all lead to the same reservation.
-import { Problem, api, h, number, path, pause, recall, say, speak, spoken, store, t } from '/page/common.js';
+import { Problem, api, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
 
 const at = (id) => document.getElementById(id);
 const sale = decodeURIComponent(location.pathname.split('/').pop());
@@ -9,10 +9,28 @@ const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', r
 const REFUSED = {
   sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
   all_held: 'allHeld', sale_paused: 'salePaused', room_closed: 'soldOut',
+  proof_needed: 'proveFirst', proof_refused: 'proveFirst', check_unavailable: 'checkAway',
 };
 
-const buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
-store('buyer', buyer);
+// A shop's own page may hand over what it knows: #token=…, which says who the buyer is, and #proof=…, which shows that he is let in.
+let proof = null;
+function takeOver() {
+  const handed = new URLSearchParams(location.hash.slice(1));
+  if (handed.get('token')) {
+    setBearer(handed.get('token'));
+    sessionStorage.setItem('named', 'yes');
+  }
+  proof = handed.get('proof') ?? proof;
+  if (handed.has('token') || handed.has('proof')) history.replaceState(null, '', location.pathname);
+}
+takeOver();
+addEventListener('hashchange', takeOver);
+
+let buyer; // nothing where the token says it
+if (!sessionStorage.getItem('named')) {
+  buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
+  store('buyer', buyer);
+}
 let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
 let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
@@ -39,7 +57,7 @@ function draw() {
   const waits = state?.opens_at_us > now();
   let text = word ? t(word) : '';
   if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
-  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
+  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : line.ahead !== undefined ? `${number(line.ahead)} ${t('behind')}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
   else if (waits && !word) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
   else if (!word && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
@@ -78,13 +96,24 @@ async function watch() {
   while (await look()) await pause(2000);
 }
 
+const proofs = () => (proof ? { 'rushgate-proof': proof } : {});
+
+/** Shows where a proof is to be had, if that is why the buyer was refused. Each is good for one refusal. */
+function showProof(error) {
+  const wanted = error instanceof Problem && error.code.startsWith('proof_');
+  if (wanted) proof = null;
+  const page = wanted ? error.problem.prove_at : undefined;
+  at('prove').hidden = !page;
+  if (page && /^https?:/.test(page)) at('prove').href = page;
+}
+
 /** Waits until it is this buyer's turn; gives the pass, or null if there is no waiting room. A refusal that stays is thrown. */
 async function waitInLine() {
   for (let joined = false; ;) {
     try {
       // A held connection tells nothing: the place is shown by the answer before it.
       const turn = await api('POST', `${base}/${joined ? 'passes' : 'tickets'}`, {
-        body: { buyer }, more: joined ? { prefer: 'wait=20' } : {},
+        body: { buyer }, more: joined ? { prefer: 'wait=20' } : proofs(),
       });
       line = turn.pass ? null : { serial: turn.serial, ahead: turn.ahead, at: turn.wait_ms === undefined ? null : now() + turn.wait_ms * 1000 };
       draw();
@@ -107,9 +136,10 @@ async function reserve() {
     try {
       if (pass === undefined && state?.waiting_room) keepPass(await waitInLine());
       hold = await api('POST', `${base}/reservations`, {
-        body: { buyer, lines: [{ sku: attempt.sku }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key },
+        body: { buyer, lines: [{ sku: attempt.sku }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key, ...proofs() },
       });
       keep({ ...attempt, id: hold.id });
+      showProof(null);
       word = FINAL[hold.state] ?? null;
       busy = false;
       draw();
@@ -120,6 +150,7 @@ async function reserve() {
         try { keepPass(await waitInLine()); continue; } catch (closed) { error = closed; }
       }
       const refused = error instanceof Problem;
+      showProof(error);
       word = refused ? REFUSED[error.code] ?? null : 'lostWay';
       draw();
       // What is left must not be older than the answer.

@@ -1,19 +1,21 @@
 //! A request as a verb sees it: read, checked, and with whoever sent it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Query;
-use axum::http::{HeaderMap, HeaderName, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use rushgate::{Lock, Queue, Sale};
+use rushgate::{BuyerId, Lock, Queue, Sale};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::access::Caller;
+use crate::access::{Caller, Role};
+use crate::check::Checker;
 use crate::problem::{Code, Problem};
 use crate::shop::Shop;
 use crate::strict::Strict;
@@ -50,6 +52,14 @@ pub(crate) struct Call<B = Nothing, Q = Nothing> {
     pub wait: Duration,
     /// The number of the event that the client has seen last.
     pub seen: Option<u64>,
+    pub visitor: Visitor,
+}
+
+/// Where a request comes from, and what its sender shows.
+#[derive(Debug, Default)]
+pub(crate) struct Visitor {
+    pub address: Option<IpAddr>,
+    pub proof: Option<HeaderValue>,
 }
 
 /// What stands in the places of a path.
@@ -74,6 +84,17 @@ impl<B, Q> Call<B, Q> {
 
     pub fn sale(&self) -> Result<Sale, Problem> {
         Ok(self.shop.gate.sale(self.path.get("sale"))?)
+    }
+
+    /// Refuses a buyer who is not let in, if there is somebody who is asked about buyers.
+    pub async fn must_be_let_in(&self, sale: &Sale, buyer: &BuyerId) -> Result<(), Problem> {
+        let Some(check) = self.check() else { return Ok(()) };
+        check.admit(sale.id(), buyer, self.visitor.address, self.visitor.proof.as_ref()).await
+    }
+
+    /// Who is to be asked about the sender: nobody for whoever sells to others.
+    pub fn check(&self) -> Option<&Checker> {
+        self.shop.check.as_ref().filter(|_| self.caller.role == Role::Buyer)
     }
 
     /// Waits for `work`, but no longer than until the server closes: what is dropped leaves nothing behind.

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::problem::{Code, Problem};
 
 /// What a page may send, beside what every page may.
-const SENT: &str =
-    "authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer, traceparent";
+const SENT: &str = "authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer, rushgate-proof, traceparent";
 /// What a page may read of an answer, beside what every page may.
 const READ: &str =
     "allow, etag, idempotency-replayed, location, preference-applied, retry-after, www-authenticate";

@@ -15,6 +15,7 @@
 mod access;
 mod audit_log;
 mod call;
+mod check;
 mod clerks;
 mod conditional;
 mod cors;
@@ -38,6 +39,7 @@ mod tls;
 mod verbs;
 
 pub use access::{Kind, NewToken, Role, Scope, TokenEntry, TokenFile};
+pub use check::{BuyerCheck, CheckRules, Verdict, Visit};
 pub use cors::Origin;
 pub use problem::Code;
 pub use serve::{Bound, ServeReport, Server};

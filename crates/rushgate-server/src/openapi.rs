@@ -152,6 +152,13 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
             "schema": { "type": "string" }, "example": "wait=10",
         }));
     }
+    if route.proves {
+        parameters.push(json!({
+            "name": "Rushgate-Proof", "in": "header", "required": false,
+            "description": "What the buyer's page has to show, if the server has buyers checked: 1 to 8,192 visible ASCII characters.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 8192, "pattern": "^[!-~]+$" },
+        }));
+    }
     if route.tagged.is_some() {
         parameters.push(json!({
             "name": "If-None-Match", "in": "header", "required": false,

@@ -77,6 +77,10 @@ codes! {
     PassExpired = "pass_expired", 403, Never;
     /// The pass is not one of this sale and buyer.
     PassRefused = "pass_refused", 403, Never;
+    /// The buyer has to show that he is let in: a proof in the header Rushgate-Proof.
+    ProofNeeded = "proof_needed", 403, Never;
+    /// What the buyer has shown in Rushgate-Proof does not let him in: get another proof.
+    ProofRefused = "proof_refused", 403, Never;
     /// There is no such thing.
     NotFound = "not_found", 404, Never;
     /// The route does not take that method.
@@ -121,6 +125,9 @@ codes! {
     PassMissed = "pass_missed", 409, Never;
     /// The sale is over or sold out for good: nobody is let in any more.
     RoomClosed = "room_closed", 409, Never;
+    /// The entry of the room is open: close it, publish how many take part, and draw by a text that is known only later.
+    /// Nothing was drawn.
+    EntryOpen = "entry_open", 409, Never;
     /// A request with this Idempotency-Key is being carried out.
     IdempotencyInFlight = "idempotency_in_flight", 409, Later;
     /// The task was given up: it is among the dead letters until somebody sees to it.
@@ -149,6 +156,8 @@ codes! {
     Corrupt = "corrupt", 500, Never;
     /// The store cannot be reached. Nothing was changed.
     Unavailable = "unavailable", 503, Later;
+    /// Whoever is asked about buyers cannot tell now. Nothing was changed.
+    CheckUnavailable = "check_unavailable", 503, Later;
     /// No answer came, and the step may have happened: ask again with the same Idempotency-Key, token or ticket.
     OutcomeUnknown = "outcome_unknown", 503, Later;
     /// The sale is stopped until it is rebuilt, or honours receipts only for the moment.
@@ -240,6 +249,11 @@ impl Problem {
 
     pub(crate) fn retry_after(mut self, after: Duration) -> Self {
         self.0.retry_after = Some(after);
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.0.hint = Some(hint.to_owned());
         self
     }
 

@@ -20,7 +20,8 @@ use tracing::{Instrument, Span};
 
 use crate::access::{Caller, Door, Kind, Role};
 use crate::audit_log::{Action, Record};
-use crate::call::{self, Call, Nothing, PathParams};
+use crate::call::{self, Call, Nothing, PathParams, Visitor};
+use crate::check;
 use crate::conditional;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
@@ -103,6 +104,7 @@ pub(crate) struct Raw {
     key: Option<String>,
     wait: Duration,
     seen: Option<u64>,
+    visitor: Visitor,
 }
 
 /// One row of the table.
@@ -119,6 +121,8 @@ pub(crate) struct Route {
     pub key: KeyUse,
     /// Whether `Prefer: wait` does something.
     pub waits: bool,
+    /// Whether the server may want a proof that a buyer is let in.
+    pub proves: bool,
     /// Whether its answer has a tag, by which it is sent only if it is another one: the fields that do not count for it.
     pub tagged: Option<&'static [&'static str]>,
     pub body: Option<SchemaOf>,
@@ -143,6 +147,7 @@ pub(crate) struct Row {
     needs: Option<Role>,
     key: KeyUse,
     waits: bool,
+    proves: bool,
     tagged: Option<&'static [&'static str]>,
     body_max: usize,
     succeeds: &'static [u16],
@@ -159,6 +164,7 @@ pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: 
         needs: Some(Role::Operator),
         key: KeyUse::None,
         waits: false,
+        proves: false,
         tagged: None,
         body_max: BODY_MAX,
         succeeds: &[200],
@@ -181,6 +187,11 @@ impl Row {
 
     pub fn waits(self) -> Self {
         Self { waits: true, ..self }
+    }
+
+    /// The server may have a buyer checked first.
+    pub fn proves(self) -> Self {
+        Self { proves: true, ..self }
     }
 
     /// Its answer is sent only if it is another than the client has; `passing` are the fields that change with time alone.
@@ -226,12 +237,13 @@ impl Row {
     {
         let work: Work = Arc::new(move |raw: Raw| {
             Box::pin(async move {
-                let Raw { shop, caller, path, uri, bytes, key, wait, seen } = raw;
+                let Raw { shop, caller, path, uri, bytes, key, wait, seen, visitor } = raw;
                 let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
-                verb(Call { shop, caller, path, query, body, key, wait, seen }).await
+                verb(Call { shop, caller, path, query, body, key, wait, seen, visitor }).await
             })
         });
-        let Self { method, path, verb, says, needs, key, waits, tagged, body_max, succeeds, refuses } = self;
+        let Self { method, path, verb, says, needs, key, waits, proves, tagged, body_max, succeeds, refuses } =
+            self;
         Route {
             method,
             path,
@@ -240,6 +252,7 @@ impl Row {
             needs,
             key,
             waits,
+            proves,
             tagged,
             body: schema_of::<B>(),
             body_max,
@@ -363,7 +376,9 @@ impl Route {
         let seen = call::seen(&head.headers);
         let peer = head.extensions.get().copied();
         let action = self.action(&shop, &caller, peer, &head.uri, &head.headers, &bytes);
-        let raw = Raw { shop, caller, path, uri: head.uri, bytes, key, wait, seen };
+        let address = peer.map(|peer| shop.limits.origin(peer, &head.headers));
+        let visitor = Visitor { address, proof: check::proof(&head.headers) };
+        let raw = Raw { shop, caller, path, uri: head.uri, bytes, key, wait, seen, visitor };
         let answer = (self.work)(raw).await;
         if let Some(action) = action {
             action.end(&answer);

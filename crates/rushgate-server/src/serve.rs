@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::http::{HeaderValue, Method, Request, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use axum::routing::any;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -29,6 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Door, TokenDoor, TokenFile};
 use crate::audit_log::AuditLog;
 use crate::call::PathParams;
+use crate::check::{BuyerCheck, CheckRules, Checker};
 use crate::clerks;
 use crate::cors::Origin;
 use crate::limits::{Limits, Peer};
@@ -78,6 +79,8 @@ pub struct Server {
     of_buyer: Option<Rate>,
     of_address: Option<Rate>,
     proxies: Vec<IpAddr>,
+    check: Option<(Arc<dyn BuyerCheck>, CheckRules)>,
+    check_page: Option<String>,
     longest_wait: Duration,
     arrival: Duration,
     grace: Duration,
@@ -105,6 +108,8 @@ impl Server {
             of_buyer: None,
             of_address: None,
             proxies: Vec::new(),
+            check: None,
+            check_page: None,
             longest_wait: Duration::from_secs(60),
             arrival: Duration::from_secs(10),
             grace: Duration::from_secs(10),
@@ -178,6 +183,20 @@ impl Server {
         self
     }
 
+    /// Has somebody asked about each buyer who wants to join a waiting room, or to reserve where there is none, once what is
+    /// known without the store is answered. Workers and operators are not asked about: a shop's program sells to all its
+    /// buyers.
+    pub fn check(mut self, check: Arc<dyn BuyerCheck>, rules: CheckRules) -> Self {
+        self.check = Some((check, rules));
+        self
+    }
+
+    /// Where a buyer's page gets the proof that the [check](Self::check) wants; told with its refusals, as `prove_at`.
+    pub fn check_page(mut self, url: impl Into<String>) -> Self {
+        self.check_page = Some(url.into());
+        self
+    }
+
     /// The longest that `Prefer: wait` is given: 60 s unless said otherwise.
     pub fn longest_wait(mut self, longest: Duration) -> Self {
         self.longest_wait = longest;
@@ -224,6 +243,11 @@ impl Server {
                 "buyers are to be counted, and there are no tokens: everybody is an operator",
             ));
         }
+        if self.tokens.is_none() && self.check.is_some() {
+            return Err(Error::misconfigured(
+                "buyers are to be checked, and there are no tokens: everybody is an operator",
+            ));
+        }
         let door = match self.tokens {
             Some(file) => Door::Tokens(TokenDoor::new(file)?),
             None => Door::Open,
@@ -243,6 +267,7 @@ impl Server {
             door,
             hosts,
             limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
+            check: self.check.map(|(check, rules)| Checker::new(check, rules, self.check_page)),
             audit_log,
             origins: self.origins.into(),
             keys: Arc::default(),
@@ -432,11 +457,24 @@ fn router(shop: &Arc<Shop>) -> Router {
             ),
         );
     }
-    let router =
-        router.method_not_allowed_fallback(async || Problem::plain(Code::MethodNotAllowed).into_response());
-    router.fallback(async || {
-        Problem::new(Code::NotFound, "there is no such route; see /openapi.json").into_response()
+    let (of_methods, of_routes) = (Arc::clone(shop), Arc::clone(shop));
+    let router = router.method_not_allowed_fallback(async move |headers: HeaderMap| {
+        marked(&of_methods, &headers, Problem::plain(Code::MethodNotAllowed))
+    });
+    router.fallback(async move |headers: HeaderMap| {
+        marked(
+            &of_routes,
+            &headers,
+            Problem::new(Code::NotFound, "there is no such route; see /openapi.json"),
+        )
     })
+}
+
+/// What is answered where there is no route: a page that may ask may read that, too.
+fn marked(shop: &Shop, headers: &HeaderMap, problem: Problem) -> Response<Body> {
+    let mut response = problem.into_response();
+    shop.origins.mark(headers.get(header::ORIGIN).cloned(), &mut response);
+    response
 }
 
 async fn dispatch(

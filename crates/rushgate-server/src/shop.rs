@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::access::Door;
 use crate::audit_log::AuditLog;
+use crate::check::Checker;
 use crate::cors::Origins;
 use crate::events::{Live, Tails};
 use crate::keys::Keys;
@@ -23,6 +24,8 @@ pub(crate) struct Shop {
     /// Names, beside those of loopback, that a Host header may have where the door is open.
     pub hosts: Vec<String>,
     pub limits: Limits,
+    /// Who is asked about buyers.
+    pub check: Option<Checker>,
     /// Where it is written down what operators do.
     pub audit_log: Option<Arc<AuditLog>>,
     /// Pages of other origins that may ask.

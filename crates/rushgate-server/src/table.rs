@@ -181,6 +181,7 @@ fn queue_routes() -> Vec<Route> {
         .work(queue::claim),
         post("/v1/queues/{queue}/complete", "complete", "Ends claimed tasks that are done.")
             .needs(Worker)
+            .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
             .refuses(&[Code::Stale])
             .work(queue::complete),
@@ -190,6 +191,7 @@ fn queue_routes() -> Vec<Route> {
             "Ends claimed tasks that failed: they wait again, or are dead.",
         )
         .needs(Worker)
+        .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale])
         .work(queue::retry),
@@ -199,6 +201,7 @@ fn queue_routes() -> Vec<Route> {
             "Gives claimed tasks back as if they had not been claimed.",
         )
         .needs(Worker)
+        .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale])
         .work(queue::give_back),
@@ -345,13 +348,23 @@ fn room_routes() -> Vec<Route> {
         delete("/v1/sales/{sale}/room", "close_room", "Takes a waiting room away: everybody may buy.")
             .refuses(&[Code::NotFound])
             .work(room::close),
+        post("/v1/sales/{sale}/room/close-entry", "close_entry", "Fixes who takes part in the draw, once.")
+            .refuses(&[Code::NotFound])
+            .work(room::close_entry),
         post("/v1/sales/{sale}/room/draw", "draw", "Draws who goes first, once, and begins to let them in.")
-            .refuses(&[Code::NotFound, Code::Stale])
+            .refuses(&[Code::NotFound, Code::EntryOpen, Code::Stale])
             .work(room::draw),
         post("/v1/sales/{sale}/tickets", "join", "Takes a place in the waiting room.")
             .needs(Buyer)
+            .proves()
             .succeeds(&[200, 201])
-            .refuses(&[Code::NotFound, Code::RoomClosed])
+            .refuses(&[
+                Code::NotFound,
+                Code::RoomClosed,
+                Code::ProofNeeded,
+                Code::ProofRefused,
+                Code::CheckUnavailable,
+            ])
             .work(room::join),
         post("/v1/sales/{sale}/passes", "enter", "Gives a pass, or waits for the buyer's turn.")
             .needs(Buyer)
@@ -374,11 +387,15 @@ fn reservation_routes() -> Vec<Route> {
         Code::PassNeeded,
         Code::PassExpired,
         Code::PassRefused,
+        Code::ProofNeeded,
+        Code::ProofRefused,
+        Code::CheckUnavailable,
     ];
     const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SalePaused];
     vec![
         post("/v1/sales/{sale}/reservations", "reserve", "Reserves units: all lines or none.")
             .needs(Buyer)
+            .proves()
             .key(KeyUse::Buyer)
             .succeeds(&[200, 202])
             .refuses(REFUSALS)

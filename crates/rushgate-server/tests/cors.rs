@@ -48,6 +48,26 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
 }
 
 #[tokio::test]
+async fn a_page_that_may_ask_reads_that_there_is_no_such_route() {
+    let stand = stand().await;
+    let from = async |method: &str, path: &str, origin: &str| {
+        stand.ask(Ask::new(method, path).header("origin", origin)).await
+    };
+    for (method, path, code) in [
+        ("GET", "/v1/nothing", "not_found"),
+        ("POST", "/", "method_not_allowed"),
+        ("PATCH", "/docs", "method_not_allowed"),
+    ] {
+        let said = from(method, path, SHOP).await;
+        assert_eq!((said.code().as_str(), said.header("access-control-allow-origin")), (code, SHOP));
+        assert!(said.header("vary").contains("origin"), "{said:?}");
+        let other = from(method, path, "https://other.example").await;
+        assert_eq!((other.code().as_str(), cors(&other).len()), (code, 0));
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_preflight_of_a_named_origin_says_what_its_pages_may_send() {
     let stand = stand().await;
     for origin in [SHOP, "http://localhost:5173"] {

@@ -101,7 +101,12 @@ async fn a_token_of_one_buyer_joins_for_nobody_else() {
         assert!(desk.ask("POST", &path, &desk.ann, Some(json!({}))).await.status < 300);
         assert_eq!(desk.ask("POST", &path, &desk.shop, Some(json!({}))).await.code(), "invalid");
     }
-    for (method, path) in [("PUT", ROOM), ("DELETE", ROOM), ("POST", "/v1/sales/phones/room/draw")] {
+    for (method, path) in [
+        ("PUT", ROOM),
+        ("DELETE", ROOM),
+        ("POST", "/v1/sales/phones/room/close-entry"),
+        ("POST", "/v1/sales/phones/room/draw"),
+    ] {
         assert_eq!(desk.ask(method, path, &desk.shop, None).await.code(), "forbidden", "{method}");
     }
     desk.stand.end().await;
@@ -169,6 +174,16 @@ async fn a_draw_is_published_and_drawn_once() {
         desk.ask("POST", "/v1/sales/phones/room/draw", &desk.operator, Some(json!({ "beacon": beacon })))
     };
     assert_eq!(draw("").await.code(), "invalid");
+    let early = draw("07 11").await;
+    assert_eq!((early.code().as_str(), &early.json()["joined"]), ("entry_open", &1.into()));
+    let close =
+        async || desk.ask("POST", "/v1/sales/phones/room/close-entry", &desk.operator, None).await.ok(200);
+    let closed = close().await;
+    assert_eq!((&closed["entrants"], closed.get("secret")), (&1.into(), None));
+    assert_eq!(desk.buyer("tickets", "bob").await.ok(201)["place"], 1, "he stands behind them");
+    let shown = desk.ask("GET", ROOM, &desk.ann, None).await.ok(200);
+    assert_eq!((&shown["entrants"], &shown["entry_closed_us"]), (&1.into(), &closed["entry_closed_us"]));
+    assert_eq!(close().await["entry_closed_us"], closed["entry_closed_us"]);
     let record = draw("07 12").await.ok(200);
     assert_eq!((&record["commitment"], &record["entrants"]), (&commitment, &1.into()));
     draw("07 12").await.ok(200);

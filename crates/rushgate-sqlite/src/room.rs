@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, BuyerId, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Rate, RoomOrder, RoomRules,
-    RoomState, SaleId, Timestamp,
+    Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Rate,
+    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
 };
 use rusqlite::Row;
 
@@ -24,6 +24,7 @@ struct Room {
     joined: u64,
     admitted: u64,
     secret: DrawSecret,
+    closed_entry: Option<ClosedEntry>,
     drawn: Option<Drawn>,
 }
 
@@ -48,8 +49,24 @@ impl Room {
             admitted: self.admitted,
             pace: self.pace,
             commitment: is_draw.then(|| self.secret.commitment()),
+            closed_entry: self.closed_entry,
             drawn: self.drawn.clone(),
             now,
+        }
+    }
+
+    fn entrants(&self) -> Option<u64> {
+        let drawn = self.drawn.as_ref().map(|drawn| drawn.entrants);
+        drawn.or(self.closed_entry.map(|entry| entry.entrants))
+    }
+
+    fn must_have_draw(&self) -> Result<()> {
+        match self.rules.order {
+            RoomOrder::Draw => Ok(()),
+            RoomOrder::FirstCome => {
+                let why = "is served in the order of arrival; it has no draw";
+                Err(Error::invalid("the room", why).into())
+            }
         }
     }
 
@@ -64,8 +81,9 @@ impl Room {
             self.pace.map(|pace| stored(pace.since)),
             self.joined.cast_signed(),
             self.admitted.cast_signed(),
-            self.drawn.as_ref().map(|drawn| drawn.entrants.cast_signed()),
+            self.entrants().map(u64::cast_signed),
             self.drawn.as_ref().map(|drawn| drawn.beacon.as_str()),
+            self.closed_entry.map(|entry| stored(entry.at)),
         );
         step.exec(sql!("room/row", "store"), params).map(drop)
     }
@@ -109,6 +127,10 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
         Some(beacon) => Some(Drawn { entrants: whole(row, 12)?, secret, beacon: parse(&beacon, 13)? }),
         None => None,
     };
+    let closed_entry = match moment(row, 14)? {
+        Some(at) => Some(ClosedEntry { entrants: whole(row, 12)?, at }),
+        None => None,
+    };
     Ok(Room {
         no: row.get(0)?,
         rules: RoomRules { rate, pass: duration(3)?, order, from: moment(row, 5)? },
@@ -117,6 +139,7 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
         joined: whole(row, 9)?,
         admitted: whole(row, 10)?,
         secret,
+        closed_entry,
         drawn,
     })
 }
@@ -173,7 +196,8 @@ fn open(step: &mut Step<'_>, sale: &SaleId, rules: RoomRules, secret: DrawSecret
     );
     step.exec(sql!("room/row", "open"), params)?;
     let (no, opened) = (step.inserted(), now);
-    let room = Room { no, rules, opened, pace, joined: 0, admitted: 0, secret, drawn: None };
+    let (closed_entry, drawn) = (None, None);
+    let room = Room { no, rules, opened, pace, joined: 0, admitted: 0, secret, closed_entry, drawn };
     Ok(room.state(now))
 }
 
@@ -218,19 +242,29 @@ pub(crate) fn enter(step: &mut Step<'_>, enter: &Enter) -> Result<Option<Entered
     Ok(Some(Entered { ticket, room: room.state(now) }))
 }
 
-pub(crate) fn draw(step: &mut Step<'_>, sale: &SaleId, beacon: &Beacon) -> Result<Option<RoomState>> {
+pub(crate) fn close_entry(step: &mut Step<'_>, sale: &SaleId) -> Result<Option<RoomState>> {
     let now = step.now;
     let Some(mut room) = load(step, sale)? else { return Ok(None) };
-    if room.rules.order != RoomOrder::Draw {
-        let why = "is served in the order of arrival; it has no draw";
-        return Err(Error::invalid("the room", why).into());
-    }
-    if room.drawn.is_none() {
-        room.drawn = Some(Drawn { entrants: room.joined, secret: room.secret, beacon: beacon.clone() });
-        room.pace = Some(first_pace(now, &room.rules));
+    room.must_have_draw()?;
+    if room.entrants().is_none() {
+        room.closed_entry = Some(ClosedEntry { entrants: room.joined, at: now });
         room.store(step)?;
     }
     Ok(Some(room.state(now)))
+}
+
+pub(crate) fn draw(step: &mut Step<'_>, sale: &SaleId, beacon: &Beacon) -> Result<Option<Draw>> {
+    let now = step.now;
+    let Some(mut room) = load(step, sale)? else { return Ok(None) };
+    room.must_have_draw()?;
+    if let Some(ClosedEntry { entrants, .. }) = room.closed_entry
+        && room.drawn.is_none()
+    {
+        room.drawn = Some(Drawn { entrants, secret: room.secret, beacon: beacon.clone() });
+        room.pace = Some(first_pace(now, &room.rules));
+        room.store(step)?;
+    }
+    Ok(Some(Draw::of(room.state(now))))
 }
 
 /// Its tickets are swept later, some at a time: there may be a million of them.

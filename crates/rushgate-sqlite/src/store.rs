@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Durability, Enqueued,
-    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
-    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
-    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
-    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
-    Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
-    SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket,
-    Timestamp, Token, Verdict, check_batch, check_range,
+    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Durability,
+    Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant,
+    Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore,
+    NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats,
+    QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId,
+    Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec,
+    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
+    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
+    TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
 };
 use tokio::sync::oneshot;
 
@@ -289,7 +289,12 @@ impl RoomStore for SqliteStore {
         self.write("enter", Ok(()), move |step| room::enter(step, &enter))
     }
 
-    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+    fn close_entry(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let id = id.clone();
+        self.write("close an entry", Ok(()), move |step| room::close_entry(step, &id))
+    }
+
+    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>> {
         let id = id.clone();
         self.write("draw", Ok(()), move |step| room::draw(step, &id, &beacon))
     }

@@ -8,14 +8,15 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Enqueued, Enter, Entered,
-    Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold, Holder, Joined,
-    Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask, Notice, Op,
-    OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt, Receipt, Relay,
-    Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored, Retried, Retry,
-    Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule,
-    ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued, Enter,
+    Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
+    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
+    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
+    Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
+    SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket,
+    Timestamp, Token, Verdict,
 };
 
 /// How often the network fails, per thousand calls.
@@ -460,7 +461,12 @@ impl<S: Store> RoomStore for Faulty<S> {
         self.send(Repeat::Yes, move |store| store.enter(enter.clone()))
     }
 
-    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+    fn close_entry(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>> {
+        let sale = sale.clone();
+        self.send(Repeat::Yes, move |store| store.close_entry(&sale))
+    }
+
+    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>> {
         let sale = sale.clone();
         self.send(Repeat::Yes, move |store| store.draw(&sale, beacon.clone()))
     }

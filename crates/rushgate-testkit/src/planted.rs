@@ -105,6 +105,10 @@ planted! {
     RoomTrustsAnyPlace,
     /// Another rate forgets what a waiting room has served.
     NewRateServesAnew,
+    /// A room is drawn though its entry is open.
+    OpenEntryIsDrawn,
+    /// Who joins after the entry was closed takes part in the draw.
+    LateComersAreDrawn,
 }
 
 impl fmt::Display for Planted {

@@ -71,8 +71,8 @@ pub use lock::{
 };
 pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
 pub use sale::{
-    GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room, RoomTicket,
-    Sale, SaleBuilder, SweepReport, Sweeper, Turn,
+    Foreseen, GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room,
+    RoomTicket, Sale, SaleBuilder, SweepReport, Sweeper, Turn,
 };
 pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
 pub use worker::{
@@ -85,15 +85,15 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Commitment, Completed,
-    Completion, ContentType, Created, DeadLetter, Decision, Dequeued, DrawRecord, DrawSecret, Drawn, Due,
-    Durability, Enqueued, Error, Event, EventKind, Fence, Finish, Finished, GiveBack, GivenBack, Grant,
-    Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, KeyLimits, Kind, Lease, Lifted, Line,
-    Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Overflow, Owner, Pace,
-    Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload, Priority, QueueLimits, QueueName, QueueStats,
-    Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention, Retried, Retry,
-    Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Schedule,
-    ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange, StockChanged,
-    Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState,
-    Ticket, Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, ClosedEntry, Commitment,
+    Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw, DrawRecord,
+    DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish, Finished, GiveBack,
+    GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, KeyLimits, Kind, Lease,
+    Lifted, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Overflow,
+    Owner, Pace, Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload, Priority, QueueLimits, QueueName,
+    QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention, Retried,
+    Retry, Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus,
+    Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress,
+    TaskState, Ticket, Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
 };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{Bench, ms, secs};
 use rushgate::{
-    BadPass, Beacon, BuyerId, IdempotencyKey, Line, NoPass, Rate, Reserved, Room, RoomOrder, RoomRules,
+    BadPass, Beacon, BuyerId, Draw, IdempotencyKey, Line, NoPass, Rate, Reserved, Room, RoomOrder, RoomRules,
     Rushgate, Sale, SaleBuilder, Sku, Turn,
 };
 use tokio::time::Instant;
@@ -167,12 +167,21 @@ async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
     for n in 0..20 {
         assert!(matches!(join(&room, &format!("b{n}")).await, Turn::Waiting { place: None, at: None, .. }));
     }
-    assert_eq!(room.draw_record().await.unwrap(), None);
     let beacon = Beacon::new("07 12 19 23 38 41").unwrap();
-    room.draw(beacon.clone()).await.unwrap().unwrap();
-    let again = room.draw(Beacon::new("other").unwrap()).await.unwrap().unwrap();
+    let early = room.draw(beacon.clone()).await.unwrap();
+    assert!(matches!(early, Some(Draw::EntryOpen(open)) if open.joined == 20 && open.drawn.is_none()));
+    let entry = room.close_entry().await.unwrap().unwrap().closed_entry.unwrap();
+    let Turn::Waiting { place: Some(20), ahead: Some(20), at: None, .. } = join(&room, "late").await else {
+        panic!("he stands behind them");
+    };
+    assert_eq!(room.draw_record().await.unwrap(), None);
+    assert!(matches!(room.draw(beacon.clone()).await.unwrap(), Some(Draw::Drawn(_))));
+    let Some(Draw::Drawn(again)) = room.draw(Beacon::new("other").unwrap()).await.unwrap() else {
+        panic!("it is drawn");
+    };
     assert_eq!(again.drawn.unwrap().beacon, beacon, "only the first counts");
     let record = room.draw_record().await.unwrap().unwrap();
+    assert_eq!((record.drawn.entrants, record.entry_closed), (20, Some(entry.at)));
     assert!(record.keeps_its_word() && record.commitment == commitment);
     let mut passes = BTreeSet::new();
     for n in 0..20 {
@@ -192,6 +201,7 @@ async fn who_waits_for_a_draw_is_let_in_after_it(bench: Bench) {
     let other = room.clone();
     let waits = tokio::spawn(async move { other.enter_within(&buyer("ann"), secs(20)).await.unwrap() });
     tokio::time::sleep(ms(50)).await;
+    room.close_entry().await.unwrap();
     room.draw(Beacon::new("b").unwrap()).await.unwrap();
     pass_of(waits.await.unwrap());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    BuyerId, CancellationToken, Created, Decision, Error, HoldState, IdempotencyKey, Ledger, Line,
+    BuyerId, CancellationToken, Created, Decision, Error, Foreseen, HoldState, IdempotencyKey, Ledger, Line,
     OrderReport, OrderTask, OrderWorker, Payload, Reserved, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
     SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
 };
@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 on_each_store! {
     what_is_sold_out_is_answered_from_memory
+    what_would_be_answered_is_foreseen_and_nothing_is_taken
     a_replay_passes_the_closed_gate_in_every_process
     all_held_is_not_sold_out
     a_unit_given_back_elsewhere_is_found_by_a_probe
@@ -87,6 +88,29 @@ async fn what_is_sold_out_is_answered_from_memory(bench: Bench) {
     assert_eq!(stats.from_memory + stats.at_store, 1_001);
     assert!(stats.from_memory > 900, "{stats:?}");
     assert!(sale.audit(None).await.unwrap().ok);
+}
+
+async fn what_would_be_answered_is_foreseen_and_nothing_is_taken(bench: Bench) {
+    let gate = bench.client();
+    gate.create_sale(phones(1)).await.unwrap();
+    let (sale, there) = (gate.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
+    let (ann, bob, cart, key) = (buyer("ann"), buyer("bob"), cart(&["phone"]), key("k"));
+    let foresee = async |who: &BuyerId| sale.foresee(who, &cart, &key).await.unwrap();
+    assert_eq!(foresee(&bob).await, Foreseen::Unknown, "nobody has asked yet");
+    assert_eq!(reserve(&sale, "bob").await, Reserved::NotOpen { opens_at: None });
+    assert_eq!(foresee(&bob).await, Foreseen::Answer(Reserved::NotOpen { opens_at: None }));
+    there.open().await.unwrap();
+    eventually(async || foresee(&bob).await == Foreseen::Unknown).await;
+    let held = hold(&there, "ann").await;
+    assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
+    assert!(matches!(foresee(&bob).await, Foreseen::Answer(Reserved::AllHeld { .. })));
+    assert_eq!(foresee(&ann).await, Foreseen::Replay);
+    there.cancel(held.id).await.unwrap();
+    eventually(async || foresee(&bob).await == Foreseen::Unknown).await;
+    assert_eq!(sale.state().await.unwrap().skus[0].free, 1);
+    there.end().await.unwrap();
+    assert_eq!(reserve(&sale, "bob").await, Reserved::Ended);
+    assert_eq!(foresee(&bob).await, Foreseen::Answer(Reserved::Ended));
 }
 
 async fn a_replay_passes_the_closed_gate_in_every_process(bench: Bench) {

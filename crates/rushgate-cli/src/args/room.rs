@@ -13,6 +13,7 @@ pub(crate) enum RoomVerb {
     Show(RoomShowArgs),
     Join(RoomJoinArgs),
     Enter(RoomEnterArgs),
+    CloseEntry(RoomCloseEntryArgs),
     Draw(RoomDrawArgs),
     Close(RoomCloseArgs),
 }
@@ -99,15 +100,31 @@ pub(crate) struct RoomEnterArgs {
     pub(crate) wait: Duration,
 }
 
+/// Fix who takes part in the draw: whoever has joined by now.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate sale room close-entry phones
+
+Publish the number that it prints; then draw by a text that nobody could know
+before. Who joins later stands behind them. An entry is closed once: later calls
+change nothing.
+Exit status: 1 if there is no room.")]
+pub(crate) struct RoomCloseEntryArgs {
+    /// The sale.
+    pub(crate) id: String,
+}
+
 /// Draw who goes first, and begin to let them in.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   rushgate sale room draw phones --beacon '2026-11-22: 07 12 19 23 38 41'
 
-Say beforehand which text it will be: one that nobody could know when the room
-was opened. Only the first draw counts; docs/draw.md says how to check it.
-Exit status: 1 if there is no room, or it was drawn by another text.")]
+Close the entry first, and say beforehand which text it will be: one that nobody
+could know then. Only the first draw counts; docs/draw.md says how to check it.
+Exit status: 1 if there is no room, its entry is open, or it was drawn by
+another text.")]
 pub(crate) struct RoomDrawArgs {
     /// The sale.
     pub(crate) id: String,
@@ -135,11 +152,13 @@ pub(crate) enum DrawVerb {
 #[command(after_help = "\
 Examples:
   rushgate sale room show phones --json > draw.json
-  rushgate sale draw verify draw.json --commitment 630dcd29… --serial 4711
+  rushgate sale draw verify draw.json --commitment 630dcd29… --entrants 5000
+  rushgate sale draw verify draw.json --serial 4711
   curl https://shop.example/v1/sales/phones/room | rushgate sale draw verify -
 
-Without --commitment the record is held against itself alone: compare what is
-printed with what was published before people joined.
+Without --commitment and --entrants the record is held against itself alone:
+compare what is printed with what was published before people joined, and when
+the entry was closed.
 Exit status: 1 if it does not hold.")]
 pub(crate) struct DrawVerifyArgs {
     /// The record as JSON; - for stdin.
@@ -147,6 +166,9 @@ pub(crate) struct DrawVerifyArgs {
     /// What was published before people joined; a record with another one does not hold.
     #[arg(long, value_name = "HEX")]
     pub(crate) commitment: Option<String>,
+    /// How many took part, as was published when the entry was closed; a record with another number does not hold.
+    #[arg(long, value_name = "N")]
+    pub(crate) entrants: Option<u64>,
     /// Print the place of this serial, too; give it again for each further one.
     #[arg(long = "serial", value_name = "N")]
     pub(crate) serials: Vec<u64>,

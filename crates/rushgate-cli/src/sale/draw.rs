@@ -9,18 +9,21 @@ use serde_json::{Value, json};
 
 use crate::args::room::DrawVerifyArgs;
 use crate::exit::{Exit, Fault};
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, moment};
 
 pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
     let record = read(&args.file)?;
     let places: Vec<_> = args.serials.iter().map(|serial| (*serial, record.drawn.place(*serial))).collect();
-    let wrong = wrong_with(&record, args.commitment.as_deref());
+    let wrong = wrong_with(&record, args);
     let seed: String = record.drawn.seed().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut text = match &wrong {
         None => format!("the draw of {} holds: {}", record.sale, counted(record.drawn.entrants, "entrant")),
         Some(why) => format!("the draw of {} does not hold: {why}", record.sale),
     };
     text.push_str(&format!("\ncommitment {}\nbeacon {}", record.commitment, record.drawn.beacon.as_str()));
+    if let Some(at) = record.entry_closed {
+        text.push_str(&format!("\nentry closed at {}", moment(at)));
+    }
     for (serial, place) in &places {
         text.push_str(&format!("\nserial {serial} has place {place}"));
     }
@@ -28,20 +31,42 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
         places.iter().map(|(serial, place)| json!({ "serial": serial, "place": place })).collect();
     let json = json!({
         "holds": wrong.is_none(), "why": wrong, "sale": record.sale, "entrants": record.drawn.entrants,
+        "entry_closed_us": record.entry_closed,
         "commitment": record.commitment, "beacon": record.drawn.beacon, "seed": seed, "places": places,
     });
     output.line(&json, text)?;
-    if args.commitment.is_none() && wrong.is_none() {
-        output.note(
-            "compare the commitment with what was published before people joined, or give it: --commitment",
-        );
+    if wrong.is_none() {
+        note_unchecked(&record, args, output);
     }
     Ok(Exit::done_if(wrong.is_none()))
 }
 
-fn wrong_with(record: &DrawRecord, published: Option<&str>) -> Option<String> {
-    if published.is_some_and(|published| !published.eq_ignore_ascii_case(&record.commitment.to_hex())) {
+/// Says what the record alone does not show.
+fn note_unchecked(record: &DrawRecord, args: &DrawVerifyArgs, output: Output) {
+    if args.commitment.is_none() {
+        output.note(
+            "compare the commitment with what was published before people joined, or give it: --commitment",
+        );
+    }
+    if record.entry_closed.is_none() {
+        output.note(
+            "its entry was not closed before the draw: who knew the secret and the beacon could still join",
+        );
+    } else if args.entrants.is_none() {
+        output.note(
+            "compare the entrants with what was published when the entry was closed, or give them: --entrants",
+        );
+    }
+}
+
+fn wrong_with(record: &DrawRecord, args: &DrawVerifyArgs) -> Option<String> {
+    let is_other = |published: &String| !published.eq_ignore_ascii_case(&record.commitment.to_hex());
+    if args.commitment.as_ref().is_some_and(is_other) {
         return Some("its commitment is not the one that was published".to_owned());
+    }
+    let entrants = record.drawn.entrants;
+    if let Some(published) = args.entrants.filter(|published| *published != entrants) {
+        return Some(format!("{entrants} took part, and {published} were published"));
     }
     if !record.keeps_its_word() {
         return Some("its secret is not the one that it was committed to".to_owned());

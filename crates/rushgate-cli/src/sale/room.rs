@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Beacon, BuyerId, RoomOrder, RoomRules, RoomState, Rushgate, Spoken, Timestamp, Turn};
+use rushgate::{Beacon, BuyerId, Draw, RoomOrder, RoomRules, RoomState, Rushgate, Spoken, Timestamp, Turn};
 use serde_json::{Value, json};
 
 use crate::args::room::{
-    RoomCloseArgs, RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomShowArgs, RoomVerb,
+    RoomCloseArgs, RoomCloseEntryArgs, RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomShowArgs,
+    RoomVerb,
 };
 use crate::exit::Exit;
 use crate::moments::epoch_ms;
@@ -19,6 +20,7 @@ pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Resu
         RoomVerb::Show(args) => show(gate, args, output).await,
         RoomVerb::Join(args) => join(gate, args, output).await,
         RoomVerb::Enter(args) => enter(gate, args, output).await,
+        RoomVerb::CloseEntry(args) => close_entry(gate, args, output).await,
         RoomVerb::Draw(args) => draw(gate, args, output).await,
         RoomVerb::Close(args) => close(gate, args, output).await,
     }
@@ -76,10 +78,30 @@ async fn enter(gate: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<E
     Ok(Exit::done_if(matches!(turn, Turn::Admitted { .. } | Turn::NoRoom)))
 }
 
+async fn close_entry(gate: &Rushgate, args: RoomCloseEntryArgs, output: Output) -> Result<Exit> {
+    match gate.sale(&args.id)?.room().close_entry().await? {
+        Some(room) => output.data(&shown(&args.id, &room), told(&room))?,
+        None => return no_room(&args.id, output),
+    }
+    Ok(Exit::Done)
+}
+
+fn entry_open(sale: &str, room: &RoomState, output: Output) -> Result<Exit> {
+    let text = format!(
+        "nothing is drawn: the entry is open, and {} have joined. Close it with: rushgate sale room close-entry {sale}; \
+         publish how many take part, and draw by a text that is known only later",
+        room.joined,
+    );
+    output.line(&json!({ "outcome": "entry_open", "sale": sale, "joined": room.joined }), text)?;
+    Ok(Exit::Refused)
+}
+
 async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exit> {
     let beacon: Beacon = args.beacon.parse()?;
-    let Some(room) = gate.sale(&args.id)?.room().draw(beacon.clone()).await? else {
-        return no_room(&args.id, output);
+    let room = match gate.sale(&args.id)?.room().draw(beacon.clone()).await? {
+        Some(Draw::Drawn(room)) => room,
+        Some(Draw::EntryOpen(room)) => return entry_open(&args.id, &room, output),
+        None => return no_room(&args.id, output),
     };
     let by_this = room.drawn.as_ref().is_some_and(|drawn| drawn.beacon == beacon);
     let before = if by_this { "" } else { "it was drawn before, and stays so\n" };
@@ -103,6 +125,10 @@ fn shown(sale: &str, room: &RoomState) -> Value {
         "served": room.served, "admitted": room.admitted, "commitment": room.commitment,
         "now_us": room.now.as_micros(),
     });
+    if let Some(entry) = room.closed_entry {
+        json["entrants"] = entry.entrants.into();
+        json["entry_closed_us"] = entry.at.as_micros().into();
+    }
     if let Some(drawn) = &room.drawn {
         json["entrants"] = drawn.entrants.into();
         json["secret"] = drawn.secret.to_hex().into();
@@ -124,6 +150,15 @@ fn told(room: &RoomState) -> String {
     );
     if let Some(from) = from.filter(|from| room.now < *from) {
         text.push_str(&format!("nobody is let in before {}\n", moment(from)));
+    }
+    if let Some(entry) = room.closed_entry {
+        let late = room.joined.saturating_sub(entry.entrants);
+        let behind = if late > 0 { format!("; {late} stand behind them") } else { String::new() };
+        text.push_str(&format!(
+            "entry closed at {}: {} take part{behind}\n",
+            moment(entry.at),
+            entry.entrants
+        ));
     }
     match (&room.drawn, room.commitment) {
         (Some(drawn), _) => text.push_str(&format!(
@@ -153,7 +188,7 @@ fn told_turn(turn: &Turn) -> (Value, String) {
                 "outcome": "waiting", "serial": serial, "place": place, "ahead": ahead,
                 "wait_us": wait.map(|wait| wait.as_micros() as u64),
             });
-            (json, waiting(*serial, ahead.zip(wait)))
+            (json, waiting(*serial, *ahead, wait))
         }
         Turn::Admitted { pass, until, .. } => {
             let json = json!({ "outcome": "admitted", "pass": pass, "until_us": until.as_micros() });
@@ -167,10 +202,11 @@ fn told_turn(turn: &Turn) -> (Value, String) {
     }
 }
 
-fn waiting(serial: u64, known: Option<(u64, Duration)>) -> String {
-    match known {
-        None => format!("joined with serial {serial}; the draw decides the place"),
-        Some((ahead, wait)) => {
+fn waiting(serial: u64, ahead: Option<u64>, wait: Option<Duration>) -> String {
+    match (ahead, wait) {
+        (None, _) => format!("joined with serial {serial}; the draw decides the place"),
+        (Some(ahead), None) => format!("{ahead} ahead, whom the draw puts in order"),
+        (Some(ahead), Some(wait)) => {
             let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
             format!("{ahead} ahead, about {} to wait", Spoken(wait))
         }

@@ -1,25 +1,22 @@
 //! A POST for each task.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use rushgate::{Job, Outcome};
 use sha2::{Digest, Sha256};
 
 use super::line::Line;
 use crate::args::work::WorkArgs;
-use crate::exit::{Fault, chain};
+use crate::exit::chain;
 use crate::http::{self, Client};
 use crate::otel;
 use crate::output::Output;
+use crate::signed::{self, Secret};
 
 /// Where the secret may be.
 const SECRET: &str = "RUSHGATE_WEBHOOK_SECRET";
@@ -36,16 +33,13 @@ pub(super) struct Webhook {
     output: Output,
 }
 
-/// A key, which nobody gets to see.
-struct Secret(Vec<u8>);
-
 impl Webhook {
     pub(super) fn new(url: &str, args: &WorkArgs, output: Output) -> Result<Self> {
-        let secret = secret(args.secret_file.as_deref())?;
+        let secret = Secret::find("the webhook", args.secret_file.as_deref(), SECRET)?;
         if secret.is_none() {
             output.note(format_args!("note: nothing is signed; set {SECRET} or --secret-file"));
         }
-        let url = address(url)?;
+        let url = signed::address("the webhook", url)?;
         Ok(Self { client: http::client(url.scheme_str())?, url, secret, output })
     }
 
@@ -93,63 +87,9 @@ impl Webhook {
             request = request.header("traceparent", parent.as_str());
         }
         if let Some(secret) = &self.secret {
-            let mut signature = HeaderValue::try_from(secret.signature(&key, &timestamp, &body))?;
-            signature.set_sensitive(true);
-            request = request.header("webhook-signature", signature);
+            request = request.header("webhook-signature", secret.signature(&key, &timestamp, &body)?);
         }
         request.body(Full::new(body))
-    }
-}
-
-impl Secret {
-    /// As <https://www.standardwebhooks.com> says.
-    fn signature(&self, id: &str, timestamp: &str, body: &[u8]) -> String {
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
-            unreachable!("HMAC takes keys of every length");
-        };
-        mac.update(format!("{id}.{timestamp}.").as_bytes());
-        mac.update(body);
-        format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()))
-    }
-
-    /// The text of a secret: `whsec_` and base64, or any other words as they are.
-    fn read(text: &str) -> Result<Self, Fault> {
-        let text = text.trim();
-        let bytes = match text.strip_prefix("whsec_") {
-            Some(encoded) => BASE64_STANDARD
-                .decode(encoded)
-                .map_err(|_| Fault::usage("what follows whsec_ in the webhook's secret is no base64"))?,
-            None => text.as_bytes().to_vec(),
-        };
-        match bytes.len() {
-            0..16 => Err(Fault::usage("the webhook's secret is shorter than 16 bytes")),
-            _ => Ok(Self(bytes)),
-        }
-    }
-}
-
-fn secret(file: Option<&Path>) -> Result<Option<Secret>, Fault> {
-    let text = match file {
-        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            Fault::usage(format_args!("the secret cannot be read from `{}`: {error}", file.display()))
-        })?),
-        None => std::env::var(SECRET).ok().filter(|text| !text.is_empty()),
-    };
-    text.as_deref().map(Secret::read).transpose()
-}
-
-/// Where to send to. A password in it would be seen by whoever lists the processes.
-fn address(text: &str) -> Result<Uri, Fault> {
-    let url: Uri = text
-        .parse()
-        .map_err(|error| Fault::usage(format_args!("the webhook's URL cannot be read: {error}")))?;
-    let authority = url.authority().map_or("", |authority| authority.as_str());
-    match url.scheme_str() {
-        Some("http" | "https") if authority.contains('@') => {
-            Err(Fault::usage("the webhook's URL has a password").hint("sign with a secret instead"))
-        }
-        Some("http" | "https") if !authority.is_empty() => Ok(url),
-        _ => Err(Fault::usage("the webhook's URL must begin with http:// or https:// and name a host")),
     }
 }
 
@@ -218,18 +158,9 @@ async fn reason(answer: Response<Incoming>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use hyper::header::HeaderValue;
 
-    #[test]
-    fn a_signature_is_that_of_the_standard() {
-        // The example of the standard's own libraries.
-        let secret = Secret::read("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let signature =
-            secret.signature("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#);
-        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-        assert!(Secret::read("short").is_err());
-        assert!(Secret::read("whsec_no base64, this").is_err());
-    }
+    use super::*;
 
     #[test]
     fn an_answer_may_ask_for_a_wait() {
@@ -242,14 +173,6 @@ mod tests {
         assert_eq!(ask("Thu, 06 Nov 1980 08:49:37 GMT"), Some(Duration::ZERO));
         assert_eq!(ask("99999999999"), Some(RETRY_AFTER_MAX));
         assert_eq!(ask("soon"), None);
-    }
-
-    #[test]
-    fn an_address_is_checked() {
-        assert!(address("http://localhost:8080/tasks?a=1").is_ok());
-        for wrong in ["localhost:8080", "ftp://host/", "https://me:secret@host/", "http://", "/path"] {
-            assert!(address(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

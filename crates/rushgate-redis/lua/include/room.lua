@@ -2,7 +2,8 @@
 --   room     HASH  n and u: n places are served in u µs; p how long a pass holds, µs; w 1 if its order is drawn; f from
 --                  when on ('' for at once), o when it was opened, b places that were served before, s when the next one
 --                  is ('' before a draw), j how many have joined, a how many were let in; k the draw's secret (32), c its
---                  SHA-256 (32), e how many took part in the draw, t its beacon ('' before it)
+--                  SHA-256 (32), z when its entry was closed for the draw, e how many take part ('' before), t the
+--                  draw's beacon ('' before it)
 --   tickets  HASH  buyer -> serial(6) until(7): when his pass ends, 0 if he has had none
 -- They are where the sale's home is. Who stands where after a draw is worked out by the caller.
 -- include: now
@@ -10,11 +11,14 @@ local TICKET = '>I6I7'
 
 local function room_keys(first)
   local r = { row = KEYS[first], tickets = KEYS[first + 1] }
-  local row = redis.call('HMGET', r.row, 'n', 'u', 'p', 'w', 'f', 'o', 'b', 's', 'j', 'a', 'k', 'c', 'e', 't')
+  local row = redis.call('HMGET', r.row, 'n', 'u', 'p', 'w', 'f', 'o', 'b', 's', 'j', 'a', 'k', 'c', 'e', 't',
+    'z')
   r.is_there = row[1] ~= false
   r.n, r.per, r.pass, r.draws, r.from = tonumber(row[1]), tonumber(row[2]), tonumber(row[3]), row[4], row[5]
   r.opened, r.base, r.since, r.joined, r.admitted = row[6], tonumber(row[7]), tonumber(row[8]), tonumber(row[9]), row[10]
   r.secret, r.commitment, r.entrants, r.beacon = row[11], row[12], row[13], row[14]
+  -- A room that was opened by an earlier version has none.
+  r.closed = row[15] or ''
   return r
 end
 
@@ -34,8 +38,7 @@ end
 local function room_state(r)
   return {
     r.n, r.per, r.pass, r.draws, r.from, r.opened, r.base, r.since or '', r.joined, served(r), r.admitted,
-    r.draws == '1' and r.commitment or '', r.beacon ~= '' and r.entrants or '', r.beacon ~= '' and r.secret or '',
-    r.beacon, now,
+    r.draws == '1' and r.commitment or '', r.closed, r.entrants, r.beacon ~= '' and r.secret or '', r.beacon, now,
   }
 end
 

@@ -14,7 +14,7 @@
 -- 0        there is no such sale
 -- 2        the room has another order, which stays
 -- {n, time, pass, drawn, from or '', opened, served before, next served or '', joined, served, let in, commitment or '',
---   took part in the draw or '', secret or '', beacon or '', now}
+--   entry closed or '', take part in the draw or '', secret or '', beacon or '', now}
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -23,7 +23,8 @@ local n, per, from = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
 if not r.is_there then
   local since = ARGV[4] == '0' and int(math.max(now, from or 0)) or ''
   redis.call('HSET', r.row, 'n', ARGV[1], 'u', ARGV[2], 'p', ARGV[3], 'w', ARGV[4], 'f', ARGV[5], 'o', int(now), 'b', 0,
-    's', since, 'j', 0, 'a', 0, 'k', ARGV[6], 'c', ARGV[7], 'e', '', 't', '')
+    's', since, 'j', 0, 'a', 0, 'k', ARGV[6], 'c', ARGV[7], 'e', '', 't', '',
+    'z', '')
   return room_state(room_keys(2))
 end
 if r.draws ~= ARGV[4] then return 2 end

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use rushgate::{
-    BadPass, Beacon, BuyerId, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn,
+    BadPass, Beacon, BuyerId, Draw, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub(crate) enum OrderWord {
     /// Whoever came first.
     #[default]
     FirstCome,
-    /// Whoever is drawn first of those who came before the draw.
+    /// Whoever is drawn first of those who came before the entry was closed.
     Draw,
 }
 
@@ -91,16 +91,19 @@ pub(crate) struct RoomView {
     /// What it was drawn by.
     #[serde(skip_serializing_if = "Option::is_none")]
     beacon: Option<String>,
-    /// How many took part in the draw.
+    /// How many take part in the draw, once its entry is closed: those with the serials below this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     entrants: Option<u64>,
+    /// When the entry was closed, in microseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry_closed_us: Option<u64>,
     /// The store's clock.
     now_us: u64,
 }
 
 impl RoomView {
     fn of(sale: &Sale, room: &RoomState) -> Self {
-        let drawn = room.drawn.as_ref();
+        let (drawn, entry) = (room.drawn.as_ref(), room.closed_entry);
         Self {
             sale: sale.id().to_string(),
             rate: RoomRate { n: room.rules.rate.n, per_ms: millis(room.rules.rate.per) },
@@ -116,7 +119,8 @@ impl RoomView {
             commitment: room.commitment.map(|commitment| commitment.to_hex()),
             secret: drawn.map(|drawn| drawn.secret.to_hex()),
             beacon: drawn.map(|drawn| drawn.beacon.as_str().to_owned()),
-            entrants: drawn.map(|drawn| drawn.entrants),
+            entrants: drawn.map(|drawn| drawn.entrants).or(entry.map(|entry| entry.entrants)),
+            entry_closed_us: entry.map(|entry| entry.at.as_micros()),
             now_us: room.now.as_micros(),
         }
     }
@@ -150,14 +154,23 @@ pub(crate) async fn room(call: Call) -> Answer<RoomView> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrawBody {
-    /// A public text that nobody could know when the room was opened: 1 to 256 bytes without control characters.
+    /// A public text that nobody could know when the entry was closed: 1 to 256 bytes without control characters.
     #[schemars(with = "String", length(min = 1, max = 256))]
     beacon: Beacon,
 }
 
+pub(crate) async fn close_entry(call: Call) -> Answer<RoomView> {
+    let sale = call.sale()?;
+    let room = sale.room().close_entry().await?.ok_or_else(no_room)?;
+    Ok(Reply::ok(RoomView::of(&sale, &room)))
+}
+
 pub(crate) async fn draw(call: Call<DrawBody>) -> Answer<RoomView> {
     let (sale, beacon) = (call.sale()?, call.body.beacon);
-    let room = sale.room().draw(beacon.clone()).await?.ok_or_else(no_room)?;
+    let room = match sale.room().draw(beacon.clone()).await?.ok_or_else(no_room)? {
+        Draw::Drawn(room) => room,
+        Draw::EntryOpen(room) => return Err(Problem::plain(Code::EntryOpen).with("joined", room.joined)),
+    };
     match room.drawn.as_ref().filter(|drawn| drawn.beacon == beacon) {
         Some(_) => Ok(Reply::ok(RoomView::of(&sale, &room))),
         None => Err(Problem::new(Code::Stale, "the room was drawn before, by another text")),
@@ -205,10 +218,10 @@ pub(crate) struct TurnView {
     state: TurnWord,
     /// The number with which he joined.
     serial: u64,
-    /// Where he stands, from 0; absent before a draw.
+    /// Where he stands, from 0; absent before a draw for those who take part in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
-    /// How many stand before him and are not served yet; absent before a draw.
+    /// How many stand before him and are not served yet; absent where there is no place.
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u64>,
     /// In how many milliseconds it is his turn, unless the rate changes; absent before a draw.
@@ -255,8 +268,14 @@ fn told(turn: Turn) -> Result<TurnView, Problem> {
 }
 
 pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
-    let (sale, buyer) = (call.sale()?, buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?);
-    let ticket = sale.room().join(&buyer).await?;
+    let sale = call.sale()?;
+    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let room = sale.room();
+    // Whoever cannot join in any case is told so without being asked about.
+    if call.check().is_some() && room.recent().await?.is_some() && !room.is_over().await? {
+        call.must_be_let_in(&sale, &buyer).await?;
+    }
+    let ticket = room.join(&buyer).await?;
     let again = ticket.again;
     let view = told(ticket.turn)?;
     Ok(if again { Reply::ok(view) } else { Reply::created(view) })

@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response};
 use rushgate::{
-    Audit, BadReceipt, BuyerId, Created, Decision, Hold, HoldState, IdempotencyKey, Line, Op, PauseReason,
-    QueueName, Rebuild, RebuildOutcome, ReservationId, Reserved, Restored, Sale, SaleBuilder, SaleId,
-    SaleState, SaleStatus, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
+    Audit, BadReceipt, BuyerId, Created, Decision, Foreseen, Hold, HoldState, IdempotencyKey, Line, Op,
+    PauseReason, QueueName, Rebuild, RebuildOutcome, ReservationId, Reserved, Restored, Sale, SaleBuilder,
+    SaleId, SaleState, SaleStatus, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -403,10 +403,18 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
     let key = IdempotencyKey::new(call.key.as_deref().unwrap_or_default())?;
-    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer)?;
+    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
     super::room::must_have_pass(&sale, call.caller.role, &buyer, call.body.pass.as_deref(), &key).await?;
-    let lines: Vec<_> =
-        call.body.lines.into_iter().map(|line| Line { sku: line.sku, quantity: line.quantity }).collect();
+    let of = |line: &LineBody| Line { sku: line.sku.clone(), quantity: line.quantity };
+    let lines: Vec<_> = call.body.lines.iter().map(of).collect();
+    // Where there is a room he was asked about when he joined.
+    if call.check().is_some() && sale.room().recent().await?.is_none() {
+        match sale.foresee(&buyer, &lines, &key).await? {
+            Foreseen::Answer(refused) => return Err(refusal(refused)),
+            Foreseen::Replay => {}
+            Foreseen::Unknown => call.must_be_let_in(&sale, &buyer).await?,
+        }
+    }
     let choice = if call.body.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
     match sale.reserve_units(&buyer, &lines, choice, &key).await? {
         Reserved::Reserved(hold) => {

@@ -125,7 +125,30 @@ async function lookAtQueues(page) {
   await page.click('text=Retry all');
   await answer(page, 'Yes');
   await page.waitForFunction(() => !document.body.innerText.includes('no luck'));
+  await searchAndCancel(page);
   await page.click('#back');
+}
+
+/** What is searched for is shown alone, and what is done to all of it says beforehand how many that are. */
+async function searchAndCancel(page) {
+  const ids = Array.from({ length: 12 }, (_, n) => `bulk-${n}`);
+  for (const id of [...ids, 'kept']) await post('/v1/queues/mail/tasks', { id, payload: null });
+  await page.fill('#search', 'bulk-');
+  await page.press('#search', 'Enter');
+  await has(page, '12 of');
+  assert.ok(!(await page.textContent('#queues')).includes('kept'), 'others are not shown');
+  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await has(page, '12: bulk-0, bulk-1, bulk-10, bulk-11, bulk-2, …');
+  await picture(page, 'bulk');
+  await answer(page, 'No');
+  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await answer(page, 'Yes');
+  await has(page, '0 of');
+  await page.fill('#search', '');
+  await page.press('#search', 'Enter');
+  await has(page, 'kept');
+  const { items } = await (await fetch(`${url}/v1/queues/mail/tasks`)).json();
+  assert.ok(items.length && items.every(({ id }) => !id.startsWith('bulk-')), 'only what was found is cancelled');
 }
 
 async function lookAtLocks(page) {
@@ -221,6 +244,72 @@ async function waitInLine(browser) {
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
+/** A room whose order is drawn: its entry is closed, then it is drawn, and the slider lets everybody in. */
+async function drawLots(browser) {
+  await post('/v1/sales', { id: 'lots', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
+  await post('/v1/sales/lots/open', {});
+  const rules = { rate: { n: 1, per_ms: 3600000 }, order: 'draw' };
+  const put = await fetch(`${url}/v1/sales/lots/room`, {
+    method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rules),
+  });
+  assert.ok(put.ok);
+  const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^lots$/ }) });
+  await card.filter({ hasText: 'commitment' }).waitFor();
+  const buyers = [];
+  for (const n of [0, 1, 2]) {
+    if (n === 2) {
+      await card.filter({ hasText: '2 joined' }).waitFor();
+      await card.getByRole('button', { name: 'Close the entry' }).click();
+      await answer(operator, 'Yes');
+      await card.filter({ hasText: '2 take part in the draw' }).waitFor();
+    }
+    buyers.push(await open(browser, '/shop/lots', { viewport: phone }));
+    await buyers[n].waitForSelector('#buy:not([disabled])');
+    await buyers[n].click('#buy');
+    await has(buyers[n], n === 2 ? '2 take part in the draw before you.' : 'The draw decides');
+  }
+  await picture(buyers[2], 'shop-late');
+  await card.getByRole('button', { name: 'Draw', exact: true }).click();
+  await operator.fill('dialog input', '07 12 19 23 38 41');
+  await picture(operator, 'draw');
+  await answer(operator, 'Yes');
+  await card.filter({ hasText: 'drawn by 07 12 19 23 38 41' }).waitFor();
+  const room = async () => (await fetch(`${url}/v1/sales/lots/room`)).json();
+  assert.equal((await room()).entrants, 2, 'who came later takes no part');
+  // From one in an hour to the fastest: the end key.
+  await card.getByRole('slider').press('End');
+  for (const page of buyers) await has(page, 'It is yours');
+  assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
+  await card.scrollIntoViewIfNeeded();
+  await picture(operator, 'drawn');
+  for (const page of [operator, ...buyers]) await page.context().close();
+}
+
+/** A shop's page hands a proof over, which goes with what is asked and not into the address that is shown. */
+async function handOver(browser) {
+  const page = await open(browser, '/shop/phones#proof=0.abc', { viewport: phone });
+  await page.waitForSelector('#buy:not([disabled])');
+  assert.equal(new URL(page.url()).hash, '');
+  const [request] = await Promise.all([
+    page.waitForRequest((asked) => asked.method() === 'POST' && asked.url().endsWith('/reservations')), page.click('#buy'),
+  ]);
+  assert.equal(await request.headerValue('rushgate-proof'), '0.abc');
+  await page.waitForSelector('#cancel:not([hidden])');
+  await page.click('#cancel');
+  await has(page, 'Called off.');
+  // A server that checks buyers says where a proof is to be had.
+  await page.route('**/reservations', (route) => route.fulfill({
+    status: 409, contentType: 'application/problem+json',
+    body: JSON.stringify({ code: 'proof_needed', detail: 'x', retryable: false, prove_at: 'https://shop.example/prove' }),
+  }));
+  await page.click('#buy');
+  await has(page, 'First show that you are a person.');
+  assert.equal(await page.getAttribute('#prove', 'href'), 'https://shop.example/prove');
+  await picture(page, 'shop-prove');
+  await page.context().close();
+}
+
 /** A buyer clicks while the network is away, and an operator looks on while the server is killed and started again. */
 async function loseTheWay(browser, directory, server) {
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
@@ -287,6 +376,11 @@ async function steer(browser) {
   await picture(page, 'stopped');
   await press('Rebuild');
   await card.locator('.tag.open').waitFor();
+  await card.locator('.incidents summary').click();
+  for (const word of ['stopped by an operator', 'it goes on', 'rebuilt: generation']) {
+    await card.locator('.incidents li').filter({ hasText: word }).first().waitFor();
+  }
+  await picture(page, 'incidents');
   await press('End for good');
   await card.locator('.tag.ended').waitFor();
   await page.context().close();
@@ -325,6 +419,8 @@ async function main() {
     await read(browser);
     await sellTheLastOne(browser);
     await waitInLine(browser);
+    await drawLots(browser);
+    await handOver(browser);
     server = await loseTheWay(browser, directory, server);
     await watchItSellOut(browser);
     await steer(browser);

@@ -63,6 +63,7 @@ impl Said {
 }
 
 /// A request on its way.
+#[derive(Clone)]
 pub struct Ask {
     pub method: Method,
     pub path: String,

@@ -1,11 +1,12 @@
 -- name: load
-SELECT no, n, per_us, pass_us, draws, from_us, opened_us, base, since_us, joined, admitted, secret, entrants, beacon
+SELECT no, n, per_us, pass_us, draws, from_us, opened_us, base, since_us, joined, admitted, secret, entrants, beacon,
+       closed_us
 FROM room WHERE sale = ?1;
 
 -- name: store
 UPDATE room
 SET n = ?2, per_us = ?3, pass_us = ?4, from_us = ?5, base = ?6, since_us = ?7, joined = ?8, admitted = ?9,
-    entrants = ?10, beacon = ?11
+    entrants = ?10, beacon = ?11, closed_us = ?12
 WHERE no = ?1;
 
 -- name: open

@@ -521,7 +521,9 @@ macro_rules! contract_suite {
                 the_same_rules_change_nothing
                 nobody_is_let_in_before_the_moment_that_was_said
                 before_a_draw_nobody_is_let_in
-                a_draw_fixes_who_takes_part_and_shows_the_secret
+                nothing_is_drawn_before_its_entry_is_closed
+                an_entry_is_closed_once_and_who_joins_later_stands_behind
+                a_draw_shows_the_secret_and_gives_those_of_its_entry_other_places
                 a_room_is_drawn_once
                 after_a_draw_only_the_place_of_ones_own_serial_counts
                 a_rate_can_change_before_a_draw

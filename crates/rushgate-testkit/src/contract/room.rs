@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, BuyerId, DrawSecret, Enter, Entered, Joined, Pace, Rate, RoomOrder, RoomRules, RoomState,
-    Timestamp,
+    Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Enter, Entered, Joined, Pace, Rate, RoomOrder, RoomRules,
+    RoomState, Timestamp,
 };
 
 use super::desk::*;
@@ -68,8 +68,20 @@ async fn enter(desk: &Desk, name: &str) -> Option<Timestamp> {
     until
 }
 
-async fn draw(desk: &Desk, text: &str) -> RoomState {
+async fn close_entry(desk: &Desk) -> RoomState {
+    desk.store.close_entry(&sale_id("s")).await.unwrap().expect("the sale has a room")
+}
+
+async fn try_draw(desk: &Desk, text: &str) -> Draw {
     desk.store.draw(&sale_id("s"), beacon(text)).await.unwrap().expect("the sale has a room")
+}
+
+/// Draws the room, whose entry is closed.
+async fn draw(desk: &Desk, text: &str) -> RoomState {
+    match try_draw(desk, text).await {
+        Draw::Drawn(room) => room,
+        Draw::EntryOpen(room) => panic!("the entry is open: {room:?}"),
+    }
 }
 
 pub(super) async fn a_sale_has_no_room_unless_one_is_opened(desk: Desk) {
@@ -79,6 +91,7 @@ pub(super) async fn a_sale_has_no_room_unless_one_is_opened(desk: Desk) {
     assert_eq!(store.room(&sale).await.unwrap(), None);
     assert_eq!(store.join(&sale, &buyer("ann")).await.unwrap(), None);
     assert_eq!(store.enter(enter.clone()).await.unwrap(), None);
+    assert_eq!(store.close_entry(&sale).await.unwrap(), None);
     assert_eq!(store.draw(&sale, beacon("b")).await.unwrap(), None);
     assert!(!store.close_room(&sale).await.unwrap());
     let stranger = sale_id("stranger");
@@ -86,6 +99,7 @@ pub(super) async fn a_sale_has_no_room_unless_one_is_opened(desk: Desk) {
     unknown(store.room(&stranger).await);
     unknown(store.join(&stranger, &buyer("ann")).await);
     unknown(store.enter(Enter { sale: stranger.clone(), ..enter }).await);
+    unknown(store.close_entry(&stranger).await);
     unknown(store.draw(&stranger, beacon("b")).await);
     unknown(store.close_room(&stranger).await);
 }
@@ -101,6 +115,7 @@ pub(super) async fn a_room_is_opened_as_it_was_said(desk: Desk) {
         admitted: 0,
         pace: Some(Pace::from(rules.rate, opened.now)),
         commitment: None,
+        closed_entry: None,
         drawn: None,
         now: opened.now,
     };
@@ -253,12 +268,48 @@ pub(super) async fn before_a_draw_nobody_is_let_in(desk: Desk) {
     let entered = enter_as(&desk, "ann", Some((0, 0))).await;
     assert_eq!(entered.ticket, Some((0, None)));
     assert_eq!((entered.room.served, entered.room.place(0), entered.room.at(0)), (0, None, None));
+    let closed = close_entry(&desk).await;
+    assert_eq!((closed.place(0), closed.served, closed.pace, closed.drawn), (None, 0, None, None));
+    assert_eq!(enter_as(&desk, "ann", Some((0, 0))).await.ticket, Some((0, None)));
 }
 
-pub(super) async fn a_draw_fixes_who_takes_part_and_shows_the_secret(desk: Desk) {
+pub(super) async fn nothing_is_drawn_before_its_entry_is_closed(desk: Desk) {
+    with_room(&desk, drawn()).await;
+    join_all(&desk, &["ann", "bob"]).await;
+    let Draw::EntryOpen(open) = try_draw(&desk, "one").await else { panic!("it was drawn") };
+    assert_eq!((open.joined, open.closed_entry, open.drawn, open.pace), (2, None, None, None));
+    join(&desk, "cid").await;
+    close_entry(&desk).await;
+    let after = draw(&desk, "two").await.drawn.unwrap();
+    assert_eq!((after.entrants, after.beacon), (3, beacon("two")), "the refused beacon left nothing");
+}
+
+pub(super) async fn an_entry_is_closed_once_and_who_joins_later_stands_behind(desk: Desk) {
+    with_room(&desk, drawn()).await;
+    join_all(&desk, &["ann", "bob"]).await;
+    let closed = close_entry(&desk).await;
+    let entry = Some(ClosedEntry { entrants: 2, at: closed.now });
+    assert_eq!((closed.closed_entry, closed.joined), (entry, 2));
+    desk.advance(s(5)).await;
+    let late = join(&desk, "cid").await;
+    assert_eq!((late.serial, late.again, late.room.closed_entry), (2, false, entry));
+    assert_eq!((late.room.place(1), late.room.place(2)), (None, Some(2)));
+    assert_eq!(join(&desk, "ann").await.serial, 0, "who is in stays where he is");
+    let again = close_entry(&desk).await;
+    assert_eq!((again.closed_entry, again.joined), (entry, 3));
+    assert_eq!(set(&desk, RoomRules { rate: one_in(s(50)), ..drawn() }).await.closed_entry, entry);
+    let after = draw(&desk, "b").await;
+    assert_eq!((after.closed_entry, after.drawn.as_ref().unwrap().entrants), (entry, 2));
+    let places: BTreeSet<_> = (0..3).map(|serial| after.place(serial).unwrap()).collect();
+    assert_eq!((after.place(2), places.len()), (Some(2), 3));
+    assert_eq!(close_entry(&desk).await.closed_entry, entry, "after the draw, too");
+}
+
+pub(super) async fn a_draw_shows_the_secret_and_gives_those_of_its_entry_other_places(desk: Desk) {
     with_room(&desk, drawn()).await;
     let names = ["ann", "bob", "cid", "dan"];
     join_all(&desk, &names).await;
+    close_entry(&desk).await;
     let after = draw(&desk, "the lottery's numbers").await;
     let found = after.drawn.clone().expect("it is drawn");
     assert_eq!((found.entrants, found.secret), (4, SECRET));
@@ -279,6 +330,7 @@ pub(super) async fn a_draw_fixes_who_takes_part_and_shows_the_secret(desk: Desk)
 pub(super) async fn a_room_is_drawn_once(desk: Desk) {
     with_room(&desk, drawn()).await;
     join_all(&desk, &["ann", "bob"]).await;
+    close_entry(&desk).await;
     let first = draw(&desk, "one").await;
     join(&desk, "cid").await;
     let second = draw(&desk, "two").await;
@@ -288,6 +340,7 @@ pub(super) async fn a_room_is_drawn_once(desk: Desk) {
 pub(super) async fn after_a_draw_only_the_place_of_ones_own_serial_counts(desk: Desk) {
     with_room(&desk, drawn()).await;
     join_all(&desk, &["ann", "bob"]).await;
+    close_entry(&desk).await;
     draw(&desk, "b").await;
     for place in [None, Some((1, 0)), Some((0, 1))] {
         let entered = enter_as(&desk, "ann", place).await;
@@ -301,6 +354,7 @@ pub(super) async fn a_rate_can_change_before_a_draw(desk: Desk) {
     join_all(&desk, &["ann", "bob", "cid"]).await;
     let rules = RoomRules { rate: one_in(s(1_000)), ..drawn() };
     assert_eq!(set(&desk, rules).await.pace, None);
+    close_entry(&desk).await;
     let after = draw(&desk, "b").await;
     assert_eq!(after.pace, Some(Pace::from(rules.rate, after.now)));
 }
@@ -308,6 +362,7 @@ pub(super) async fn a_rate_can_change_before_a_draw(desk: Desk) {
 pub(super) async fn the_order_of_a_room_stays_and_only_a_draw_is_drawn(desk: Desk) {
     with_room(&desk, slow()).await;
     refused(desk.store.draw(&sale_id("s"), beacon("b")).await);
+    refused(desk.store.close_entry(&sale_id("s")).await);
     refused(desk.store.set_room(&sale_id("s"), drawn(), SECRET).await);
     assert_eq!(room(&desk).await.rules, slow());
 }
@@ -365,8 +420,8 @@ pub(super) async fn rooms_outside_the_limits_are_refused(desk: Desk) {
     };
     assert_eq!(set(&desk, widest).await.rules, widest);
     let longest = beacon(&"é".repeat(128));
-    let after = desk.store.draw(&sale_id("s"), longest.clone()).await.unwrap().unwrap();
-    assert_eq!(after.drawn.unwrap().beacon, longest);
+    close_entry(&desk).await;
+    assert_eq!(draw(&desk, longest.as_str()).await.drawn.unwrap().beacon, longest);
 }
 
 pub(super) async fn a_fast_rate_is_exact(desk: Desk) {

@@ -70,6 +70,7 @@ pub(super) enum Call {
     Room(SaleId),
     Join(SaleId, BuyerId),
     Enter(Enter),
+    CloseEntry(SaleId),
     Draw(SaleId, Beacon),
     CloseRoom(SaleId),
 }
@@ -158,6 +159,7 @@ impl Call {
             | Self::Room(_)
             | Self::Join(..)
             | Self::Enter(_)
+            | Self::CloseEntry(_)
             | Self::Draw(..)
             | Self::CloseRoom(_) => self.send_to_room(store).await,
             _ => self.send_to_sale(store).await,
@@ -214,6 +216,7 @@ impl Call {
             Self::Room(sale) => plain(store.room(&sale).await),
             Self::Join(sale, buyer) => plain(store.join(&sale, &buyer).await),
             Self::Enter(enter) => plain(store.enter(enter).await),
+            Self::CloseEntry(sale) => plain(store.close_entry(&sale).await),
             Self::Draw(sale, beacon) => plain(store.draw(&sale, beacon).await),
             Self::CloseRoom(sale) => plain(store.close_room(&sale).await),
             other => unreachable!("{other:?} is not a room's"),

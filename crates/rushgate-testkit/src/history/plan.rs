@@ -540,13 +540,14 @@ impl Plan {
         let s = the_sale();
         let buyer = BuyerId::new(self.word(&BUYERS)).expect("a history's names are valid");
         match self.rng.random_range(0..20) {
-            0..=3 => Call::SetRoom(s, self.room_rules(), DrawSecret::from_bytes([7; 32])),
-            4..=9 => Call::Join(s, buyer),
-            10..=15 => {
+            0..=2 => Call::SetRoom(s, self.room_rules(), DrawSecret::from_bytes([7; 32])),
+            3..=8 => Call::Join(s, buyer),
+            9..=13 => {
                 let place = (self.rng.random_range(0..5), self.rng.random_range(0..5));
                 Call::Enter(Enter { sale: s, buyer, place: self.chance(80).then_some(place) })
             }
-            16 => Call::Draw(s, Beacon::new(self.word(&["1", "2"])).expect("a number is short")),
+            14 => Call::CloseEntry(s),
+            15..=16 => Call::Draw(s, Beacon::new(self.word(&["1", "2"])).expect("a number is short")),
             17 if self.chance(20) => Call::CloseRoom(s),
             _ => Call::Room(s),
         }
@@ -557,7 +558,7 @@ impl Plan {
         RoomRules {
             rate: Rate::new(self.rng.random_range(1..=3), per),
             pass: Duration::from_secs(self.rng.random_range(1..=20)),
-            order: if self.chance(70) { RoomOrder::FirstCome } else { RoomOrder::Draw },
+            order: if self.chance(50) { RoomOrder::FirstCome } else { RoomOrder::Draw },
             from: self.chance(30).then(|| START + self.moment() * 5),
         }
     }

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use rushgate_core::{
-    Beacon, BuyerId, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Result, RoomOrder, RoomRules,
-    RoomState, SaleId, Timestamp,
+    Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Result,
+    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
 };
 
 use super::{Model, Planted};
@@ -16,6 +16,7 @@ pub(super) struct Room {
     opened: Timestamp,
     pace: Option<Pace>,
     secret: DrawSecret,
+    closed_entry: Option<ClosedEntry>,
     drawn: Option<Drawn>,
     joined: u64,
     admitted: u64,
@@ -33,7 +34,8 @@ impl Room {
     fn new(now: Timestamp, rules: RoomRules, secret: DrawSecret, bug: Option<Planted>) -> Self {
         let pace = (rules.order == RoomOrder::FirstCome).then(|| first_pace(now, &rules));
         let (tickets, opened) = (BTreeMap::new(), now);
-        Self { rules, opened, pace, secret, drawn: None, joined: 0, admitted: 0, tickets, bug }
+        let (closed_entry, drawn) = (None, None);
+        Self { rules, opened, pace, secret, closed_entry, drawn, joined: 0, admitted: 0, tickets, bug }
     }
 
     fn served(&self, now: Timestamp) -> u64 {
@@ -50,6 +52,7 @@ impl Room {
             admitted: self.admitted,
             pace: self.pace,
             commitment: is_draw.then(|| self.secret.commitment()),
+            closed_entry: self.closed_entry,
             drawn: self.drawn.clone(),
             now,
         }
@@ -101,14 +104,33 @@ impl Room {
         Entered { ticket, room: self.state(now) }
     }
 
-    fn draw(&mut self, now: Timestamp, beacon: Beacon) -> Result<()> {
-        if self.rules.order != RoomOrder::Draw {
-            return Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"));
+    fn must_have_draw(&self) -> Result<()> {
+        match self.rules.order {
+            RoomOrder::Draw => Ok(()),
+            RoomOrder::FirstCome => {
+                Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"))
+            }
         }
+    }
+
+    fn close_entry(&mut self, now: Timestamp) -> Result<()> {
+        self.must_have_draw()?;
         if self.drawn.is_none() {
-            self.drawn = Some(Drawn { entrants: self.joined, secret: self.secret, beacon });
-            self.pace = Some(first_pace(now, &self.rules));
+            self.closed_entry.get_or_insert(ClosedEntry { entrants: self.joined, at: now });
         }
+        Ok(())
+    }
+
+    fn draw(&mut self, now: Timestamp, beacon: Beacon) -> Result<()> {
+        self.must_have_draw()?;
+        if self.bug == Some(Planted::OpenEntryIsDrawn) {
+            self.close_entry(now)?;
+        }
+        let Some(entry) = self.closed_entry.filter(|_| self.drawn.is_none()) else { return Ok(()) };
+        let late = self.bug == Some(Planted::LateComersAreDrawn);
+        let entrants = if late { self.joined } else { entry.entrants };
+        self.drawn = Some(Drawn { entrants, secret: self.secret, beacon });
+        self.pace = Some(first_pace(now, &self.rules));
         Ok(())
     }
 }
@@ -155,11 +177,18 @@ impl Model {
         Ok(self.room_mut(&enter.sale)?.map(|room| room.enter(now, enter)))
     }
 
+    /// See [`RoomStore::close_entry`](rushgate_core::RoomStore::close_entry).
+    pub fn close_entry(&mut self, now: Timestamp, sale: &SaleId) -> Result<Option<RoomState>> {
+        let Some(room) = self.room_mut(sale)? else { return Ok(None) };
+        room.close_entry(now)?;
+        Ok(Some(room.state(now)))
+    }
+
     /// See [`RoomStore::draw`](rushgate_core::RoomStore::draw).
-    pub fn draw(&mut self, now: Timestamp, sale: &SaleId, beacon: Beacon) -> Result<Option<RoomState>> {
+    pub fn draw(&mut self, now: Timestamp, sale: &SaleId, beacon: Beacon) -> Result<Option<Draw>> {
         let Some(room) = self.room_mut(sale)? else { return Ok(None) };
         room.draw(now, beacon)?;
-        Ok(Some(room.state(now)))
+        Ok(Some(Draw::of(room.state(now))))
     }
 
     /// See [`RoomStore::close_room`](rushgate_core::RoomStore::close_room).

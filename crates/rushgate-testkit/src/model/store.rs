@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
     Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, DrawSecret, DueSchedules, Durability, Enqueued,
-    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
-    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
-    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
-    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
-    Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
-    SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
-    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo,
-    Ticket, Timestamp, Token, Verdict,
+    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Durability,
+    Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant,
+    Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore,
+    NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats,
+    QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId,
+    Reserve, Reserved, Restored, Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId,
+    SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection,
+    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
+    TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -467,7 +467,11 @@ impl RoomStore for ModelStore {
         self.step(|model, now| model.enter(now, &enter))
     }
 
-    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<RoomState>> {
+    fn close_entry(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>> {
+        self.step(|model, now| model.close_entry(now, sale))
+    }
+
+    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>> {
         self.step(|model, now| model.draw(now, sale, beacon))
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     EventKind, Line, MAX_LINES, MAX_UNITS_PER_LINE, ReservationId, Reserved, Result, SaleId, SaleSecret,
-    SaleSpec, SaleState, Sku, SkuState, Store, Timestamp,
+    SaleSpec, SaleState, SaleStatus, Sku, SkuState, Store, Timestamp,
 };
 use tokio::sync::Mutex;
 
@@ -74,6 +74,56 @@ struct Counters {
     learned: AtomicU64,
 }
 
+/// What is known of a request before it is made.
+pub(super) enum Foreseen {
+    Answer(Reserved),
+    Replay,
+    /// It is time to look how the sale stands.
+    Due,
+    Unknown,
+}
+
+/// Whether a sale sells, as the store has said.
+pub(super) enum Window {
+    Selling,
+    NotOpen(Option<Timestamp>),
+    Ended,
+    /// It is stopped: what is left the store alone knows.
+    Stopped,
+    /// The answer does not say.
+    AsBefore,
+}
+
+impl From<&Reserved> for Window {
+    fn from(answer: &Reserved) -> Self {
+        match answer {
+            Reserved::Ended => Self::Ended,
+            Reserved::NotOpen { opens_at } => Self::NotOpen(*opens_at),
+            Reserved::Paused { .. } => Self::Stopped,
+            // A replay and a bad key are answered before the window is looked at.
+            Reserved::Replayed(_) | Reserved::KeyReused => Self::AsBefore,
+            _ => Self::Selling,
+        }
+    }
+}
+
+impl From<&SaleState> for Window {
+    fn from(state: &SaleState) -> Self {
+        match state.status {
+            _ if state.paused.is_some() || state.receipts_until.is_some_and(|until| state.now < until) => {
+                Self::Stopped
+            }
+            SaleStatus::Ended => Self::Ended,
+            _ if state.spec.closes_at.is_some_and(|closes| closes <= state.now) => Self::Ended,
+            SaleStatus::Created => Self::NotOpen(state.spec.opens_at),
+            SaleStatus::Open => match state.spec.opens_at.filter(|opens| state.now < *opens) {
+                Some(opens) => Self::NotOpen(Some(opens)),
+                None => Self::Selling,
+            },
+        }
+    }
+}
+
 /// Where a request is answered.
 pub(super) enum Asked {
     Memory(Reserved),
@@ -127,6 +177,25 @@ impl Gate {
         }
         add(&self.counters.from_memory);
         Asked::Memory(self.answer(shut))
+    }
+
+    /// What the request would be answered, if that is known without the store. Takes nothing.
+    pub fn foresee(&self, id: ReservationId, lines: &[Line]) -> Foreseen {
+        let Some(shut) = self.shut(lines) else { return Foreseen::Unknown };
+        if self.known.contains(id) {
+            return Foreseen::Replay;
+        }
+        if self.may_probe(&shut) {
+            add(&self.counters.probes);
+            return Foreseen::Due;
+        }
+        add(&self.counters.from_memory);
+        Foreseen::Answer(self.answer(shut))
+    }
+
+    /// The answer of a gate that is shut for the cart.
+    pub fn refusal(&self, lines: &[Line]) -> Option<Reserved> {
+        self.shut(lines).map(|shut| self.answer(shut))
     }
 
     fn at_store(&self, probes: bool) -> Asked {
@@ -234,7 +303,7 @@ impl Gate {
     ///
     /// The gate closes only after every reservation made before the answer is known, so that none of their replays is
     /// turned away.
-    pub async fn learn(&self, store: &dyn Store, sale: &SaleId, answer: &Reserved) -> Result<()> {
+    pub async fn learn(&self, store: &dyn Store, sale: &SaleId, window: Window) -> Result<()> {
         let Ok(mut cursor) = self.cursor.try_lock() else { return Ok(()) };
         let before_us = coarse_us();
         let state = store.sale(sale).await?;
@@ -249,9 +318,9 @@ impl Gate {
             let made = events.iter().filter(|event| event.kind == EventKind::Reserved);
             made.filter_map(|event| event.reservation).for_each(|id| self.known.add(id));
         }
-        self.set_window(answer, &state, before_us);
+        let stopped = matches!(window, Window::Stopped);
+        self.set_window(window, &state, before_us);
         // What is left of a sale that is stopped nobody knows: the store answers for it.
-        let stopped = matches!(answer, Reserved::Paused { .. });
         for sku in &state.skus {
             if let Some(shelf) = self.shelves.get(&sku.sku) {
                 shelf.store(if stopped { OPEN } else { shelf_state(sku) }, Ordering::Release);
@@ -262,10 +331,10 @@ impl Gate {
         Ok(())
     }
 
-    fn set_window(&self, answer: &Reserved, state: &SaleState, before_us: u64) {
-        let window = match answer {
-            Reserved::Ended => ENDED,
-            Reserved::NotOpen { opens_at } => {
+    fn set_window(&self, window: Window, state: &SaleState, before_us: u64) {
+        let window = match window {
+            Window::Ended => ENDED,
+            Window::NotOpen(opens_at) => {
                 // Early by no more than the answer took, and then the store says "not yet" once more.
                 let here = opens_at.filter(|at| *at > state.now);
                 let here = here.map_or(NEVER, |at| before_us + micros(at.since(state.now)));
@@ -273,9 +342,8 @@ impl Gate {
                 self.opens_here_us.store(here, Ordering::Release);
                 NOT_OPEN
             }
-            // A replay and a bad key are answered before the window is looked at.
-            Reserved::Replayed(_) | Reserved::KeyReused => return,
-            _ => SELLING,
+            Window::AsBefore => return,
+            Window::Selling | Window::Stopped => SELLING,
         };
         self.window.store(window, Ordering::Release);
     }

@@ -130,6 +130,17 @@ impl Rushgate {
     }
 }
 
+/// The answer to [`Sale::foresee`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreseen {
+    /// So it would be answered: nothing would be taken.
+    Answer(Reserved),
+    /// The attempt may have been made before: only [`Sale::reserve`] tells.
+    Replay,
+    /// The store must be asked.
+    Unknown,
+}
+
 impl Sale {
     /// The id.
     pub fn id(&self) -> &SaleId {
@@ -261,6 +272,27 @@ impl Sale {
         self.reserve_at_store(gate, request, probes).await
     }
 
+    /// What [`reserve`](Self::reserve) would answer, if that is known without taking anything: a sale that is over, not open or
+    /// sold out is known to be so here, and looked at again from time to time. For whoever has something to check before a
+    /// buyer may try, and would rather not for nothing.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve)'s. Nothing is taken in any case.
+    pub async fn foresee(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Foreseen> {
+        let gate = self.known_gate().await?;
+        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
+        match gate.foresee(id, lines) {
+            gate::Foreseen::Answer(answer) => return Ok(Foreseen::Answer(answer)),
+            gate::Foreseen::Replay => return Ok(Foreseen::Replay),
+            gate::Foreseen::Due => {
+                let window = (&self.state().await?).into();
+                gate.learn(self.gate.store(), self.id(), window).await?;
+            }
+            gate::Foreseen::Unknown => {}
+        }
+        Ok(gate.refusal(lines).map_or(Foreseen::Unknown, Foreseen::Answer))
+    }
+
     async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
         let (asking, mut before) = (gate.asking(request.id), Mark::default());
         let ask = || {
@@ -280,7 +312,7 @@ impl Sale {
         }
         if probes || gate.contradicts(&answer) {
             // What this buyer is told does not hang on it.
-            if let Err(error) = gate.learn(self.gate.store(), self.id(), &answer).await {
+            if let Err(error) = gate.learn(self.gate.store(), self.id(), (&answer).into()).await {
                 tracing::debug!(sale = %self.id(), %error, "the gate could not learn; it stays as it is");
             }
         }

@@ -2,8 +2,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rushgate_core::{
-    BadPass, Beacon, BuyerId, DrawRecord, DrawSecret, Enter, Pass, Result, RoomRules, RoomState, SaleState,
-    SaleStatus, Timestamp,
+    BadPass, Beacon, BuyerId, Draw, DrawRecord, DrawSecret, Enter, Pass, Result, RoomRules, RoomState,
+    SaleState, SaleStatus, Timestamp,
 };
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
@@ -65,9 +65,9 @@ pub enum Turn {
     Waiting {
         /// The number with which he joined.
         serial: u64,
-        /// Where he stands, from 0; none before a draw.
+        /// Where he stands, from 0; none for whoever takes part in a draw that is still to come.
         place: Option<u64>,
-        /// How many stand before him and are not served yet; none before a draw.
+        /// How many stand before him and are not served yet; none where there is no place.
         ahead: Option<u64>,
         /// When it is his turn, on the store's clock, as long as the rate stays what it is; none before a draw.
         at: Option<Timestamp>,
@@ -209,6 +209,15 @@ impl Room {
         Ok(self.look().await?.room.clone())
     }
 
+    /// Whether nobody joins or enters any more, because the sale is over or sold out for good: by what this process has seen,
+    /// as [`recent`](Self::recent).
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub async fn is_over(&self) -> Result<bool> {
+        Ok(self.look().await?.is_over())
+    }
+
     /// Takes a place in line. Whoever is in keeps his, unless his pass ran out: then he joins anew, at the end.
     ///
     /// # Errors
@@ -292,12 +301,29 @@ impl Room {
         }
     }
 
-    /// Draws who goes first of those who have joined, and begins to let them in. Only the first draw counts: the answer
-    /// says by which beacon it was drawn. None if there is no room.
+    /// Closes the entry for the draw: whoever has joined by now takes part, and whoever joins later stands behind them. It is
+    /// closed once: the answer says when it was, and how many take part. None if there is no room.
+    ///
+    /// Publish the number, and draw by a text that nobody could know then.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a room that is served in the order of arrival.
-    pub async fn draw(&self, beacon: Beacon) -> Result<Option<RoomState>> {
+    /// [`is_invalid`](crate::Error::is_invalid) for a room that is served in the order of arrival: nothing was changed.
+    /// Otherwise the store could not tell: the entry may be closed, and may be closed again.
+    pub async fn close_entry(&self) -> Result<Option<RoomState>> {
+        let client = self.sale.client();
+        let state = client.ask(|| client.store().close_entry(self.sale.id())).await;
+        self.forget_look().await;
+        state
+    }
+
+    /// Draws who goes first of those who take part, and begins to let them in; [`Draw::EntryOpen`] unless the
+    /// [entry is closed](Self::close_entry), and then nothing is drawn. Only the first draw counts: the answer says by which
+    /// beacon it was drawn. None if there is no room.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a room that is served in the order of arrival: nothing was changed.
+    /// Otherwise the store could not tell: it may be drawn, and the same beacon may be given again.
+    pub async fn draw(&self, beacon: Beacon) -> Result<Option<Draw>> {
         let client = self.sale.client();
         let state = client.ask(|| client.store().draw(self.sale.id(), beacon.clone())).await;
         self.forget_look().await;
@@ -311,8 +337,9 @@ impl Room {
     pub async fn draw_record(&self) -> Result<Option<DrawRecord>> {
         let Some(room) = self.state().await? else { return Ok(None) };
         let published = room.commitment.zip(room.drawn);
-        let sale = self.sale.id().clone();
-        Ok(published.map(|(commitment, drawn)| DrawRecord { sale, commitment, drawn, places: Vec::new() }))
+        let (sale, entry_closed) = (self.sale.id().clone(), room.closed_entry.map(|entry| entry.at));
+        let places = Vec::new();
+        Ok(published.map(|(commitment, drawn)| DrawRecord { sale, commitment, entry_closed, drawn, places }))
     }
 
     /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent again, and

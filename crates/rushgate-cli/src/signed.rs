@@ -1,0 +1,102 @@
+//! What a signed POST needs: an address, and a secret that nobody gets to see.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use hyper::Uri;
+use hyper::header::{HeaderValue, InvalidHeaderValue};
+use sha2::Sha256;
+
+use crate::exit::Fault;
+
+/// A key, which nobody gets to see.
+pub(crate) struct Secret(Vec<u8>);
+
+impl Secret {
+    /// As <https://www.standardwebhooks.com> says.
+    pub(crate) fn signature(
+        &self,
+        id: &str,
+        timestamp: &str,
+        body: &[u8],
+    ) -> Result<HeaderValue, InvalidHeaderValue> {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
+            unreachable!("HMAC takes keys of every length");
+        };
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        let signature = format!("v1,{}", BASE64_STANDARD.encode(mac.finalize().into_bytes()));
+        let mut signature = HeaderValue::try_from(signature)?;
+        signature.set_sensitive(true);
+        Ok(signature)
+    }
+
+    /// That of the file, or else of the variable; none if there is neither. `whose` is for what is told of a bad one.
+    pub(crate) fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
+        let text = match file {
+            Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+                Fault::usage(format_args!("the secret cannot be read from `{}`: {error}", file.display()))
+            })?),
+            None => std::env::var(variable).ok().filter(|text| !text.is_empty()),
+        };
+        text.as_deref().map(|text| Self::read(whose, text)).transpose()
+    }
+
+    /// The text of a secret: `whsec_` and base64, or any other words as they are.
+    fn read(whose: &str, text: &str) -> Result<Self, Fault> {
+        let text = text.trim();
+        let bytes = match text.strip_prefix("whsec_") {
+            Some(encoded) => BASE64_STANDARD.decode(encoded).map_err(|_| {
+                Fault::usage(format_args!("what follows whsec_ in {whose}'s secret is no base64"))
+            })?,
+            None => text.as_bytes().to_vec(),
+        };
+        match bytes.len() {
+            0..16 => Err(Fault::usage(format_args!("{whose}'s secret is shorter than 16 bytes"))),
+            _ => Ok(Self(bytes)),
+        }
+    }
+}
+
+/// Where to send to. A password in it would be seen by whoever lists the processes.
+pub(crate) fn address(whose: &str, text: &str) -> Result<Uri, Fault> {
+    let url: Uri =
+        text.parse().map_err(|error| Fault::usage(format_args!("{whose}'s URL cannot be read: {error}")))?;
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    match url.scheme_str() {
+        Some("http" | "https") if authority.contains('@') => {
+            Err(Fault::usage(format_args!("{whose}'s URL has a password")).hint("sign with a secret instead"))
+        }
+        Some("http" | "https") if !authority.is_empty() => Ok(url),
+        _ => Err(Fault::usage(format_args!(
+            "{whose}'s URL must begin with http:// or https:// and name a host"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_that_of_the_standard() {
+        // The example of the standard's own libraries.
+        let secret = Secret::read("x", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let signature = secret
+            .signature("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#)
+            .unwrap();
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert!(Secret::read("x", "short").is_err());
+        assert!(Secret::read("x", "whsec_no base64, this").is_err());
+    }
+
+    #[test]
+    fn an_address_is_checked() {
+        assert!(address("x", "http://localhost:8080/tasks?a=1").is_ok());
+        for wrong in ["localhost:8080", "ftp://host/", "https://me:secret@host/", "http://", "/path"] {
+            assert!(address("x", wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Whoever is asked whether a buyer is let in at all: a captcha's service, or one that tells people from programs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use rushgate::{BuyerId, SaleId};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use crate::problem::{Code, Problem};
+
+/// What the buyer's page has to show.
+pub(crate) const PROOF: HeaderName = HeaderName::from_static("rushgate-proof");
+/// The longest proof, in bytes.
+pub(crate) const PROOF_MAX: usize = 8 << 10;
+/// So many are asked about at a time; others wait, and the wait counts as time without an answer.
+const AT_A_TIME: usize = 256;
+/// A proof that was refused is refused again for so long without asking.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// So many buyers, and so many refused proofs, are remembered at most.
+const REMEMBERED_MAX: usize = 500_000;
+
+/// A buyer who wants to join a waiting room, or to reserve where there is none.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// At which sale.
+    pub sale: SaleId,
+    /// Who.
+    pub buyer: BuyerId,
+    /// From where, if that is known.
+    pub address: Option<IpAddr>,
+    /// What his page has to show: 1 to 8,192 visible ASCII characters.
+    pub proof: String,
+}
+
+/// What is said of a visit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// He is let in.
+    Yes,
+    /// He is not.
+    No,
+    /// Nobody could tell, and why.
+    Unknown(String),
+}
+
+/// Whoever is asked about buyers.
+pub trait BuyerCheck: Send + Sync {
+    /// Looks at one visit. A call that takes too long is dropped, and counts as [`Verdict::Unknown`].
+    fn ask(&self, visit: Visit) -> BoxFuture<'static, Verdict>;
+}
+
+/// How a [`BuyerCheck`] is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckRules {
+    /// How long it may take, the wait for a free place included.
+    pub timeout: Duration,
+    /// How long a buyer who was let in is let in again, at the same sale, without asking.
+    pub remember: Duration,
+    /// Whether a buyer of whom nobody could tell is let in.
+    pub admit_unknown: bool,
+}
+
+impl Default for CheckRules {
+    /// 2 s; ten minutes; and nobody is let in of whom nobody could tell: whoever brings the service down must not get his
+    /// programs in by it.
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(2), remember: Duration::from_secs(600), admit_unknown: false }
+    }
+}
+
+/// The check of a server, with what it remembers. Each process has its own.
+pub(crate) struct Checker {
+    check: Arc<dyn BuyerCheck>,
+    rules: CheckRules,
+    /// Where a buyer's page gets what it has to show.
+    page: Option<String>,
+    places: Arc<Semaphore>,
+    admitted: Arc<Memory>,
+    refused: Arc<Memory>,
+    /// What is being asked: a request that is sent again waits for the answer to the first, because many a proof can be
+    /// redeemed once only.
+    asking: Mutex<HashMap<Key, WeakShared<BoxFuture<'static, Verdict>>>>,
+}
+
+impl fmt::Debug for Checker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checker").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// Who, and for a refusal with what, hashed: proofs are long, and nobody else's business.
+type Key = [u8; 16];
+
+fn key(parts: [&str; 3]) -> Key {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    let mut key = Key::default();
+    key.copy_from_slice(&digest.finalize()[..16]);
+    key
+}
+
+/// What holds for a while, of so many at most.
+#[derive(Default)]
+struct Memory(Mutex<HashMap<Key, Instant>>);
+
+impl Memory {
+    fn holds(&self, key: &Key, now: Instant) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).is_some_and(|until| now < *until)
+    }
+
+    /// What is over goes when there is no place. If nothing is over the newcomer is not remembered, and asked about again.
+    fn keep(&self, key: Key, now: Instant, time: Duration) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= REMEMBERED_MAX {
+            kept.retain(|_, until| now < *until);
+        }
+        if kept.len() < REMEMBERED_MAX {
+            kept.insert(key, now + time);
+        }
+    }
+}
+
+impl Checker {
+    pub fn new(check: Arc<dyn BuyerCheck>, rules: CheckRules, page: Option<String>) -> Self {
+        Self {
+            check,
+            rules,
+            page,
+            places: Arc::new(Semaphore::new(AT_A_TIME)),
+            admitted: Arc::default(),
+            refused: Arc::default(),
+            asking: Mutex::default(),
+        }
+    }
+
+    /// Lets the buyer in, or says why not. Dropped, it leaves nothing behind but what was answered.
+    pub async fn admit(
+        &self,
+        sale: &SaleId,
+        buyer: &BuyerId,
+        address: Option<IpAddr>,
+        proof: Option<&HeaderValue>,
+    ) -> Result<(), Problem> {
+        let who = key([sale.as_str(), buyer.as_str(), ""]);
+        if self.admitted.holds(&who, Instant::now()) {
+            return Ok(());
+        }
+        let proof = proof.ok_or_else(|| self.refusal(Code::ProofNeeded))?;
+        let proof = readable(proof)?;
+        let with = key([sale.as_str(), buyer.as_str(), proof]);
+        if self.refused.holds(&with, Instant::now()) {
+            return Err(self.refusal(Code::ProofRefused));
+        }
+        let visit = Visit { sale: sale.clone(), buyer: buyer.clone(), address, proof: proof.to_owned() };
+        match self.ask(visit, who, with).await {
+            Verdict::Yes => Ok(()),
+            Verdict::No => Err(self.refusal(Code::ProofRefused)),
+            Verdict::Unknown(why) => {
+                tracing::warn!(%sale, why, admitted = self.rules.admit_unknown, "a buyer could not be checked");
+                if self.rules.admit_unknown { Ok(()) } else { Err(Problem::plain(Code::CheckUnavailable)) }
+            }
+        }
+    }
+
+    fn ask(&self, visit: Visit, who: Key, with: Key) -> Shared<BoxFuture<'static, Verdict>> {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = asking.get(&with).and_then(WeakShared::upgrade) {
+            return shared;
+        }
+        // Whoever was asked about and has left, or was answered.
+        if asking.len() >= 2 * AT_A_TIME {
+            asking.retain(|_, asked| asked.upgrade().is_some());
+        }
+        let shared = self.asked(visit, who, with).shared();
+        if let Some(weak) = shared.downgrade() {
+            asking.insert(with, weak);
+        }
+        shared
+    }
+
+    fn asked(&self, visit: Visit, who: Key, with: Key) -> BoxFuture<'static, Verdict> {
+        let (rules, check, places) = (self.rules, Arc::clone(&self.check), Arc::clone(&self.places));
+        let (admitted, refused) = (Arc::clone(&self.admitted), Arc::clone(&self.refused));
+        let ask = async move {
+            let Ok(_place) = places.acquire().await else {
+                return Verdict::Unknown("it is closed".to_owned());
+            };
+            check.ask(visit).await
+        };
+        async move {
+            let verdict = tokio::time::timeout(rules.timeout, ask).await;
+            let verdict = verdict.unwrap_or_else(|_| Verdict::Unknown("no answer in time".to_owned()));
+            match verdict {
+                Verdict::Yes => admitted.keep(who, Instant::now(), rules.remember),
+                Verdict::No => refused.keep(with, Instant::now(), REFUSED_FOR),
+                Verdict::Unknown(_) => {}
+            }
+            verdict
+        }
+        .boxed()
+    }
+
+    /// With the place where the page gets a proof, if that is known.
+    fn refusal(&self, code: Code) -> Problem {
+        let problem = Problem::plain(code)
+            .hint("have the page get a proof, and ask again with it in the header Rushgate-Proof");
+        match &self.page {
+            Some(page) => problem.with("prove_at", page.as_str()),
+            None => problem,
+        }
+    }
+}
+
+/// The proof of a request: what cannot be one is left to [`readable`].
+pub(crate) fn proof(headers: &HeaderMap) -> Option<HeaderValue> {
+    headers.get(&PROOF).filter(|proof| !proof.is_empty()).cloned()
+}
+
+fn readable(proof: &HeaderValue) -> Result<&str, Problem> {
+    let amiss = || {
+        let why = format_args!("the header Rushgate-Proof is not 1 to {PROOF_MAX} visible ASCII characters");
+        Problem::new(Code::Invalid, why).field("Rushgate-Proof")
+    };
+    let text = proof.to_str().map_err(|_| amiss())?;
+    let is_good = text.len() <= PROOF_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_good.then_some(text).ok_or_else(amiss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_holds_for_its_time_and_no_longer() {
+        let (memory, start) = (Memory::default(), Instant::now());
+        let (ann, bob) = (key(["s", "ann", ""]), key(["s", "bob", ""]));
+        memory.keep(ann, start, Duration::from_secs(10));
+        assert!(memory.holds(&ann, start + Duration::from_secs(9)) && !memory.holds(&bob, start));
+        assert!(!memory.holds(&ann, start + Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn names_do_not_run_together() {
+        assert_ne!(key(["ab", "c", ""]), key(["a", "bc", ""]));
+        assert_ne!(key(["a", "b", "c"]), key(["a", "bc", ""]));
+    }
+
+    #[test]
+    fn a_proof_is_one_long_word_at_most() {
+        let read = |text: &str| readable(&HeaderValue::from_str(text).unwrap()).is_ok();
+        assert!(read("0.AbC-_~") && read(&"x".repeat(PROOF_MAX)));
+        assert!(!read("a b") && !read(&"x".repeat(PROOF_MAX + 1)));
+        let bytes = HeaderValue::from_bytes(b"\xff").unwrap();
+        assert!(readable(&bytes).is_err());
+    }
+}
