@@ -8,7 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: [&str; 9] = [
+const SCHEMA: [&str; 10] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
@@ -18,6 +18,7 @@ const SCHEMA: [&str; 9] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0007_deadlines.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0008_unique.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0009_rooms.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0010_waits.sql"),
 ];
 
 macro_rules! verb {
