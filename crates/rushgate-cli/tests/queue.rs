@@ -334,6 +334,38 @@ fn an_id_is_pushed_once_in_its_period_unless_it_is_lifted() {
 }
 
 #[test]
+fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "pages", "book", "--open"]);
+    shop.ok(&["queue", "push", "pages", "page:1", "--part-of", "book"]);
+    shop.ok(&["queue", "push", "pages", "sent", "--after", "book", "--after", "page:1", "--if-dead", "fail"]);
+    let refused = shop.run(&["queue", "push", "pages", "x", "--after", "typo"]);
+    assert_eq!((refused.status, refused.out.as_str()), (1, "refused: typo is not known\n"));
+    let refused = shop.json_as(1, &["queue", "push", "pages", "x", "--part-of", "sent"]);
+    assert_eq!(refused, json!({ "outcome": "refused", "task": "sent", "why": "not_open" }));
+    let why = shop.ok(&["queue", "why", "pages", "book"]);
+    assert_eq!(
+        why,
+        "it waits for 1 task: page:1; it is held open for others: `rushgate queue close pages book` ends that\n"
+    );
+    assert_eq!(shop.ok(&["queue", "close", "pages", "book"]), "closed book: it waits for 1 task\n");
+    assert_eq!(shop.json_as(1, &["queue", "close", "pages", "book"]), json!({ "outcome": "not_open" }));
+    let why = shop.json(&["queue", "why", "pages", "sent"]);
+    assert_eq!((&why["reasons"][0]["reason"], &why["reasons"][0]["left"]), (&json!("waits_for"), &json!(2)));
+    let shown = shop.json(&["queue", "show", "pages", "book"]);
+    assert_eq!((&shown["waits"], &shown["waits_for"]["left"]), (&json!(true), &json!(1)));
+    assert_eq!(shop.ok(&["queue", "export", "pages"]).lines().count(), 1, "what waits is left out");
+    let ticket = shop.json(&["queue", "claim", "pages"])[0]["ticket"].as_str().unwrap().to_owned();
+    shop.ok(&["queue", "retry", "pages", "--ticket", &ticket, "--give-up", "--error", "boom"]);
+    let why = shop.ok(&["queue", "why", "pages", "book"]);
+    assert!(
+        why.contains("; page:1 is dead: boom; `rushgate queue dead retry pages page:1` puts it back"),
+        "{why}"
+    );
+    assert!(shop.ok(&["queue", "why", "pages", "sent"]).contains("waited for page:1, which is dead: boom"));
+}
+
+#[test]
 fn an_import_leaves_out_what_came_lately_and_says_so() {
     let shop = Shop::new();
     shop.ok(&["queue", "push", "reports", "a", "--unique-for", "1h"]);

@@ -29,6 +29,14 @@ pub fn check_batch(n: usize) -> Result<()> {
     check_range("the size of the batch", n as u64, 1, Claim::BATCH_MAX as u64)
 }
 
+/// Refuses tasks that are to wait for more than 10,000 others together.
+pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
+    check_batch(tasks.len())?;
+    tasks.iter().try_for_each(NewTask::check)?;
+    let n = tasks.iter().map(|task| task.after.len() as u64).sum();
+    check_range("the number of tasks to wait for in one call", n, 0, 10_000)
+}
+
 /// Refuses a length of time beyond its limit.
 pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
     if duration <= max {
@@ -86,7 +94,32 @@ impl NewTask {
         if let Some(period) = self.unique_for {
             check_period("the time for which the id is unique", period)?;
         }
+        self.check_waits()?;
         check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+    }
+
+    fn check_waits(&self) -> Result<()> {
+        if self.after.len() > Self::AFTER_MAX {
+            check_range(
+                "the number of tasks to wait for",
+                self.after.len() as u64,
+                0,
+                Self::AFTER_MAX as u64,
+            )?;
+        }
+        if self.after.contains(&self.id) || self.part_of.as_ref() == Some(&self.id) {
+            return Err(Error::invalid("the task", format_args!("`{}` cannot wait for itself", self.id)));
+        }
+        if self.is_to_wait() && self.on_duplicate != OnDuplicate::Keep {
+            return Err(Error::invalid(
+                "a task that waits for others",
+                "can only be kept if its id is in already",
+            ));
+        }
+        if self.part_of.is_some() && !self.after.is_empty() {
+            return Err(Error::invalid("a part of a task", "cannot be given others to wait for"));
+        }
+        Ok(())
     }
 
     /// Refuses a deadline that leaves no time, in a step at `now`: what a store asks before it changes anything.
@@ -214,6 +247,12 @@ impl Relay {
         for (number, task) in &self.tasks {
             check_range("a task's number", *number, least, Self::NUMBER_MAX)?;
             task.check()?;
+            if task.is_to_wait() || task.part_of.is_some() {
+                return Err(Error::invalid(
+                    "a task of an outbox",
+                    "cannot wait for others, nor be part of one",
+                ));
+            }
             least = number + 1;
         }
         Ok(())

@@ -27,12 +27,13 @@ mod spec;
 mod store;
 mod time;
 mod units;
+mod wait;
 
 pub use audit::{
     Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
     audit_live,
 };
-pub use check::{check_batch, check_duration, check_range};
+pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
@@ -65,3 +66,4 @@ pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, ScheduleSto
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
+pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};

@@ -35,7 +35,7 @@ pub trait LockStore: Send + Sync {
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
 
     /// Gives the lock up as [`release`](Self::release) does, and puts a task into a queue in the same step: either both
-    /// happen or neither. Nothing happens if the token does not hold the lock, or the queue has no room for the task.
+    /// happen or neither. Nothing happens if the token does not hold the lock, or the queue does not take the task.
     ///
     /// A store that keeps the lock and the queue in different places cannot do this in one step: a Redis Cluster. There the
     /// lock is looked at first, then the task is put in, then the lock is given up. Whoever dies on the way leaves a lock
@@ -187,15 +187,12 @@ impl ReleaseWith {
 /// The answer to [`LockStore::release_with`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleasedWith {
-    /// The lock is given up, and that became of the task: anything but [`Enqueued::Full`].
+    /// The lock is given up, and that became of the task: neither [`Enqueued::Full`] nor [`Enqueued::Refused`].
     Released(Enqueued),
     /// The lock was not this token's to release. The task was not put in.
     NotHeld,
-    /// The queue is bounded by so many tasks, and has as many. The token holds the lock as before.
-    Full {
-        /// How many tasks the queue may have.
-        bound: u64,
-    },
+    /// The queue did not take the task: [`Enqueued::Full`] or [`Enqueued::Refused`]. The token holds the lock as before.
+    NotTaken(Enqueued),
 }
 
 /// One lease to start anew.

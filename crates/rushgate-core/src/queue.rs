@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Answer, ContentType, Error, Fence, Lease, Op, QueueName, Result, Revision, TaskId, TaskKey, Timestamp,
+    Answer, Closed, ContentType, Error, Fence, IfDead, Lease, Op, QueueName, Result, Revision, TaskId,
+    TaskKey, Timestamp, Unmet, Waited, Waits,
 };
 
 /// The queues of a store: one live record per task id in a queue.
@@ -19,6 +20,10 @@ use crate::{
 /// time and arrival, and only the first of a line may be given out; the others are *blocked*. A line has one place
 /// among all that waits: when its first is given out, the next takes a place behind whatever is due already. So keys
 /// take turns, however long their lines are.
+///
+/// A task may [wait for others](NewTask::after) of its queue, and be [held open](NewTask::held_open) for others that become
+/// [part](NewTask::part_of) of it. Until they are over it is *blocked*, whatever its due time. It stands by its due time and
+/// its arrival then, as if it had waited in its place all the time.
 ///
 /// Rules that every backend keeps, and the contract suite checks:
 /// - Order is priority, then due time, then arrival. The due time of a line is that of its first task, or the moment at
@@ -78,6 +83,17 @@ pub trait QueueStore: Send + Sync {
     /// Ends the time for which an id is [unique](NewTask::unique_for): it may be put in again at once. Its task, if it is
     /// live, stays as it is.
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted>;
+
+    /// Lets a task that is [held open](NewTask::held_open) take no more parts: it runs as soon as all that it waits for are
+    /// over.
+    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed>;
+
+    /// What a live task waits for, and how far that has come. `None` if it is not live, or never waited for anything.
+    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>>;
+
+    /// Those that a live task waited for and that are over, with their results: 1 to 100 by id, after `after`. They are kept
+    /// until the task is over itself, whatever the queue's [`Retention`].
+    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>>;
 
     /// One task by id: the live one, or else the one that is kept as done.
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
@@ -155,9 +171,31 @@ pub struct NewTask {
     /// that changes the record begins its own, if it has one, and never shortens the one that runs. What a store puts in
     /// by itself asks for no uniqueness: orders of a sale, tasks of a schedule's moments, and dead letters that are revived.
     pub unique_for: Option<Duration>,
+    /// The tasks of its queue that must be over before it may be given out: at most [`AFTER_MAX`](Self::AFTER_MAX), one that
+    /// is named twice counts once.
+    ///
+    /// Each must be known to the queue at that moment: live (also if it came earlier in the same call), dead, or kept as
+    /// done, which counts as over. Otherwise the answer is [`Enqueued::Refused`]. What counts is the id: one that is dead and
+    /// put back, or replaced during its work, is waited for until it is done.
+    ///
+    /// It is blocked while it waits. Its deadline holds for that time too, and if its id is in already it is only
+    /// [kept away](OnDuplicate::Keep); a newcomer that changes it changes nothing of what it waits for. A dead letter that
+    /// is revived waits for nothing any more.
+    pub after: Vec<TaskId>,
+    /// What becomes of it when one that it waits for is dead, or can never be done.
+    pub if_dead: IfDead,
+    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](QueueStore::close_batch): the callback of a
+    /// batch. As with [`after`](Self::after), a task whose id is in already is only kept away.
+    pub held_open: bool,
+    /// The task of its queue that it is part of, which must be [held open](Self::held_open), and waits for it. Otherwise the
+    /// answer is [`Enqueued::Refused`]. So it is if its id is in already: that one becomes a part, unless it waits for others
+    /// itself. A part cannot be given others to wait for: so no task can come to wait for itself.
+    pub part_of: Option<TaskId>,
 }
 
 impl NewTask {
+    /// So many tasks one may wait for by [`after`](Self::after).
+    pub const AFTER_MAX: usize = 1_000;
     /// Attempts unless said otherwise.
     pub const MAX_ATTEMPTS: u32 = 20;
     /// The longest delay.
@@ -175,7 +213,16 @@ impl NewTask {
             key: None,
             deadline: None,
             unique_for: None,
+            after: Vec::new(),
+            if_dead: IfDead::default(),
+            held_open: false,
+            part_of: None,
         }
+    }
+
+    /// Whether it is to wait for others, now or later.
+    pub fn is_to_wait(&self) -> bool {
+        self.held_open || !self.after.is_empty()
     }
 }
 
@@ -351,12 +398,24 @@ pub enum Enqueued {
         #[serde(rename = "until_us")]
         until: Timestamp,
     },
+    /// It was to [wait for](NewTask::after) a task, or be [part](NewTask::part_of) of one, and cannot. Nothing was put in.
+    Refused {
+        /// Which task.
+        task: TaskId,
+        /// Why not.
+        why: Unmet,
+    },
 }
 
 impl Enqueued {
     /// Whether it made a record or changed one: then it begins its [period](NewTask::unique_for), if it has one.
     pub fn is_accepted(&self) -> bool {
         matches!(self, Self::Added { .. } | Self::Displaced { .. } | Self::Replaced { .. })
+    }
+
+    /// Whether the id has a live record now: it was put in, or was in already.
+    pub fn is_in(&self) -> bool {
+        self.is_accepted() || matches!(self, Self::Kept { .. })
     }
 }
 
@@ -648,7 +707,8 @@ pub enum TaskState {
     Ready,
     /// Claimed, and the lease runs.
     Leased,
-    /// Behind others of its key: behind the first of its line, or behind as many runs as its key may have.
+    /// Behind others of its key: behind the first of its line, or behind as many runs as its key may have. Or waiting for
+    /// [other tasks](NewTask::after), or held open for them.
     Blocked,
     /// Over, and kept by the queue's [`Retention`].
     Done,
@@ -662,6 +722,8 @@ pub struct TaskInfo {
     pub task: Task,
     /// Where it stands.
     pub state: TaskState,
+    /// Whether it is blocked because it waits for [other tasks](NewTask::after), or is held open for them.
+    pub waits: bool,
     /// From when on it may be given out, if it is scheduled or ready: its due time, or later if its key says so.
     pub not_before: Option<Timestamp>,
     /// When the lease runs out, if it is leased.
@@ -773,7 +835,7 @@ pub struct QueueStats {
     pub scheduled: u64,
     /// Claimed, and the lease runs.
     pub leased: u64,
-    /// Behind others of their keys.
+    /// Behind others of their keys, or waiting for other tasks.
     pub blocked: u64,
     /// Dead letters.
     pub dead: u64,

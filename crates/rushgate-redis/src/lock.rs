@@ -52,7 +52,7 @@ pub(crate) fn read_released_with(reply: Reply) -> Result<ReleasedWith> {
     match fields.int()? {
         0 => Ok(ReleasedWith::NotHeld),
         1 => Ok(ReleasedWith::Released(queue::read_put(&mut fields)?)),
-        2 => Ok(ReleasedWith::Full { bound: fields.int()? }),
+        2 => Ok(ReleasedWith::NotTaken(queue::read_put(&mut fields)?)),
         _ => Err(strange("an unknown outcome")),
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued,
-    Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Lifted, NewTask, OnDuplicate,
-    Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Result,
-    Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due,
+    Enqueued, Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted,
+    NewTask, OnDuplicate, Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName,
+    QueueStats, Rate, Result, Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskEnd,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited,
+    Waits, WaitsFor,
 };
 
 use crate::command::{Call, Command};
@@ -78,7 +79,23 @@ pub(crate) fn terms(task: &NewTask) -> String {
     let period = task.unique_for.map(|period| format!("!{}", micros(period))).unwrap_or_default();
     let (key, space) = task.key.as_ref().map_or(("", ""), |key| (key.as_str(), " "));
     let (priority, max_attempts) = (task.priority.get(), task.max_attempts);
-    format!("{due} {priority} {mode} {max_wait} {max_attempts}{deadline}{period}{space}{key}")
+    let waits = waits_asked(task);
+    format!("{due} {priority} {mode} {max_wait} {max_attempts}{deadline}{period}{space}{key}{waits}")
+}
+
+/// What a task waits for, in lines of their own.
+fn waits_asked(task: &NewTask) -> String {
+    if !task.is_to_wait() && task.part_of.is_none() {
+        return String::new();
+    }
+    let if_dead = match task.if_dead {
+        IfDead::Wait => 0,
+        IfDead::Fail => 1,
+        IfDead::Run => 2,
+    };
+    let whole = task.part_of.as_ref().map(|whole| format!(" {whole}")).unwrap_or_default();
+    let others: String = task.after.iter().map(|id| format!("\n{id}")).collect();
+    format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))
 }
 
 /// A request that others may join in one call: the op stands before its first item, and nothing before the others.
@@ -123,6 +140,15 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
         5 => Enqueued::Dropped { bound: number },
         6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
         7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
+        8 => Enqueued::Refused {
+            why: match number {
+                0 => Unmet::Unknown,
+                1 => Unmet::NotOpen,
+                2 => Unmet::Taken,
+                _ => return Err(strange("an unknown refusal")),
+            },
+            task: TaskId::new(fields.text()?)?,
+        },
         _ => return Err(strange("an unknown outcome")),
     })
 }
@@ -153,12 +179,16 @@ struct Row {
     progress: Option<TaskProgress>,
     past: Vec<PastRun>,
     error: Option<String>,
+    /// Whether it waits for others.
+    held: bool,
 }
 
 /// Added to the priority of a task with a key. The key is in front of the body then.
 const KEYED: u64 = 16;
 /// Added to the priority of a task with a deadline, which is in front of the key then.
 const DATED: u64 = 64;
+/// Added to the priority of a task that waits for others.
+const HELD: u64 = 128;
 /// Added to the priority of a dead letter whose past runs are in front of the body.
 const PAST_BEFORE: u64 = 32;
 
@@ -180,6 +210,7 @@ fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
     record.take(7)?;
     let due = Timestamp::from_micros(record.number(7)?);
     let byte = record.number(1)?;
+    let (held, byte) = (byte >= HELD, byte % HELD);
     let max_attempts = record.small(2)?;
     let deadline = (byte >= DATED).then(|| record.number(7)).transpose()?.map(Timestamp::from_micros);
     let (priority, key) = read_line(byte % DATED, &mut record)?;
@@ -195,6 +226,7 @@ fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
         progress: None,
         past: Vec::new(),
         error: None,
+        held,
     };
     if !run.is_empty() {
         add_run(&mut row, Packed(run))?;
@@ -405,6 +437,83 @@ pub(crate) fn read_lifted(reply: Reply) -> Result<Lifted> {
     })
 }
 
+pub(crate) fn close_batch(op: Op, queue: &QueueName, id: &TaskId) -> Call {
+    once(Script::QueueCloseBatch, queue, op).arg(id.as_str())
+}
+
+pub(crate) fn read_closed(reply: Reply) -> Result<Closed> {
+    let mut fields = reply.list()?;
+    Ok(match (fields.int()?, fields.int()?) {
+        (0, _) => Closed::NotFound,
+        (1, left) => Closed::Closed { left },
+        (2, _) => Closed::NotOpen,
+        _ => return Err(strange("an unknown outcome")),
+    })
+}
+
+pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
+    call(Script::QueueWaits, queue).arg(id.as_str())
+}
+
+pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
+    let mut fields = reply.list()?;
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let mut waits = Waits {
+        open: fields.int()? == 1,
+        if_dead: match fields.int()? {
+            0 => IfDead::Wait,
+            1 => IfDead::Fail,
+            2 => IfDead::Run,
+            _ => return Err(strange("an unknown policy")),
+        },
+        left: fields.int()?,
+        over: fields.int()?,
+        dead: fields.int()?,
+        first: Vec::new(),
+    };
+    while !fields.is_empty() {
+        let (id, is_dead, error) = (TaskId::new(fields.text()?)?, fields.int()? == 1, fields.text()?);
+        waits.first.push(WaitsFor { id, error: is_dead.then_some(error) });
+    }
+    Ok(Some(waits))
+}
+
+pub(crate) fn waited(queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Call {
+    call(Script::QueueWaited, queue).arg(id.as_str()).arg(after).number(limit.into())
+}
+
+/// Those that are over, as `lua/include/queue.lua` packs them.
+pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
+    let mut fields = reply.list()?;
+    let mut all = Vec::new();
+    while !fields.is_empty() {
+        let id = TaskId::new(fields.text()?)?;
+        let packed = fields.bytes()?;
+        let mut packed = Packed(&packed);
+        let at = Timestamp::from_micros(packed.number(7)?);
+        let end = match packed.number(1)? {
+            0 => TaskEnd::Done,
+            1 => TaskEnd::Discarded,
+            2 => TaskEnd::Cancelled,
+            3 => TaskEnd::Dropped,
+            4 => TaskEnd::Popped,
+            5 => TaskEnd::Deleted,
+            6 => TaskEnd::Dead,
+            _ => return Err(strange("an unknown end of a task")),
+        };
+        let (mut result, mut error) = (None, None);
+        if end == TaskEnd::Dead {
+            error = Some(str_of(packed.0)?.to_owned());
+        } else if !packed.0.is_empty() {
+            result = Some(read_body(packed)?);
+        }
+        all.push(Waited { id, end, at, result, error });
+    }
+    Ok(all)
+}
+
 /// `over` for those only that are over and kept; otherwise for those that are live, or else over.
 pub(crate) fn tasks<'a>(queue: &QueueName, over: bool, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
     ids.into_iter().fold(call(Script::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
@@ -436,6 +545,7 @@ pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
                 Some(at) if at <= now => TaskState::Ready,
                 Some(_) => TaskState::Scheduled,
             },
+            waits: row.held,
             not_before,
             lease_until: row.leased.then_some(row.lease_until),
             worker: row.leased.then_some(row.worker),
@@ -469,6 +579,7 @@ fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
     let row = unpack_row(id, kept, run)?;
     Ok(TaskInfo {
         state: TaskState::Done,
+        waits: false,
         not_before: None,
         lease_until: None,
         worker: row.leased.then_some(row.worker),

@@ -58,7 +58,7 @@ macro_rules! scripts {
 scripts! {
     includes {
         "asked" "complete" "decide" "draft" "give" "line" "lock" "now" "once" "put" "queue" "room" "sale" "schedule"
-        "take" "unique"
+        "take" "unique" "wait"
     }
     lock {
         LockAcquire = "acquire"
@@ -75,6 +75,7 @@ scripts! {
         QueueBury = "bury"
         QueueCancel = "cancel"
         QueueClaim = "claim"
+        QueueCloseBatch = "close_batch"
         QueueComplete = "complete"
         QueueDead = "dead"
         QueueDeadLetter = "dead_letter"
@@ -102,6 +103,8 @@ scripts! {
         QueueTop = "top"
         QueueUniqueUntil = "unique_until"
         QueueUnschedule = "unschedule"
+        QueueWaited = "waited"
+        QueueWaits = "waits"
         QueueWatch = "watch"
     }
     room {

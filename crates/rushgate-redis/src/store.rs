@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued, Enter,
-    Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Closed,
+    Completed, Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued,
+    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
     Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
     Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
     Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
     Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
     SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
     StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo,
-    TaskState, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
+    TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch, check_range, check_tasks,
 };
 use tokio::sync::oneshot;
 
@@ -239,7 +239,9 @@ impl Inner {
                 self.enter_queue(&queue).await?;
                 let answers = self.driver.call(queue::enqueue(op, &queue, &[task])).await?;
                 match queue::read_enqueued(answers)?.pop() {
-                    Some(Enqueued::Full { bound }) => return Ok(self.over(op, ReleasedWith::Full { bound })),
+                    Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
+                        return Ok(self.over(op, ReleasedWith::NotTaken(refused)));
+                    }
                     Some(enqueued) => enqueued,
                     None => return Err(Error::bug("an enqueue of one task was answered with none")),
                 }
@@ -545,7 +547,7 @@ impl Inner {
 
 impl QueueStore for RedisStore {
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
-        let checked = check_batch(tasks.len()).and_then(|()| tasks.iter().try_for_each(NewTask::check));
+        let checked = check_tasks(&tasks);
         self.put("enqueue", queue, checked, || queue::enqueue(op, queue, &tasks), queue::read_enqueued)
     }
 
@@ -609,6 +611,20 @@ impl QueueStore for RedisStore {
 
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
         self.send("lift a task's uniqueness", Ok(()), || queue::lift(op, queue, id), queue::read_lifted)
+    }
+
+    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
+        self.send("close a task", Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
+    }
+
+    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
+        self.send("ask what a task waits for", Ok(()), || queue::waits(queue, id), queue::read_waits)
+    }
+
+    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
+        let checked = check_range("the page's limit", limit.into(), 1, 100);
+        let call = || queue::waited(queue, id, after, limit);
+        self.send("list what a task waited for", checked, call, queue::read_waited)
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

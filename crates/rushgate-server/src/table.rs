@@ -96,7 +96,7 @@ fn lock_routes() -> Vec<Route> {
         .key(KeyUse::Answers)
         .body_max(TASK_MAX)
         .succeeds(&[200, 201])
-        .refuses(&[Code::NotHeld, Code::QueueFull])
+        .refuses(&[Code::NotHeld, Code::QueueFull, Code::Unmet])
         .work(lock::release_with),
         post("/v1/locks/{lock}/force-release", "force_release", "Takes a lock from whoever holds it.")
             .work(lock::force_release),
@@ -119,7 +119,7 @@ fn queue_routes() -> Vec<Route> {
             .key(KeyUse::Answers)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
-            .refuses(&[Code::QueueFull])
+            .refuses(&[Code::QueueFull, Code::Unmet])
             .work(queue::enqueue),
         post("/v1/queues/{queue}/batch", "enqueue_all", "Puts up to 1,000 tasks in, in one step.")
             .needs(Worker)
@@ -156,6 +156,30 @@ fn queue_routes() -> Vec<Route> {
         .needs(Worker)
         .refuses(&[Code::NotFound])
         .work(queue::lift),
+        post(
+            "/v1/queues/{queue}/tasks/{task}/close",
+            "close_batch",
+            "Lets a task that is held open take no more parts: it runs when all of them are over.",
+        )
+        .needs(Worker)
+        .key(KeyUse::Answers)
+        .refuses(&[Code::NotFound, Code::NotOpen])
+        .work(queue::close_batch),
+        get(
+            "/v1/queues/{queue}/tasks/{task}/waits",
+            "waits",
+            "Says what a live task waits for, and how far that has come.",
+        )
+        .needs(Worker)
+        .refuses(&[Code::NotFound])
+        .work(queue::waits),
+        get(
+            "/v1/queues/{queue}/tasks/{task}/waited",
+            "waited",
+            "Lists those that a live task waited for and that are over, with their results.",
+        )
+        .needs(Worker)
+        .work(queue::waited),
         get("/v1/queues/{queue}/tasks/{task}/why", "why", "Says what keeps a task from running now.")
             .needs(Worker)
             .work(queue::why),

@@ -122,6 +122,41 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted() {
 }
 
 #[tokio::test]
+async fn a_batch_waits_for_its_parts_and_has_their_results() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "whole", "held_open": true, "if_dead": "run" })).await.ok(201);
+    enqueue(&stand, json!({ "id": "part", "part_of": "whole" })).await.ok(201);
+    enqueue(&stand, json!({ "id": "last", "after": ["whole"] })).await.ok(201);
+    let refused = enqueue(&stand, json!({ "id": "x", "after": ["typo"] })).await;
+    assert_eq!(refused.code(), "unmet");
+    let batch = json!({ "tasks": [{ "id": "x", "part_of": "last" }] });
+    let batch = stand.post(&format!("{QUEUE}/batch"), batch).await.ok(200);
+    assert_eq!(batch["outcomes"][0], json!({ "outcome": "refused", "task": "last", "why": "not_open" }));
+    let close = format!("{QUEUE}/tasks/whole/close");
+    assert_eq!(stand.post(&close, json!({})).await.ok(200), json!({ "left": 1 }));
+    assert_eq!(stand.post(&close, json!({})).await.code(), "not_open");
+    assert_eq!(stand.post(&format!("{QUEUE}/tasks/nobody/close"), json!({})).await.code(), "not_found");
+    let shown = stand.get(&format!("{QUEUE}/tasks/whole")).await.ok(200);
+    assert_eq!((&shown["state"], &shown["waits"]), (&json!("blocked"), &json!(true)));
+    let waits = stand.get(&format!("{QUEUE}/tasks/whole/waits")).await.ok(200);
+    let first = json!([{ "id": "part" }]);
+    let expected =
+        json!({ "open": false, "if_dead": "run", "left": 1, "over": 0, "dead": 0, "first": first });
+    assert_eq!(waits, expected);
+    let claimed = stand.post(&format!("{QUEUE}/claim"), json!({})).await.ok(200);
+    let done = json!({ "ticket": claimed["tasks"][0]["ticket"], "result": [7] });
+    stand.post(&format!("{QUEUE}/complete"), done).await.ok(200);
+    let waited = stand.get(&format!("{QUEUE}/tasks/whole/waited")).await.ok(200);
+    let one = &waited["items"][0];
+    assert_eq!(
+        (&one["id"], &one["end"], &one["result"]["payload"]),
+        (&json!("part"), &json!("done"), &json!([7]))
+    );
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks/nobody/waits")).await.code(), "not_found");
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_queue_at_its_bound_says_what_it_drops() {
     let stand = Stand::open().await;
     let limit = async |overflow: &str| {

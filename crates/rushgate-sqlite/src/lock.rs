@@ -357,7 +357,9 @@ pub(crate) fn release_with(step: &mut Step<'_>, release_with: &ReleaseWith) -> R
         return Ok(ReleasedWith::NotHeld);
     }
     match queue::enqueue(step, queue, std::slice::from_ref(task))?.pop() {
-        Some(Enqueued::Full { bound }) => Ok(ReleasedWith::Full { bound }),
+        Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
+            Ok(ReleasedWith::NotTaken(refused))
+        }
         Some(enqueued) => release(step, name, *token).map(|_| ReleasedWith::Released(enqueued)),
         None => Err(rushgate_core::Error::bug("an enqueue of one task was answered with none").into()),
     }

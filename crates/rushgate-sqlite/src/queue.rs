@@ -6,10 +6,10 @@ use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Error, Fence,
     Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, OrderTask,
     Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention,
-    Retried, Retry, Revision, Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey,
+    Retried, Retry, Revision, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
     TaskProgress, TaskState, Ticket, Timestamp,
 };
-use rusqlite::Row;
+use rusqlite::{Row, params};
 
 use crate::fault::Result;
 use crate::read::Reader;
@@ -22,6 +22,7 @@ mod line;
 pub(crate) mod outbox;
 pub(crate) mod schedule;
 pub(crate) mod unique;
+pub(crate) mod wait;
 
 /// A queue's counters while a group of calls is carried out.
 pub(crate) struct QueueRow {
@@ -40,6 +41,10 @@ pub(crate) struct QueueRow {
     deadline_floor: i64,
     /// No id of the queue is unique for longer than this.
     unique_until: i64,
+    /// Whether tasks of the queue wait for others, or have waited and are live.
+    linked: bool,
+    /// Whether those that wait for what is over have not all heard of it.
+    ended: bool,
     /// How many tasks became due, which as many listeners will be told.
     news: usize,
     changed: bool,
@@ -104,6 +109,7 @@ fn on_queue<T>(
     let moment = step.now_us();
     let mut queue = Queue { step, row, moment, finished: false };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
+    let answer = answer.and_then(|answer| queue.settle().map(|()| answer));
     let answer = answer.and_then(|answer| queue.forget_finished().map(|()| answer));
     let Queue { step, row, .. } = queue;
     step.queues.insert(name.clone(), row);
@@ -124,6 +130,8 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             places: row.get::<_, i64>(7)?.cast_unsigned(),
             deadline_floor: row.get::<_, Option<i64>>(20)?.unwrap_or(i64::MAX),
             unique_until: row.get::<_, Option<i64>>(21)?.unwrap_or_default(),
+            linked: row.get(22)?,
+            ended: row.get(23)?,
             news: 0,
             changed: false,
             kept: row.get::<_, i64>(18)?.cast_unsigned(),
@@ -149,6 +157,8 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         lease_floor,
         deadline_floor: i64::MAX,
         unique_until: 0,
+        linked: false,
+        ended: false,
         news: 0,
         changed: false,
         dropped: 0,
@@ -274,7 +284,7 @@ impl Queue<'_, '_> {
         self.step.exec(sql!("queue/end", "remove"), [arrival])?;
         self.removed();
         self.tell_over(id);
-        Ok(())
+        self.forget_waits(arrival)
     }
 
     /// Wakes listeners if the task that was just made to wait may be given out.
@@ -286,11 +296,14 @@ impl Queue<'_, '_> {
 
     /// Ends every lease that ran out; then what waited for too long dies.
     fn reap(&mut self) -> Result<()> {
+        self.settle()?;
         if self.row.lease_floor <= self.now() {
             self.end_leases()?;
+            self.settle()?;
         }
         if self.row.deadline_floor <= self.now() {
             self.bury_late()?;
+            self.settle()?;
         }
         Ok(())
     }
@@ -304,6 +317,7 @@ impl Queue<'_, '_> {
             self.moment = deadline;
             self.step.exec(sql!("queue/end", "bury_late"), (arrival, DeadLetter::LATE))?;
             self.remove(arrival, &id)?;
+            self.has_ended(deadline, &id, TaskEnd::Dead, None, Some(DeadLetter::LATE))?;
             self.line_changed(&line)?;
         }
         self.moment = self.now();
@@ -364,6 +378,7 @@ impl Queue<'_, '_> {
             let params = (run.arrival, failure.error.unwrap_or_default(), failure.at, past);
             self.step.exec(sql!("queue/end", "bury"), params)?;
             self.remove(run.arrival, id)?;
+            self.has_ended(failure.at, id, TaskEnd::Dead, None, failure.error)?;
             self.run_ended(&run.line)?;
             return Ok(Ended::Dead);
         }
@@ -378,6 +393,7 @@ impl Queue<'_, '_> {
     /// Puts the newcomer in the place of the record whose run has ended.
     fn promote(&mut self, id: &str, run: &Run) -> Result<()> {
         self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
+        self.forget_waits(run.arrival)?;
         let newcomer = self.step.row(sql!("queue/end", "newcomer"), (self.row.id, id), |row| {
             Ok((row.get(0)?, read_line(row, 1)?, row.get(3)?))
         })?;
@@ -410,8 +426,10 @@ impl Queue<'_, '_> {
                 Err(answer) => return Ok(answer),
             };
         }
+        let begun = self.begin_to_wait(task)?;
+        let held = Self::held(task, begun.as_ref());
         let revision = self.row.revision + 1;
-        let params = (
+        let params = params![
             self.row.id,
             task.id.as_str(),
             task.priority.get(),
@@ -424,7 +442,8 @@ impl Queue<'_, '_> {
             self.row.places.cast_signed() + 1,
             self.gives_way(),
             self.deadline(task),
-        );
+            held,
+        ];
         if self.step.exec(sql!("queue/enqueue", "add"), params)? == 0 {
             return self.enqueue_again(task, due);
         }
@@ -434,7 +453,12 @@ impl Queue<'_, '_> {
         self.row.places += 1;
         let arrival = self.step.inserted();
         self.waits_until(self.deadline(task));
-        self.stand(arrival, line_of(task), due)?;
+        if let Some(begun) = begun {
+            self.note_waits(arrival, task, begun)?;
+        }
+        if held.is_none() {
+            self.stand(arrival, line_of(task), due)?;
+        }
         let revision = Revision::from_u64(revision);
         Ok(match dropped {
             None => Enqueued::Added { revision },
@@ -498,6 +522,7 @@ impl Queue<'_, '_> {
                 replaced: row.get(5)?,
                 cancelled: row.get(6)?,
                 line: read_line(row, 7)?,
+                held: row.get(9)?,
             })
         })
     }
@@ -540,11 +565,14 @@ impl Queue<'_, '_> {
             task.payload.content_type().as_str(),
             task.payload.bytes(),
             self.deadline(task),
+            task.key.as_ref().map_or("", TaskKey::as_str),
         );
         self.step.exec(sql!("queue/enqueue", "replace"), params)?;
         self.waits_until(self.deadline(task));
-        self.stand(present.arrival, line_of(task), due)?;
-        self.line_changed(&present.line)?;
+        if !present.held {
+            self.stand(present.arrival, line_of(task), due)?;
+            self.line_changed(&present.line)?;
+        }
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
@@ -554,7 +582,9 @@ impl Queue<'_, '_> {
         }
         let revision = self.next_revision();
         self.step.exec(sql!("queue/enqueue", "advance"), (present.arrival, due, revision.cast_signed()))?;
-        self.stand(present.arrival, present.line.clone(), due)?;
+        if !present.held {
+            self.stand(present.arrival, present.line.clone(), due)?;
+        }
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
@@ -693,6 +723,9 @@ impl Queue<'_, '_> {
 
     /// How long until something may be given out: the earliest over the priorities, or the end of a lease.
     fn next_due(&mut self) -> Result<Option<Duration>> {
+        if self.row.ended {
+            return Ok(Some(Duration::ZERO));
+        }
         let mut earliest = i64::MAX;
         let mut priority = 0;
         while let Some((of, at)) = self.next_waiting(priority)? {
@@ -734,12 +767,16 @@ impl Queue<'_, '_> {
         if self.row.paused {
             return Ok(Vec::new());
         }
-        self.give_out(n, |queue, arrival, task| queue.remove(arrival, task.ticket.id.as_str()))
+        self.give_out(n, |queue, arrival, task| {
+            let id = task.ticket.id.as_str();
+            queue.remove(arrival, id)?;
+            queue.has_ended(queue.now(), id, TaskEnd::Popped, None, None)
+        })
     }
 
     fn complete(&mut self, done: &Completion) -> Result<Completed> {
         let ticket = &done.ticket;
-        if self.row.limits.retention.is_none() {
+        if self.row.limits.retention.is_none() && !self.row.linked {
             return self.take_done(ticket);
         }
         let Some(run) = self.claimed(ticket)? else { return Ok(Completed::Stale) };
@@ -828,6 +865,9 @@ impl Queue<'_, '_> {
     }
 
     fn dequeue(&mut self, ticket: &Ticket) -> Result<Dequeued> {
+        if ticket.claim.is_some() && self.row.linked {
+            return self.dequeue_claimed(ticket);
+        }
         if ticket.claim.is_some() {
             return Ok(match self.take_done(ticket)? {
                 Completed::Done | Completed::Requeued => Dequeued::Removed,
@@ -840,11 +880,26 @@ impl Queue<'_, '_> {
             Some(present) if present.leased => Ok(Dequeued::Leased),
             Some(present) => {
                 self.remove(present.arrival, ticket.id.as_str())?;
+                self.has_ended(self.now(), ticket.id.as_str(), TaskEnd::Deleted, None, None)?;
                 self.line_changed(&present.line)?;
                 Ok(Dequeued::Removed)
             }
             None => Ok(Dequeued::Stale),
         }
+    }
+
+    /// Where others may wait for it, its end is another than that of one that is done.
+    fn dequeue_claimed(&mut self, ticket: &Ticket) -> Result<Dequeued> {
+        let Some(run) = self.claimed(ticket)? else { return Ok(Dequeued::Stale) };
+        let id = ticket.id.as_str();
+        if run.replaced {
+            self.promote(id, &run)?;
+            return Ok(Dequeued::Removed);
+        }
+        self.remove(run.arrival, id)?;
+        self.has_ended(self.now(), id, TaskEnd::Deleted, None, None)?;
+        self.run_ended(&run.line)?;
+        Ok(Dequeued::Removed)
     }
 
     fn cancel(&mut self, id: &TaskId) -> Result<Cancelled> {
@@ -887,6 +942,9 @@ impl Queue<'_, '_> {
     }
 
     fn bury(&mut self, which: &Selection) -> Result<u64> {
+        for id in self.waited_for_dead(which)? {
+            self.has_ended(self.now(), &id, TaskEnd::Deleted, None, None)?;
+        }
         let Selection::Ids(ids) = which else {
             return Ok(self.step.exec(sql!("queue/bury", "all"), [self.row.id])? as u64);
         };
@@ -908,6 +966,8 @@ struct Present {
     replaced: bool,
     cancelled: bool,
     line: LineOf,
+    /// Whether it waits for others.
+    held: bool,
 }
 
 /// A task that waits.
@@ -1086,6 +1146,7 @@ fn read_info(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<TaskInfo> {
     Ok(TaskInfo {
         task,
         state,
+        waits: row.get(21)?,
         not_before,
         lease_until: (claim > 0).then(|| time(row, 11)).transpose()?,
         worker: row.get(12)?,

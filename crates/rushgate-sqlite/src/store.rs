@@ -5,16 +5,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Durability,
-    Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant,
-    Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore,
-    NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats,
-    QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId,
-    Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec,
-    SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled,
-    Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId,
-    TaskInfo, Ticket, Timestamp, Token, Verdict, check_batch, check_range,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Closed,
+    Completed, Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules,
+    Durability, Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack,
+    Grant, Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState,
+    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
+    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith,
+    ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules, RoomState, RoomStore,
+    SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled,
+    Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
+    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch,
+    check_range, check_tasks,
 };
 use tokio::sync::oneshot;
 
@@ -405,7 +406,7 @@ fn weight(tasks: &[Task]) -> usize {
 
 impl QueueStore for SqliteStore {
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
-        let checked = check_batch(tasks.len()).and_then(|()| tasks.iter().try_for_each(NewTask::check));
+        let checked = check_tasks(&tasks);
         let queue = queue.clone();
         self.write("enqueue", checked, move |step| {
             step.once(op, Vec::len, |step| queue::enqueue(step, &queue, &tasks))
@@ -492,6 +493,27 @@ impl QueueStore for SqliteStore {
         let (queue, id) = (queue.clone(), id.clone());
         self.write("lift a task's uniqueness", Ok(()), move |step| {
             step.once(op, |_| 1, |step| queue::unique::lift(step, &queue, &id))
+        })
+    }
+
+    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
+        let (queue, id) = (queue.clone(), id.clone());
+        self.write("close a task", Ok(()), move |step| {
+            step.once(op, |_| 1, |step| queue::wait::close(step, &queue, &id))
+        })
+    }
+
+    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
+        let (of, id) = (queue.clone(), id.clone());
+        let read = move |reader: &Reader<'_>| queue::wait::waits(reader, &of, &id);
+        self.read_queue("ask what a task waits for", queue, Ok(()), read)
+    }
+
+    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
+        let (of, id, after) = (queue.clone(), id.clone(), after.to_owned());
+        let checked = check_range("the page's limit", limit.into(), 1, 100);
+        self.read_queue("list what a task waited for", queue, checked, move |reader| {
+            queue::wait::waited(reader, &of, &id, &after, limit)
         })
     }
 

@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued, Enter,
-    Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Closed,
+    Completed, Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued,
+    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
     Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
     Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
     Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
     Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
     SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
     StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket,
-    Timestamp, Token, Verdict,
+    Timestamp, Token, Verdict, Waited, Waits,
 };
 
 /// How often the network fails, per thousand calls.
@@ -244,6 +244,25 @@ impl<S: Store> QueueStore for Faulty<S> {
         let queue = queue.clone();
         let id = id.clone();
         self.send(Repeat::Yes, move |store| store.lift(op, &queue, &id))
+    }
+
+    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.close_batch(op, &queue, &id))
+    }
+
+    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
+        let queue = queue.clone();
+        let id = id.clone();
+        self.send(Repeat::Yes, move |store| store.waits(&queue, &id))
+    }
+
+    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
+        let queue = queue.clone();
+        let id = id.clone();
+        let after = after.to_owned();
+        self.send(Repeat::Yes, move |store| store.waited(&queue, &id, &after, limit))
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

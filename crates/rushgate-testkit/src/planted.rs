@@ -63,6 +63,12 @@ planted! {
     KeptDuplicateProlongsThePeriod,
     /// A shorter period ends a longer one.
     ShorterPeriodEndsTheLonger,
+    /// A task may wait for one that the queue does not know.
+    UnknownTaskIsWaitedFor,
+    /// A task goes on though one that it waits for can never be done.
+    FailureCountsAsOver,
+    /// A task goes on when the first is over of those that it waits for.
+    FirstOfManyLetsGo,
     /// A task is given out after its deadline.
     DeadlineIsIgnored,
     /// A task that failed waits for an attempt after its deadline.

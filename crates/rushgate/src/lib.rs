@@ -76,8 +76,8 @@ pub use sale::{
 };
 pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
 pub use worker::{
-    Attempt, Backoff, FromJob, IntoOutcome, Job, Outcome, Output, Progress, State, Worker, WorkerMetrics,
-    WorkerReport,
+    Attempt, Backoff, FromJob, IntoOutcome, Job, Outcome, Output, Progress, Results, State, Worker,
+    WorkerMetrics, WorkerReport,
 };
 
 pub use rushgate_ledger::{Ledger, connect as connect_ledger};
@@ -85,15 +85,16 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, ClosedEntry, Commitment,
-    Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw, DrawRecord,
-    DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish, Finished, GiveBack,
-    GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, KeyLimits, Kind, Lease,
-    Lifted, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Overflow,
-    Owner, Pace, Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload, Priority, QueueLimits, QueueName,
-    QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention, Retried,
-    Retry, Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus,
-    Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress,
-    TaskState, Ticket, Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, WaiterState,
+    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
+    Commitment, Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw,
+    DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,
+    Finished, GiveBack, GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey,
+    IfDead, KeyLimits, Kind, Lease, Lifted, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op,
+    OrderIntent, OrderTask, Overflow, Owner, Pace, Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload,
+    Priority, QueueLimits, QueueName, QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved,
+    Restored, Result, Retention, Retried, Retry, Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId,
+    SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec,
+    SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskEnd, TaskExtended,
+    TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token, TraceParent, UnitChoice,
+    UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits, WaitsFor,
 };

@@ -77,8 +77,9 @@ async fn a_release_with_a_task_hands_on_both_or_neither(bench: Bench) {
     assert!(matches!(released, ReleaseWithOutcome::Released(Enqueued::Added { .. })), "{released:?}");
     assert_eq!(held.lost().await, LostReason::Released);
     let second = waiting.await.unwrap();
-    let ReleaseWithOutcome::Full { guard, bound: 1 } = second.release_with(task("2")).await.unwrap() else {
-        panic!("there is room for one task")
+    let released = second.release_with(task("2")).await.unwrap();
+    let ReleaseWithOutcome::NotTaken { guard, why: Enqueued::Full { bound: 1 } } = released else {
+        panic!("there is room for one task: {released:?}")
     };
     assert!(guard.is_held().await.unwrap() && !guard.is_lost());
     assert_eq!(queue.pop(2).await.unwrap().len(), 1);

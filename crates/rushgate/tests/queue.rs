@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Completed, Dequeued, Enqueued, Error, Lifted, OnDuplicate, Queue, Retried, Retry, Rushgate, Selection,
-    Task, Why,
+    Closed, Completed, Dequeued, Enqueued, Error, IfDead, Lifted, OnDuplicate, Queue, Retried, Retry,
+    Rushgate, Selection, Task, Unmet, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,7 @@ on_each_store! {
     a_ticket_acts_on_its_own_revision_only
     dead_letters_can_be_retried_and_deleted
     a_paused_queue_gives_nothing_out
+    a_task_that_waits_says_for_what
     a_task_says_why_it_is_not_running
     an_id_is_taken_once_in_its_period_unless_it_is_lifted
 }
@@ -218,6 +219,33 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
     assert!(matches!(why[..], [Why::Dead { .. }, Why::Unique { .. }]), "{why:?}");
     assert!(put().unique_for(Duration::ZERO).send().await.unwrap_err().is_invalid());
     assert!(put().unique_for(Duration::MAX).send().await.unwrap_err().is_invalid());
+}
+
+async fn a_task_that_waits_says_for_what(bench: Bench) {
+    let gate = bench.client();
+    let queue: Queue<u32> = gate.queue_of("waits").unwrap();
+    queue.enqueue("a", 1).send().await.unwrap();
+    queue.enqueue("b", 2).after(["a"]).after(["a"]).send().await.unwrap();
+    let typo = queue.enqueue("c", 3).after(["a", "typo"]).send().await.unwrap();
+    assert!(matches!(typo, Enqueued::Refused { ref task, why: Unmet::Unknown } if task.as_str() == "typo"));
+    let why = queue.why("b").await.unwrap();
+    let [Why::WaitsFor { left: 1, dead: 0, first, open: false, .. }] = &why[..] else { panic!("{why:?}") };
+    assert_eq!((first[0].id.as_str(), &first[0].error), ("a", &None));
+    let failed = claim_one(&queue).await;
+    let retry = Retry { ticket: failed.ticket, delay: ms(0), error: "boom".into(), give_up: true };
+    queue.retry(vec![retry]).await.unwrap();
+    let why = queue.why("b").await.unwrap();
+    let [Why::WaitsFor { dead: 1, first, .. }] = &why[..] else { panic!("{why:?}") };
+    assert_eq!(first[0].error.as_deref(), Some("boom"));
+
+    queue.enqueue("whole", 4).held_open().delay(secs(60)).if_dead(IfDead::Run).send().await.unwrap();
+    let why = queue.why("whole").await.unwrap();
+    assert!(matches!(why[..], [Why::WaitsFor { left: 0, open: true, .. }, Why::NotDue { .. }]), "{why:?}");
+    queue.enqueue("part", 5).part_of("whole").send().await.unwrap();
+    let waits = queue.waits("whole").await.unwrap().expect("it is held open");
+    assert_eq!((waits.open, waits.left, waits.if_dead), (true, 1, IfDead::Run));
+    assert_eq!(queue.close_batch("whole").await.unwrap(), Closed::Closed { left: 1 });
+    assert!(queue.enqueue("d", 6).part_of("no name").send().await.unwrap_err().is_invalid());
 }
 
 async fn a_task_says_why_it_is_not_running(bench: Bench) {

@@ -20,6 +20,7 @@ on_each_store! {
     a_failed_task_is_tried_again
     a_panic_is_a_failed_attempt
     a_handler_that_takes_too_long_is_a_failed_attempt
+    a_handler_gets_what_came_of_those_that_its_task_waited_for
     a_handler_is_stopped_at_its_tasks_deadline
     a_deadline_of_one_stops_a_batch_and_costs_the_others_no_attempt
     a_task_that_is_given_up_is_a_dead_letter
@@ -155,6 +156,24 @@ async fn a_handler_that_takes_too_long_is_a_failed_attempt(bench: Bench) {
     eventually(async || queue.stats().await.unwrap().dead == 1).await;
     let report = running.stop().await;
     assert_eq!((report.timed_out, report.dead), (1, 1));
+}
+
+async fn a_handler_gets_what_came_of_those_that_its_task_waited_for(bench: Bench) {
+    let queue = numbers(&bench.client());
+    let retention = Some(Retention::new(secs(60), 10));
+    queue.limit(QueueLimits { retention, ..QueueLimits::default() }).await.unwrap();
+    queue.enqueue("sum", 0).held_open().send().await.unwrap();
+    for n in 1..=120 {
+        queue.enqueue(n.to_string(), n).part_of("sum").send().await.unwrap();
+    }
+    queue.close_batch("sum").await.unwrap();
+    let running = Running::start(Worker::new(&queue), async |job: Job<u32>| {
+        let parts = job.results.read::<u32>().await?;
+        Ok::<_, rushgate::Error>(Output(parts.into_iter().map(|(_, part)| part).sum::<u32>() + job.payload))
+    });
+    let over = queue.wait_for("sum", secs(60)).await.unwrap().expect("it is over");
+    assert_eq!(over.result::<u32>().unwrap(), Some(120 * 121 / 2));
+    running.stop().await;
 }
 
 async fn a_handler_is_stopped_at_its_tasks_deadline(bench: Bench) {

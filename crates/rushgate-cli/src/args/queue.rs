@@ -20,6 +20,7 @@ pub(crate) enum QueueVerb {
     Dequeue(DequeueArgs),
     Cancel(CancelArgs),
     Lift(LiftArgs),
+    Close(CloseArgs),
     Ls(LsArgs),
     Stats(StatsArgs),
     Show(ShowArgs),
@@ -62,17 +63,20 @@ impl QueueVerb {
     group(ArgGroup::new("due").args(["delay", "at"])),
     group(ArgGroup::new("until").args(["deadline", "deadline_at"])),
     group(ArgGroup::new("duplicate").args(["replace", "earliest", "debounce"])),
+    group(ArgGroup::new("waits").args(["after", "open"]).multiple(true).conflicts_with("duplicate")),
     after_help = "\
 Examples:
   rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
   rushgate queue push mail order:42 --payload '\"to bob\"' --replace --delay 5s
   rushgate queue push reports shop:7 --unique-for 1h
+  rushgate queue push build test --after compile --after lint --if-dead fail
   date | rushgate queue push log a --payload-file - --content-type text/plain
 
 Answers `added`, `kept` or `replaced` with the record's revision, `recent` if
 the id is not free yet, or `dropped` if the queue is at its bound and drops
 newcomers.
-Exit status: 1 if the queue is full."
+Exit status: 1 if the queue is full, or a task named by --after is not known,
+or the one named by --part-of is not held open."
 )]
 pub(crate) struct PushArgs {
     /// The queue.
@@ -105,6 +109,18 @@ pub(crate) struct PushArgs {
     /// No other of this id for so long from now, even once it is done.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) unique_for: Option<Duration>,
+    /// Not before this task of the queue is over; give it again for each.
+    #[arg(long, value_name = "ID", conflicts_with = "part_of")]
+    pub(crate) after: Vec<String>,
+    /// Not before `queue close`: the callback of a batch.
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// What becomes of it if one that it waits for is dead.
+    #[arg(long, value_enum, default_value_t = IfDeadWord::Wait, value_name = "POLICY")]
+    pub(crate) if_dead: IfDeadWord,
+    /// It is part of that task, which was pushed with --open.
+    #[arg(long, value_name = "ID")]
+    pub(crate) part_of: Option<String>,
     /// What it is for, such as a tenant: the tasks of a key stand in line.
     #[arg(long)]
     pub(crate) key: Option<String>,
@@ -114,6 +130,17 @@ pub(crate) struct PushArgs {
     /// How often it may be tried before it is a dead letter.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
+}
+
+/// What becomes of a task when one that it waits for is dead.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum IfDeadWord {
+    /// It goes on waiting, for the dead one may be put back.
+    Wait,
+    /// It is dead too.
+    Fail,
+    /// It runs all the same.
+    Run,
 }
 
 /// What a task carries.
@@ -320,6 +347,22 @@ Example:
 Its task, if it is live, stays as it is.
 Exit status: 1 if the id was not unique.")]
 pub(crate) struct LiftArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// The task's id.
+    pub(crate) id: String,
+}
+
+/// Let a task that was pushed with --open run when all its parts are over.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate queue push pages report --open
+  rushgate queue push pages page:1 --part-of report
+  rushgate queue close pages report
+
+Exit status: 1 if the task is not live, or not held open.")]
+pub(crate) struct CloseArgs {
     /// The queue.
     pub(crate) queue: String,
     /// The task's id.

@@ -2,18 +2,18 @@
 
 use anyhow::Result;
 use rushgate::{
-    Cancelled, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Lifted, Retried, Retry,
-    Rushgate, TaskExtended, TaskProgress, Ticket,
+    Cancelled, Closed, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Lifted, Retried,
+    Retry, Rushgate, TaskExtended, TaskProgress, Ticket,
 };
 use serde::Serialize;
 
 use super::bulk;
 use super::push::content;
 use crate::args::queue::{
-    CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, LiftArgs, RetryArgs, Tickets,
+    CancelArgs, CloseArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, LiftArgs, RetryArgs, Tickets,
 };
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 /// The answer to one ticket, as JSON.
 #[derive(Serialize)]
@@ -122,6 +122,19 @@ pub(super) async fn lift(gate: &Rushgate, args: LiftArgs, output: Output) -> Res
         Lifted::NotFound => ("not_found", false),
     };
     show_one(&args.id, word, output)
+}
+
+pub(super) async fn close(gate: &Rushgate, args: CloseArgs, output: Output) -> Result<Exit> {
+    let answer = gate.queue(&args.queue)?.close_batch(&args.id).await?;
+    let id = &args.id;
+    let words = match answer {
+        Closed::Closed { left: 0 } => format!("closed {id}: it waits for nothing"),
+        Closed::Closed { left } => format!("closed {id}: it waits for {}", counted(left, "task")),
+        Closed::NotOpen => format!("not_open {id}"),
+        Closed::NotFound => format!("not_found {id}"),
+    };
+    output.line(&answer, words)?;
+    Ok(Exit::done_if(matches!(answer, Closed::Closed { .. })))
 }
 
 fn read(tickets: &Tickets) -> Result<Vec<Ticket>> {

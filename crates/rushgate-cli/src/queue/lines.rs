@@ -113,7 +113,7 @@ impl From<&DeadLetter> for Line {
 pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let mut chosen = Chosen::new(&queue, &args.filter, args.state);
-    let (mut written, mut progress) = (0, Progress::new(output));
+    let (mut written, mut left_out, mut progress) = (0, 0, Progress::new(output));
     loop {
         let lines: Vec<Line> = match args.dead {
             true => match chosen.dead().await? {
@@ -121,7 +121,10 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
                 None => break,
             },
             false => match chosen.tasks().await? {
-                Some(tasks) => tasks.iter().map(Line::from).collect(),
+                Some(tasks) => {
+                    left_out += tasks.iter().filter(|info| info.waits).count() as u64;
+                    tasks.iter().filter(|info| !info.waits).map(Line::from).collect()
+                }
                 None => break,
             },
         };
@@ -133,6 +136,10 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
     }
     drop(progress);
     output.note(format_args!("{} written", counted(written, "task")));
+    if left_out > 0 {
+        // Elsewhere there may be nothing of what they wait for.
+        output.note(format_args!("{} left out, which wait for others", counted(left_out, "task")));
+    }
     Ok(Exit::Done)
 }
 
@@ -245,6 +252,10 @@ impl Import {
                 Enqueued::Dropped { .. } => *self.tally.dropped.get_or_insert(0) += 1,
                 Enqueued::Recent { .. } => *self.tally.recent.get_or_insert(0) += 1,
                 Enqueued::Kept { .. } | Enqueued::Replaced { .. } => self.tally.kept += 1,
+                // An import asks for no waiting.
+                Enqueued::Refused { task, .. } => {
+                    return Err(Fault::refused("refused", format_args!("{task} is in the way")).into());
+                }
                 Enqueued::Full { bound } => {
                     let after = self.tally.added + self.tally.kept;
                     return Err(Fault::refused(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Listing, QueueLimits, QueueStats, Rushgate, TaskState, Timestamp};
+use rushgate::{Listing, QueueLimits, QueueStats, Rushgate, TaskState, Timestamp, Waits};
 use serde::Serialize;
 
 use super::rule::words;
@@ -65,6 +65,21 @@ impl<'a> From<&'a (String, QueueStats)> for StatsView<'a> {
     }
 }
 
+/// A task with what it waits for, as JSON.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    info: InfoView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<&'a Waits>,
+}
+
+fn waits_line(waits: &Waits) -> String {
+    let Waits { open, left, over, dead, .. } = waits;
+    let open = if *open { ", held open" } else { "" };
+    format!("waits for    {left} left, {over} over, {dead} dead{open}\n")
+}
+
 pub(super) fn task_state(state: State) -> TaskState {
     match state {
         State::Scheduled => TaskState::Scheduled,
@@ -110,7 +125,11 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
         (_, Some(letter)) if died_at > finished => {
             output.data(&DeadView::from(&letter), letter_page(&letter))?
         }
-        (Some(info), _) => output.data(&InfoView::from(&info), info_page(&info))?,
+        (Some(info), _) => {
+            let waits = queue.waits(&args.id).await?.filter(|_| live);
+            let page = info_page(&info) + &waits.as_ref().map(waits_line).unwrap_or_default();
+            output.data(&Shown { info: InfoView::from(&info), waits_for: waits.as_ref() }, page)?
+        }
         (None, _) => {
             output.remark(format_args!("no task `{}` in `{}`, live, done or dead", args.id, args.queue));
             return Ok(Exit::Refused);

@@ -41,6 +41,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Dequeue(args) => answer::dequeue(&gate, args, out).await,
             QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
             QueueVerb::Lift(args) => answer::lift(&gate, args, out).await,
+            QueueVerb::Close(args) => answer::close(&gate, args, out).await,
             QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
             QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
             QueueVerb::Watch(args) => watch::watch(&gate, args, out).await,

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::{ContentType, Enqueued, Kind, OnDuplicate, Payload, Rushgate};
+use rushgate::{ContentType, Enqueued, IfDead, Kind, OnDuplicate, Payload, Rushgate, Unmet};
 
-use crate::args::queue::{ContentArgs, PushArgs};
+use crate::args::queue::{ContentArgs, IfDeadWord, PushArgs};
 use crate::exit::{Exit, Fault};
 use crate::moments::epoch_ms;
 use crate::output::{Output, moment};
@@ -36,9 +36,23 @@ pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Res
     if let Some(period) = args.unique_for {
         task = task.unique_for(period);
     }
+    if !args.after.is_empty() {
+        task = task.after(&args.after);
+    }
+    if args.open {
+        task = task.held_open();
+    }
+    if let Some(whole) = &args.part_of {
+        task = task.part_of(whole);
+    }
+    let task = task.if_dead(match args.if_dead {
+        IfDeadWord::Wait => IfDead::Wait,
+        IfDeadWord::Fail => IfDead::Fail,
+        IfDeadWord::Run => IfDead::Run,
+    });
     let answer = task.send().await?;
     output.line(&answer, words(&answer))?;
-    Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
+    Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. } | Enqueued::Refused { .. })))
 }
 
 pub(super) fn words(answer: &Enqueued) -> String {
@@ -52,6 +66,14 @@ pub(super) fn words(answer: &Enqueued) -> String {
         Enqueued::Dropped { bound } => format!("dropped bound {bound}"),
         Enqueued::Full { bound } => format!("full bound {bound}"),
         Enqueued::Recent { until } => format!("recent until {}", moment(*until)),
+        Enqueued::Refused { task, why } => {
+            let why = match why {
+                Unmet::Unknown => "is not known",
+                Unmet::NotOpen => "is not held open",
+                Unmet::Taken => "is in the way",
+            };
+            format!("refused: {task} {why}")
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub(super) struct InfoView<'a> {
     #[serde(flatten)]
     task: TaskView<'a>,
     state: TaskState,
+    /// Whether it waits for other tasks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    waits: bool,
     not_before_us: Option<u64>,
     lease_until_us: Option<u64>,
     worker: Option<&'a str>,
@@ -134,6 +137,7 @@ impl<'a> From<&'a TaskInfo> for InfoView<'a> {
         Self {
             task: (&info.task).into(),
             state: info.state,
+            waits: info.waits,
             not_before_us: info.not_before.map(|at| at.as_micros()),
             lease_until_us: info.lease_until.map(|until| until.as_micros()),
             worker: info.worker.as_deref(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Finish, KeyRun, Rushgate, Why};
+use rushgate::{Finish, IfDead, KeyRun, Rushgate, WaitsFor, Why};
 use serde_json::json;
 
 use super::shown::{printable, rounded};
@@ -69,6 +69,9 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             let first = first.as_ref().map_or(String::new(), |first| format!("; {first} is first"));
             format!("it stands in line behind others of its key {key}{first}")
         }
+        Why::WaitsFor { left, dead, first, if_dead, open } => {
+            waits_for(*left, *dead, first, *if_dead, *open, args)
+        }
         Why::Waiting { ahead, leased, due_for, last_claim } => {
             let ahead = match ahead {
                 Some(0) => "nothing is given out before it".to_owned(),
@@ -121,4 +124,38 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
         }
         Why::Unknown => "there is no such task: it is done, was removed, or was never put in".to_owned(),
     }
+}
+
+/// What a task waits for, and what stands in the way.
+fn waits_for(
+    left: u64,
+    dead: u64,
+    first: &[WaitsFor],
+    if_dead: IfDead,
+    open: bool,
+    args: &WhyArgs,
+) -> String {
+    let WhyArgs { queue, id } = args;
+    let names: Vec<_> = first.iter().map(|one| one.id.to_string()).collect();
+    let more = left.saturating_sub(names.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let held = format!("it is held open for others: `rushgate queue close {queue} {id}` ends that");
+    let mut words = match (left, open) {
+        (0, _) => held,
+        (_, open) => {
+            let also = if open { format!("; {held}") } else { String::new() };
+            format!("it waits for {}: {}{more}{also}", counted(left, "task"), names.join(", "))
+        }
+    };
+    let failed = first.iter().find_map(|one| Some((&one.id, one.error.as_ref()?)));
+    if let Some((one, error)) = failed {
+        let others = if dead > 1 { format!(", and {} more", dead - 1) } else { String::new() };
+        let error = printable(error, usize::MAX);
+        let then = match if_dead {
+            IfDead::Wait => format!("; `rushgate queue dead retry {queue} {one}` puts it back"),
+            IfDead::Fail | IfDead::Run => String::new(),
+        };
+        words += &format!("; {one} is dead{others}: {error}{then}");
+    }
+    words
 }

@@ -77,6 +77,9 @@ impl OutboxEntry {
             let what = "the time for which the id is unique";
             return Err(Error::invalid(what, "has no place in a row of an outbox"));
         }
+        if task.is_to_wait() || task.part_of.is_some() {
+            return Err(Error::invalid("a task that waits for others", "has no place in a row of an outbox"));
+        }
         let (on_duplicate, max_wait_ms) = match task.on_duplicate {
             OnDuplicate::Keep => ("keep", None),
             OnDuplicate::Replace => ("replace", None),

@@ -82,10 +82,22 @@ function is.word(value, ...)
   return false
 end
 
+-- What tasks wait for: a line that says what becomes of them if one of those is dead, whether they are held open, and what
+-- they are part of; and a line for each.
+local function is_waits(value)
+  local whole, others = string.match(value, '^[0-2][01] ?([^\n]*)(.*)$')
+  local n = 0
+  for other in string.gmatch(others or '', '\n([^\n]*)') do
+    n = n + (is.name(other) and 1 or 1001)
+  end
+  return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
+end
+
 -- Due time, priority, what becomes of a second one, max wait, max attempts, a deadline if it has one, for how long its id
--- is unique if it is, and a key if it has one.
+-- is unique if it is, a key if it has one, and what it waits for.
 function is.terms(value)
-  local plus, due, max_wait, max, key = string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)(.*)$')
+  local plus, due, max_wait, max, key, waits =
+    string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
   local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
   if deadline then key = rest end
   local period, behind = string.match(key or '', '^!(%d+)(.*)$')
@@ -95,6 +107,7 @@ function is.terms(value)
     and (not period or is.whole(period, 1000, 34560000000000))
     and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
     and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
+    and (waits == '' or is_waits(waits))
 end
 
 -- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a

@@ -1,17 +1,32 @@
 -- include: put
 -- include: unique
+-- include: wait
 -- A moment, or one so long from now.
 local function moment_asked(plus, number)
   if plus == '+' then return now + number end
   return tonumber(number)
 end
 
+-- What tasks wait for: whether they are held open and what becomes of them if one of those is dead, with what they are part
+-- of; and then a line for each of those.
+local function add_waits(of, text)
+  local seen, rest = {}
+  of.if_dead, of.open, of.whole, rest = string.match(text, '^(%d)(%d) ?([^\n]*)(.*)$')
+  of.open, of.whole, of.others = of.open == '1', of.whole ~= '' and of.whole, {}
+  for other in string.gmatch(rest, '[^\n]+') do
+    if not seen[other] then of.others[#of.others + 1], seen[other] = other, true end
+  end
+  if of.open or #of.others > 0 then
+    of.hold = function(q, id, place) return link_to_others(q, id, place, of) end
+  end
+end
+
 -- What tasks ask for. Most of a call ask for the same; of another call it may mean another moment.
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
-    local plus, due, priority, mode, max_wait, max, date, period, key =
-      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?(.*)$')
+    local plus, due, priority, mode, max_wait, max, date, period, key, waits =
+      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?([^\n]*)\n?(.*)$')
     local deadline = moment_asked(string.match(date, '^<(%+?)(%d+)$'))
     due = moment_asked(plus, due)
     key = key ~= '' and key or nil
@@ -19,6 +34,7 @@ local function terms_of(q, text)
     of.period = tonumber(period)
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
+    if waits ~= '' then add_waits(of, waits) end
     q.terms[text] = of
   end
   return of
@@ -39,13 +55,19 @@ end
 
 local TOO_LATE = { err = 'INVALID the deadline must be after the time from which on the task may be given out' }
 
--- Puts a task in as it was asked for, if its id is not unique and there is room. Further outcome: 7 put in lately, and
--- until when its id is unique.
+-- Puts a task in as it was asked for, if its id is not unique and there is room. Further outcomes: 7 put in lately, and
+-- until when its id is unique; 8 refused, with why and the id of which task.
 local function put_asked(q, id, text, body)
   local of, till = terms_of(q, text), q.unique[id]
   if till and not read(q.records, id) then return 7, till end
+  if of.if_dead then
+    local why, other = refusal(q, id, of)
+    if why then return 8, why, other end
+  end
   if of.before then body = of.before .. body end
   local outcome, number, dropped = put(q, id, of, body, true)
   if of.period and (outcome == 1 or outcome == 3 or outcome == 6) then begin_period(q, id, now + of.period) end
+  if of.whole and outcome ~= 4 and outcome ~= 5 then become_part(q, id, of.whole) end
+  settle(q)
   return outcome, number, dropped
 end

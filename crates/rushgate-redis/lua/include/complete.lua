@@ -8,7 +8,7 @@ local function complete(q, id, number, how, result)
   local claim, turn, _, flags = struct.unpack('>I7I1I2I1', run)
   if claim + turn ~= tonumber(number) or flags % 2 ~= LEASED then return 0 end
   -- Most runs have nothing from the newcomer's flag on, and need no more than to be taken out.
-  if flags >= REPLACED or q.concurrency or q.keep_n then
+  if flags >= REPLACED or q.concurrency or q.keep_n or q.linked then
     local t = load(q, id)
     if promote(q, t, true) then return 2 end
     finish_task(q, t, now, has(t, CANCELLED) and ends_as.cancelled or how, result, true)

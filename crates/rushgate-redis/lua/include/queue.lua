@@ -5,7 +5,7 @@
 --                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
 --                    oldest is dropped; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
 --                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique
---                    at most; $ and an outbox -> up to which number it was relayed
+--                    at most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which number it was relayed
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
 --                    to be added to the revision
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -16,12 +16,20 @@
 --   leases     ZSET  claim(7) turn(1) id -> lease until
 --   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2)
 --                    past] body; NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record, of one
---                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or nothing
+--                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or nothing;
+--                    ENQ place(7) other -> finished(7) how(1) result or error, of one that a task waited for; ACK finished(7)
+--                    NUL id -> how(1) result or error, of one that those that wait for it have not all heard of; how also: 4
+--                    popped, 5 deleted, 6 dead
 --   dead_ids   ZSET  id -> 0; NUL finished(7) id -> 0; SOH first(7) id -> 0, of tasks that wait, if the queue drops its
---                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one
+--                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1) place(7) id ->
+--                    0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by the task, and without
+--                    the other while it is held open; if dead: 0 it goes on waiting, 1 it fails, 2 it runs; ENQ and ACK -> 0,
+--                    the fields of the dead that begin so; ACK finished(7) SOH place(7) -> 0, of a task that is gone and waited
+--                    for others. A place is a record's arrival and turn
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
 --   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
---   lines      ZSET  key NUL priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks with a key that wait
+--   lines      ZSET  key NUL priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks with a key that wait; NUL
+--                    priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks that wait for others
 --   keys       HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7), or 0 while it is blocked, due(7) arrival(6)
 --                    turn(1) id, of its first; key -> how many are leased; key NUL s -> when the latest were given
 --                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end
@@ -32,7 +40,7 @@
 -- error's length(1) error; how: 0 failed, 1 lost, 2 snoozed. A dead letter that has one has 32 added to its priority.
 -- A record with a key has 16 added to its priority, and its body begins with the length(1) of the key and the key; one with
 -- a deadline has 64 added, and the deadline(7) stands before that. Tasks of one key
--- and priority stand in line. Only the first of a line is among those that wait, in the line's place, and only while its
+-- and priority stand in line. One that waits for others has 128 added, and stands in none. Only the first of a line is among those that wait, in the line's place, and only while its
 -- key has room.
 -- Turns count what one call gives out: so its tasks share what is packed, and each costs little more than its bytes.
 -- The body is opaque here: content type and payload.
@@ -44,13 +52,18 @@ local RUN = '>I7I1I2I1I7I7'
 local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
 local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
-local KEYED, DATED, PRIORITY_AT, PAST_BEFORE = 16, 64, 28, 32
+local KEYED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 64, 128, 28, 32
 local DATE_BYTES = 7
 -- How a task ended, and how a run did.
-local ends_as = { done = 0, cancelled = 2, dropped = 3 }
+local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
 local runs_as = { failed = 0, lost = 1, snoozed = 2 }
 -- What becomes of one too many, and where those that wait stand by age.
 local DROP_NEW, DROP_OLDEST, BY_AGE, BY_DEADLINE, BEHIND_DEADLINES = 1, 2, '\1', '\2', '\3'
+-- Where it stands what tasks wait for, by the other and by the task; what they waited for; and what is over that others have
+-- to hear of.
+local linked_by = { other = '\3', own = '\4', over = '\5', ended = '\6', behind = '\7' }
+-- Tasks that one call tells at most of what is over.
+local TOLD_MAX = 500
 -- Why a task died whose deadline passed.
 local LATE = 'its deadline passed before it was carried out'
 -- Tasks that one call forgets at most, of those that are over.
@@ -81,11 +94,11 @@ local function queue_keys(first)
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
     moment = now, fresh = {}, started = {}, terms = {},
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i')
+  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k')
   q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
   q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
   q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
-  q.dated, q.unique_till = row[10], tonumber(row[11]) or 0
+  q.dated, q.unique_till, q.linked = row[10], tonumber(row[11]) or 0, row[12]
   if row[9] then read_limits(q, row[9]) end
   return q
 end
@@ -155,7 +168,8 @@ end
 
 local function task_of(id, record, run)
   local arrival, turn, revision, first, due, byte, max = struct.unpack(HEADER, record)
-  local at, deadline = HEADER_BYTES + 1, nil
+  local at, deadline, held = HEADER_BYTES + 1, nil, byte >= LINKED
+  if held then byte = byte - LINKED end
   if byte >= DATED then
     deadline, at = struct.unpack('>I7', record, at)
     byte = byte - DATED
@@ -164,7 +178,7 @@ local function task_of(id, record, run)
   local t = {
     id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
     asked = due, priority = priority, key = key, deadline = deadline, max = max, attempts = 0, flags = 0, claim = 0, till = 0,
-    worker = '', error = '',
+    worker = '', error = '', held = held,
   }
   if run then
     t.ran = true
@@ -204,14 +218,21 @@ local function pack_run(t)
   return head .. string.char(#t.worker) .. t.worker .. note .. past .. t.error
 end
 
--- The run of a task ends without success. The latest ten are kept, and 200 bytes of an error, cut at a character.
-local function remember_run(t, ended, how, error)
-  local most, head_bytes, error_bytes = 10, 17, 200
-  local past, ends, from, length = t.past or '', {}, 1, math.min(#error, error_bytes)
+-- The first 200 bytes of an error, cut at a character.
+local function cut_error(error)
+  local length = math.min(#error, 200)
   local next = string.byte(error, length + 1)
   while next and next >= 128 and next < 192 do
     length, next = length - 1, string.byte(error, length)
   end
+  return string.sub(error, 1, length)
+end
+
+-- The run of a task ends without success. The latest ten are kept, and of each what is kept of its error.
+local function remember_run(t, ended, how, error)
+  local most, head_bytes = 10, 17
+  local past, ends, from = t.past or '', {}, 1
+  error = cut_error(error)
   while from <= #past do
     from = from + head_bytes
     from = from + 1 + string.byte(past, from)
@@ -220,7 +241,7 @@ local function remember_run(t, ended, how, error)
   end
   if #ends == most then past = string.sub(past, ends[1]) end
   t.past = past .. struct.pack('>I2I7I7I1', t.attempts, t.claim, ended, how)
-    .. string.char(#t.worker) .. t.worker .. string.char(length) .. string.sub(error, 1, length)
+    .. string.char(#t.worker) .. t.worker .. string.char(#error) .. error
   t.flags = bit.bor(t.flags, HAS_PAST)
 end
 
@@ -230,7 +251,7 @@ local function store_run(q, t)
 end
 
 local function priority_byte(of)
-  return of.priority + (of.key and KEYED or 0) + (of.deadline and DATED or 0)
+  return of.priority + (of.key and KEYED or 0) + (of.deadline and DATED or 0) + (of.held and LINKED or 0)
 end
 
 local function store_record(q, t, body)
@@ -402,7 +423,10 @@ end
 local function stand(q, t, wake)
   stand_by_age(q, t.id, t.record)
   stand_by_deadline(q, t.id, t.deadline)
-  if t.key then
+  if t.held then
+    redis.call('ZADD', q.lines, 0, line_name('', t.priority) .. stand_of(t))
+    q.changed = true
+  elseif t.key then
     redis.call('ZADD', q.lines, 0, line_name(t.key, t.priority) .. stand_of(t))
     touch_line(q, t)
     q.changed = true
@@ -421,6 +445,8 @@ local function lift(q, t)
       count_leased(q, t.key, -1)
       touch_line(q, t)
     end
+  elseif t.held then
+    redis.call('ZREM', q.lines, line_name('', t.priority) .. stand_of(t))
   elseif t.key then
     local name, of = line_name(t.key, t.priority), stand_of(t)
     redis.call('ZREM', q.lines, name .. of)
@@ -436,6 +462,30 @@ local function lift(q, t)
   if has(t, LEASED) then return end
   if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(t.id, t.record)) end
   if t.deadline then redis.call('ZREM', q.dead_ids, date_of(t.id, t.deadline)) end
+end
+
+-- The first members that begin so, of those that tell what waits for what.
+local function beginning(q, with, most)
+  return redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+end
+
+-- A record is gone, and what it waited for is to be forgotten.
+local function forget_waits(q, record)
+  if not q.linked then return end
+  local place = string.sub(record, 1, PLACE_BYTES)
+  if beginning(q, linked_by.own .. place, 1)[1] or beginning(q, linked_by.over .. place, 1)[1] then
+    redis.call('ZADD', q.dead_ids, 0, linked_by.ended .. struct.pack('>I7', now) .. '\1' .. place)
+    q.ended = true
+  end
+end
+
+-- A task is over, with a result or an error. Those that wait for it are to hear of it.
+local function has_ended(q, id, at, how, what)
+  if not q.linked or not beginning(q, linked_by.other .. id .. '\0', 1)[1] then return end
+  local field = linked_by.ended .. struct.pack('>I7', at) .. '\0' .. id
+  redis.call('ZADD', q.dead_ids, 0, field)
+  redis.call('HSET', q.dead, field, string.char(how) .. what)
+  q.ended = true
 end
 
 -- Tells whoever waits for a task that it is over: `T`, id, name.
@@ -456,11 +506,13 @@ local function remove(q, t, wake)
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
   if q.keep_n then tell_over(q, t.id) end
+  forget_waits(q, t.record)
 end
 
 -- A task is over. It is kept as long as the queue's retention says.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
+  has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
   local field, run = '\0' .. t.id, t.ran and pack_run(t) or ''
   local old = redis.call('HGET', q.dead, field)
@@ -514,9 +566,12 @@ local function begin(q, id, of, body)
   end
   q.turn = turn
   local place = q.first_arrival .. string.char(turn)
-  local record = place .. q.first_revision .. of.head .. body
+  -- What waits for others is linked to them, and held until they are over.
+  local held = of.hold and of.hold(q, id, place)
+  local head = held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + LINKED, of.max) or of.head
+  local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
-  if of.key then
+  if of.key or held then
     stand(q, task_of(id, record), true)
   else
     stand_by_age(q, id, record)
@@ -529,6 +584,7 @@ end
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
   lift(q, t)
+  forget_waits(q, t.record)
   q.arrival, q.turn = q.arrival + 1, nil
   local record = struct.pack('>I6', q.arrival) .. string.sub(redis.call('HGET', q.newcomers, t.id), 7)
   redis.call('HDEL', q.newcomers, t.id)
@@ -540,6 +596,8 @@ end
 
 local function die(q, t, at, error, wake)
   remove(q, t, wake)
+  has_ended(q, t.id, at, ends_as.dead, cut_error(error))
+  t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
   local letter = struct.pack('>I7I2I2I1I2', at, t.attempts, t.max, priority_byte(t) + PAST_BEFORE, #error) .. error
@@ -555,6 +613,77 @@ local function back(q, t, due, wake)
   t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due
   store_run(q, t)
   stand(q, t, wake)
+end
+
+-- Lets a task go on that waits for nothing any more: it stands where it would have stood.
+local function go_on(q, t, at)
+  if beginning(q, linked_by.own .. string.sub(t.record, 1, PLACE_BYTES), 1)[1] then return end
+  lift(q, t)
+  t.held = nil
+  store_record(q, t, body_of(t.record))
+  q.moment = at
+  stand(q, t, true)
+  q.moment = now
+end
+
+-- Tells those that wait for one that it is over, so many at most. How many there were.
+local function tell(q, ended, most)
+  local at, id, kept = struct.unpack('>I7', ended, 2), string.sub(ended, 10), redis.call('HGET', q.dead, ended)
+  local how, what = string.byte(kept), string.sub(kept, 2)
+  local with, well = linked_by.other .. id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  -- Who goes on waiting for one that is dead is not told.
+  local from = '[' .. with .. (how == ends_as.dead and '1' or '')
+  local told = redis.call('ZRANGEBYLEX', q.dead_ids, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  if #told < most then
+    redis.call('ZREM', q.dead_ids, ended)
+    redis.call('HDEL', q.dead, ended)
+  end
+  for _, member in ipairs(told) do
+    local policy, first = string.sub(member, #with + 1, #with + 1), #with + 2
+    local place = string.sub(member, first, first + PLACE_BYTES - 1)
+    redis.call('ZREM', q.dead_ids, member, linked_by.own .. place .. policy .. id)
+    local t = load(q, string.sub(member, first + PLACE_BYTES))
+    if t and t.held and string.sub(t.record, 1, PLACE_BYTES) == place then
+      if well or policy == '2' then
+        redis.call('ZADD', q.dead_ids, 0, linked_by.over .. place .. id)
+        redis.call('HSET', q.dead, linked_by.over .. place .. id, struct.pack('>I7I1', at, how) .. what)
+        go_on(q, t, at)
+      else
+        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was cancelled'
+          or how == ends_as.dropped and 'was dropped' or 'was deleted'
+        die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
+      end
+    end
+  end
+  return #told
+end
+
+-- Forgets what a task that is gone waited for, so many at most. How many there were. Where it is named as one that waits, it
+-- is passed over and taken out when that is over.
+local function unlink(q, gone, most)
+  local place = string.sub(gone, 10)
+  local left, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
+  if #left + #over < most then redis.call('ZREM', q.dead_ids, gone) end
+  in_chunks('ZREM', q.dead_ids, left)
+  in_chunks('ZREM', q.dead_ids, over)
+  in_chunks('HDEL', q.dead, over)
+  return #left + #over
+end
+
+-- Tells those that wait for what is over, in the order in which it ended. True if there is more of it than one call tells.
+local function settle(q)
+  if not q.ended then return false end
+  local left = TOLD_MAX
+  while left > 0 do
+    local first = beginning(q, linked_by.ended, 1)[1]
+    if not first then
+      q.ended = nil
+      return false
+    end
+    local n = string.byte(first, 9) == 0 and tell(q, first, left) or unlink(q, first, left)
+    left = left - n - 1
+  end
+  return true
 end
 
 -- The first deadline of a task that waits, if any has one.
@@ -606,6 +735,8 @@ end
 
 -- Writes the queue's counters back, and wakes whoever waits for what has come in.
 local function finish(q)
+  -- If there are too many to tell by one call, somebody is woken to go on.
+  if settle(q) then q.woken = q.woken + 1 end
   if q.finished then forget_finished(q, FORGOTTEN_MAX) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'x', q.dropped) end
   write_back_queue(q)
@@ -634,14 +765,24 @@ local function bury_late(q)
     die(q, t, t.deadline, LATE, true)
   end
   q.moment, q.changed = now, true
-  if #late < REAPED_MAX then return false end
+  if not settle(q) and #late < REAPED_MAX then return false end
   finish(q)
   return true
 end
 
--- Ends the leases that have run out, in the order of their ends; then what waited for too long dies. True if there are
+-- Tells of what is over and was not told in time; then ends the leases that have run out, in the order of their ends; then what waited for too long dies. True if there are
 -- more than one call may end.
 local function reap(q)
+  if q.linked then
+    local last = redis.call(
+      'ZREVRANGEBYLEX', q.dead_ids, '(' .. linked_by.behind, '[' .. linked_by.other, 'LIMIT', 0, 1)[1]
+    q.linked, q.ended = last, last and string.sub(last, 1, 1) == linked_by.ended
+    if not last then redis.call('HDEL', q.meta, 'k') end
+  end
+  if settle(q) then
+    finish(q)
+    return true
+  end
   local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, REAPED_MAX)
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, LEASE_BYTES + 1)
@@ -666,7 +807,7 @@ local function reap(q)
     end
   end
   q.moment, q.changed = now, q.changed or #over > 0
-  if #over < REAPED_MAX then return bury_late(q) end
+  if not settle(q) and #over < REAPED_MAX then return bury_late(q) end
   finish(q)
   return true
 end

@@ -1,5 +1,5 @@
 -- Gives a lock up for its holder and puts a task into a queue; or does neither, if the token does not hold the lock or
--- the queue has no room for the task. Lock and queue must be on one server, so this is not for a Cluster.
+-- the queue does not take the task. Lock and queue must be on one server, so this is not for a Cluster.
 --
 -- KEYS[1-4]    the lock (include/lock.lua)
 -- KEYS[5-25]   the queue (include/queue.lua)
@@ -13,8 +13,8 @@
 -- ARGV[6]      body: body
 --
 -- {0}                                      not the token's to release; the task was not put in
--- {1, outcome, revision or bound or ...}  released; behind it what rushgate_queue_enqueue answers for a task, but never 4
--- {2, bound}                               the queue is full; the token holds the lock as before
+-- {1, outcome, revision or bound or ...}  released; behind it what rushgate_queue_enqueue answers for a task
+-- {2, outcome, bound or why, ...}          not taken, outcome 4 or 8 of the same; the token holds the lock as before
 -- include: now
 -- include: line
 -- include: put
@@ -34,7 +34,7 @@ fetch_unique(q, KEYS[28], { id })
 local outcome, number, dropped = put_asked(q, id, ARGV[5], ARGV[6])
 write_periods(q)
 finish(q)
-if outcome == 4 then return remember(once, { 2, number }) end
+if outcome == 4 or outcome == 8 then return remember(once, { 2, outcome, number, dropped }) end
 
 release(lock)
 take_from_line(lock, ARGV[2])

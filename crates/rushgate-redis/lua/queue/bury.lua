@@ -33,6 +33,11 @@ else
   answer[2] = nil
 end
 if #ids > 0 then
+  for _, id in ipairs(q.linked and ids or {}) do
+    if redis.call('HEXISTS', q.dead, id) == 1 and not read(q.records, id) then
+      has_ended(q, id, now, ends_as.deleted, '')
+    end
+  end
   redis.call('HDEL', q.dead, unpack(ids))
   answer[1] = answer[1] + redis.call('ZREM', q.dead_ids, unpack(ids))
 end

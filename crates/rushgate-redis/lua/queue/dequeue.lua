@@ -22,7 +22,10 @@ local t, claim, outcome = load(q, ARGV[2]), tonumber(ARGV[4]), 0
 if t then
   local leased, same = has(t, LEASED), t.revision == tonumber(ARGV[3])
   if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
-    if not promote(q, t, true) then remove(q, t, true) end
+    if not promote(q, t, true) then
+      remove(q, t, true)
+      has_ended(q, t.id, now, ends_as.deleted, '')
+    end
     outcome = 1
   elseif leased and claim == 0 and same then
     outcome = 2

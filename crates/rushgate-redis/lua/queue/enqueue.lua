@@ -13,7 +13,9 @@
 -- {{outcome, revision or bound, ...}, ...}  for each request: 1 added, 2 kept, 3 replaced, each with a revision; 4 full,
 --                                           5 dropped, each with the bound; 6 displaced, with the revision
 --                                           and then the id of what was dropped for it; 7 put in lately, with the
---                                           moment in µs until which the id is unique
+--                                           moment in µs until which the id is unique; 8 refused, with 0 if the queue knows
+--                                           no task that it was to wait for, 1 if what it was to be part of is not held open,
+--                                           2 if a task of its id is in the way, and then the id of which task
 -- include: now
 -- include: put
 -- include: asked

@@ -23,7 +23,9 @@ for at = 2, #ARGV do
   if record then
     run = read(q.runs, id) or ''
     local t = task_of(id, record, run ~= '' and run)
-    if t.key and not has(t, LEASED) then
+    if t.held then
+      moment = ''
+    elseif t.key and not has(t, LEASED) then
       local line = read_line(q, line_name(t.key, t.priority))
       moment = line.first == stand_of(t) and line.moment > 0 and int(line.moment - 1) or ''
     end

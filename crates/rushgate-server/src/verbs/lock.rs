@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use rushgate::{
-    Enqueued, Holder, Lock, LockGuard, LockOutcome, LockState, Owner, QueueName, ReleasedWith, Token,
-    WaiterState,
+    Holder, Lock, LockGuard, LockOutcome, LockState, Owner, QueueName, ReleasedWith, Token, WaiterState,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -175,9 +174,8 @@ pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<Enqueued
     }
     let queue = call.shop.gate.queue(queue.as_str())?;
     match lock.release_with(token, queue.enqueue_new(task.try_into()?)).await? {
-        ReleasedWith::Released(enqueued) => entered(enqueued),
+        ReleasedWith::Released(enqueued) | ReleasedWith::NotTaken(enqueued) => entered(enqueued),
         ReleasedWith::NotHeld => Err(Problem::plain(Code::NotHeld)),
-        ReleasedWith::Full { bound } => entered(Enqueued::Full { bound }),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use rushgate::{
-    Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
-    GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Lifted, Listing, NewTask, OnDuplicate, Over, Overflow,
-    PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats, Rate, Retention, Retried, Retry,
-    Revived, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, Why, trace,
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish,
+    Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted, Listing, NewTask,
+    OnDuplicate, Over, Overflow, PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats, Rate,
+    Retention, Retried, Retry, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited, Waits, WaitsFor, Why, trace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub(crate) struct StatsView {
     scheduled: u64,
     /// Claimed, and the lease runs.
     leased: u64,
-    /// Behind others of their keys.
+    /// Behind others of their keys, or waiting for other tasks.
     blocked: u64,
     /// Dead letters.
     dead: u64,
@@ -169,6 +169,52 @@ pub(crate) struct TaskBody {
     /// What it is for, such as a tenant: tasks of a key stand in line, and keys take turns.
     #[schemars(with = "Option<NameText>")]
     key: Option<TaskKey>,
+    /// The tasks of the queue that must be over before it is given out: at most 1,000.
+    #[serde(default)]
+    #[schemars(with = "Vec<NameText>", length(max = 1_000))]
+    after: Vec<TaskId>,
+    /// What becomes of it when one that it waits for is dead.
+    #[serde(default)]
+    if_dead: IfDeadWord,
+    /// It takes others as its parts, and waits until it is closed: the callback of a batch.
+    #[serde(default)]
+    held_open: bool,
+    /// The task, held open, that it is part of.
+    #[schemars(with = "Option<NameText>")]
+    part_of: Option<TaskId>,
+}
+
+/// What becomes of a task when one that it waits for is dead.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IfDeadWord {
+    /// It goes on waiting; it is dead itself if that one can never be done.
+    #[default]
+    Wait,
+    /// It is dead too.
+    Fail,
+    /// It runs all the same.
+    Run,
+}
+
+impl From<IfDeadWord> for IfDead {
+    fn from(word: IfDeadWord) -> Self {
+        match word {
+            IfDeadWord::Wait => Self::Wait,
+            IfDeadWord::Fail => Self::Fail,
+            IfDeadWord::Run => Self::Run,
+        }
+    }
+}
+
+impl From<IfDead> for IfDeadWord {
+    fn from(of: IfDead) -> Self {
+        match of {
+            IfDead::Wait => Self::Wait,
+            IfDead::Fail => Self::Fail,
+            IfDead::Run => Self::Run,
+        }
+    }
 }
 
 pub(super) fn max_attempts() -> u32 {
@@ -217,6 +263,10 @@ impl TryFrom<TaskBody> for NewTask {
             key,
             deadline,
             unique_for,
+            after: body.after,
+            if_dead: body.if_dead.into(),
+            held_open: body.held_open,
+            part_of: body.part_of,
             ..Self::new(id, payload)
         })
     }
@@ -267,6 +317,44 @@ pub(crate) enum EnqueuedView {
         /// When it will be over, in microseconds since the Unix epoch.
         until_us: u64,
     },
+    /// It was to wait for a task, or be part of one, and cannot: it was not put in.
+    Refused {
+        /// The id of which task.
+        task: String,
+        /// Why not.
+        why: UnmetWord,
+    },
+}
+
+/// Why a task was refused that was to wait for others, or to be part of one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UnmetWord {
+    /// The queue knows no task of the id that it was to wait for: none that is live, dead, or kept as done.
+    Unknown,
+    /// The task that it was to be part of is not held open.
+    NotOpen,
+    /// A live task of its own id is in the way.
+    Taken,
+}
+
+/// The word of a [problem](Code::Unmet), as [`UnmetWord`] has it.
+const fn unmet_word(of: Unmet) -> &'static str {
+    match of {
+        Unmet::Unknown => "unknown",
+        Unmet::NotOpen => "not_open",
+        Unmet::Taken => "taken",
+    }
+}
+
+impl From<Unmet> for UnmetWord {
+    fn from(of: Unmet) -> Self {
+        match of {
+            Unmet::Unknown => Self::Unknown,
+            Unmet::NotOpen => Self::NotOpen,
+            Unmet::Taken => Self::Taken,
+        }
+    }
 }
 
 impl From<Enqueued> for EnqueuedView {
@@ -281,6 +369,7 @@ impl From<Enqueued> for EnqueuedView {
             Enqueued::Dropped { bound } => Self::Dropped { bound },
             Enqueued::Full { bound } => Self::Full { bound },
             Enqueued::Recent { until } => Self::Recent { until_us: until.as_micros() },
+            Enqueued::Refused { task, why } => Self::Refused { task: task.to_string(), why: why.into() },
         }
     }
 }
@@ -289,6 +378,9 @@ impl From<Enqueued> for EnqueuedView {
 pub(super) fn entered(enqueued: Enqueued) -> Answer<EnqueuedView> {
     match enqueued {
         Enqueued::Full { bound } => Err(Problem::plain(Code::QueueFull).with("bound", bound)),
+        Enqueued::Refused { task, why } => {
+            Err(Problem::plain(Code::Unmet).with("task", task.to_string()).with("why", unmet_word(why)))
+        }
         Enqueued::Added { .. } | Enqueued::Displaced { .. } => Ok(Reply::created(enqueued.into())),
         Enqueued::Kept { .. }
         | Enqueued::Replaced { .. }
@@ -777,6 +869,143 @@ pub(crate) async fn lift(call: Call) -> Answer<LiftedView> {
     }
 }
 
+/// A task that takes no more parts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClosedView {
+    /// How many it waits for still.
+    left: u64,
+}
+
+pub(crate) async fn close_batch(call: Call) -> Answer<ClosedView> {
+    match call.queue()?.close_batch(call.path.get("task")).await? {
+        Closed::Closed { left } => Ok(Reply::ok(ClosedView { left })),
+        Closed::NotOpen => Err(Problem::plain(Code::NotOpen)),
+        Closed::NotFound => Err(no_task()),
+    }
+}
+
+/// What a task waits for, and how far that has come.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitsView {
+    /// Whether it is held open, and does not run before it is closed.
+    open: bool,
+    /// What becomes of it when one that it waits for is dead.
+    if_dead: IfDeadWord,
+    /// So many it waits for still.
+    left: u64,
+    /// So many are over.
+    over: u64,
+    /// So many of the first 1,000 that are left are dead.
+    dead: u64,
+    /// Some of those, at most five: the dead come first.
+    first: Vec<WaitsForView>,
+}
+
+/// One that a task waits for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitsForView {
+    /// Its id.
+    id: String,
+    /// Why it failed, if it is dead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<Waits> for WaitsView {
+    fn from(of: Waits) -> Self {
+        let Waits { open, if_dead, left, over, dead, first } = of;
+        let view = |one: WaitsFor| WaitsForView { id: one.id.to_string(), error: one.error };
+        let first = first.into_iter().map(view).collect();
+        Self { open, if_dead: if_dead.into(), left, over, dead, first }
+    }
+}
+
+pub(crate) async fn waits(call: Call) -> Answer<WaitsView> {
+    let waits = call.queue()?.waits(call.path.get("task")).await?;
+    let none = || Problem::new(Code::NotFound, "there is no such live task that waits for others, or did");
+    Ok(Reply::ok(waits.ok_or_else(none)?.into()))
+}
+
+/// How a task ended that another waited for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EndWord {
+    /// It was carried out.
+    Done,
+    /// There was nothing to do.
+    Discarded,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// It gave its place to a newcomer.
+    Dropped,
+    /// It was taken for good.
+    Popped,
+    /// It was dequeued, or buried.
+    Deleted,
+    /// It is a dead letter.
+    Dead,
+}
+
+/// A task that is over, and that another waited for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitedView {
+    /// Its id.
+    id: String,
+    /// How it ended.
+    end: EndWord,
+    /// When, in microseconds since the Unix epoch.
+    at_us: u64,
+    /// What came of it, if whoever completed it has said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<ContentView>,
+    /// Why it failed, if it is dead; at most 200 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<&Waited> for WaitedView {
+    fn from(of: &Waited) -> Self {
+        Self {
+            id: of.id.to_string(),
+            end: match of.end {
+                TaskEnd::Done => EndWord::Done,
+                TaskEnd::Discarded => EndWord::Discarded,
+                TaskEnd::Cancelled => EndWord::Cancelled,
+                TaskEnd::Dropped => EndWord::Dropped,
+                TaskEnd::Popped => EndWord::Popped,
+                TaskEnd::Deleted => EndWord::Deleted,
+                TaskEnd::Dead => EndWord::Dead,
+            },
+            at_us: of.at.as_micros(),
+            result: of.result.as_ref().map(ContentView::from),
+            error: of.error.clone(),
+        }
+    }
+}
+
+/// Which part of what a task waited for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitedQuery {
+    /// Only ids greater than this one: the `next` of the page before.
+    #[serde(default)]
+    after: String,
+    /// At most so many, 1 to 100; 100 unless said otherwise.
+    #[serde(default = "waited_limit")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u32,
+}
+
+fn waited_limit() -> u32 {
+    100
+}
+
+pub(crate) async fn waited(call: Call<Nothing, WaitedQuery>) -> Answer<PageView<WaitedView>> {
+    let limit = call.query.limit;
+    let page = call.queue()?.waited(call.path.get("task"), &call.query.after, limit).await?;
+    Ok(Reply::ok(PageView::of(page, limit, |one| one.id.as_str(), |one| Some((&one).into()))))
+}
+
 fn no_task() -> Problem {
     Problem::new(Code::NotFound, "there is no such live task; it may be done and not kept")
 }
@@ -791,7 +1020,7 @@ pub(crate) enum StateWord {
     Ready,
     /// Claimed, and the lease runs.
     Leased,
-    /// Behind others of its key.
+    /// Behind others of its key, or waiting for other tasks.
     Blocked,
     /// Over, and kept by the queue's retention.
     Done,
@@ -828,6 +1057,8 @@ pub(crate) struct InfoView {
     task: TaskView,
     /// Where it stands.
     state: StateWord,
+    /// Whether it is blocked because it waits for other tasks, or is held open for them.
+    waits: bool,
     /// From when on it may be given out, in microseconds since the Unix epoch, if it is scheduled or ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_before_us: Option<u64>,
@@ -946,6 +1177,7 @@ impl From<&TaskInfo> for InfoView {
         Self {
             task: (&of.task).into(),
             state: of.state.into(),
+            waits: of.waits,
             not_before_us: of.not_before.map(Timestamp::as_micros),
             lease_until_us: of.lease_until.map(Timestamp::as_micros),
             worker: of.worker.clone(),

@@ -5,13 +5,15 @@ DELETE FROM task WHERE arrival = ?1;
 -- name: bury
 INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
                              past)
-SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3, key, ?4 FROM task WHERE arrival = ?1;
+SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3, ifnull(key, nullif(held, '')), ?4
+FROM task WHERE arrival = ?1;
 
 -- A task that was never given out in time.
 -- name: bury_late
 INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
                              past)
-SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, deadline_us, key, past FROM task
+SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, deadline_us, ifnull(key, nullif(held, '')), past
+FROM task
 WHERE arrival = ?1;
 
 -- name: newcomer

@@ -1,7 +1,8 @@
 -- name: add
 INSERT INTO task (queue, id, priority, due_us, revision, first_us, attempts, max_attempts, content_type, payload,
-                  at_us, seat, gives_way, deadline_us)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?4, ?10, ?11, ?12)
+                  at_us, seat, gives_way, deadline_us, held, place)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, iif(?13 IS NULL, ?4, NULL), iif(?13 IS NULL, ?10, NULL), ?11, ?12, ?13,
+        iif(?13 IS NULL, NULL, ?10))
 ON CONFLICT (queue, id) DO NOTHING;
 
 -- What gives way to a newcomer, in a queue that drops its oldest, and whether it is an order of a sale.
@@ -11,15 +12,18 @@ FROM task INDEXED BY task_oldest
 WHERE queue = ?1 AND claim = 0 AND gives_way = 1 ORDER BY first_us, id LIMIT 1;
 
 -- name: present
-SELECT arrival, revision, due_us, first_us, claim, replaced, cancelled, priority, key FROM task WHERE queue = ?1 AND id = ?2;
+SELECT arrival, revision, due_us, first_us, claim, replaced, cancelled, priority, key, held IS NOT NULL
+FROM task WHERE queue = ?1 AND id = ?2;
 
 -- name: replace
 UPDATE task SET priority = ?2, due_us = ?3, revision = ?4, attempts = 0, max_attempts = ?5, content_type = ?6,
-                payload = ?7, error = NULL, past = NULL, at_us = ?3, seat = ifnull(place, seat), key = NULL, deadline_us = ?8
+                payload = ?7, error = NULL, past = NULL, at_us = iif(held IS NULL, ?3, NULL),
+                seat = iif(held IS NULL, ifnull(place, seat), NULL), key = NULL, deadline_us = ?8,
+                held = iif(held IS NULL, NULL, ?9)
 WHERE arrival = ?1;
 
 -- name: advance
-UPDATE task SET due_us = ?2, revision = ?3, at_us = ?2 WHERE arrival = ?1;
+UPDATE task SET due_us = ?2, revision = ?3, at_us = iif(held IS NULL, ?2, NULL) WHERE arrival = ?1;
 
 -- name: newcomer
 SELECT revision, due_us, first_us FROM newcomer WHERE queue = ?1 AND id = ?2;

@@ -3,7 +3,8 @@
 INSERT INTO finished
        (queue, id, finished_us, how, priority, due_us, revision, attempts, max_attempts, content_type, payload, key, claim,
         worker, error, past, result_type, result, deadline_us)
-SELECT queue, id, ?2, ?3, priority, due_us, revision, attempts, max_attempts, content_type, payload, key, claim,
+SELECT queue, id, ?2, ?3, priority, due_us, revision, attempts, max_attempts, content_type, payload,
+       ifnull(key, nullif(held, '')), claim,
        worker, error, past, ?4, ?5, deadline_us
 FROM task WHERE arrival = ?1;
 

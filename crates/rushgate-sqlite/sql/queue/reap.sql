@@ -24,4 +24,5 @@ WHERE arrival = ?1;
 SELECT EXISTS (SELECT 1 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim > 0
                AND lease_until_us <= ?2)
     OR EXISTS (SELECT 1 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim = 0
-               AND deadline_us <= ?2);
+               AND deadline_us <= ?2)
+    OR EXISTS (SELECT 1 FROM ended WHERE queue = (SELECT id FROM queue WHERE name = ?1));

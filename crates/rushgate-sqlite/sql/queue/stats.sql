@@ -5,7 +5,8 @@ SELECT
     (SELECT count(*) FROM task WHERE queue = q.id AND claim > 0),
     (SELECT count(*) FROM dead WHERE queue = q.id),
     (SELECT min(at_us) FROM task INDEXED BY task_due WHERE queue = q.id AND claim = 0 AND at_us <= ?2),
-    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND key IS NOT NULL AND at_us IS NULL),
+    (SELECT count(*) FROM task WHERE queue = q.id AND claim = 0 AND key IS NOT NULL AND at_us IS NULL)
+    + (SELECT count(*) FROM task WHERE queue = q.id AND held IS NOT NULL),
     paused, bound, concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, key_fifo, claim,
     keep_us, keep_n, overflow,
     kept - (SELECT count(*) FROM finished WHERE queue = q.id AND finished_us <= ?2 - q.keep_us),

@@ -44,6 +44,13 @@ impl Queue<'_, '_> {
         how: Finish,
         result: Option<&Payload>,
     ) -> Result<()> {
+        let end = match how {
+            Finish::Done => TaskEnd::Done,
+            Finish::Discarded => TaskEnd::Discarded,
+            Finish::Cancelled => TaskEnd::Cancelled,
+            Finish::Dropped => TaskEnd::Dropped,
+        };
+        self.has_ended(at, id, end, result, None)?;
         if self.row.limits.retention.is_some() {
             let how = match how {
                 Finish::Done => 0,
@@ -127,6 +134,7 @@ fn read_finished(row: &Row<'_>) -> rusqlite::Result<TaskInfo> {
     Ok(TaskInfo {
         task,
         state: TaskState::Done,
+        waits: false,
         not_before: None,
         lease_until: None,
         worker: row.get(11)?,

@@ -21,7 +21,14 @@ impl Queue<'_, '_> {
         {
             return Ok(Enqueued::Recent { until });
         }
+        if let Some(refused) = self.refusal(task)? {
+            return Ok(refused);
+        }
         let answer = self.enqueue(task, true)?;
+        if let Some(whole) = task.part_of.as_ref().filter(|_| answer.is_in()) {
+            self.join(&task.id, whole)?;
+        }
+        self.settle()?;
         if let Some(period) = task.unique_for.filter(|_| answer.is_accepted()) {
             self.begin_period(&task.id, stored(self.step.now + period))?;
         }

@@ -176,7 +176,11 @@ pub(super) async fn a_release_with_a_task_for_a_full_queue_keeps_the_lock(desk: 
     limit(Overflow::Refuse).await;
     desk.put(task("a")).await;
     let [token, next, ..] = line_up(&desk).await;
-    assert_eq!(release_with(&desk, desk.op(), token, task("b")).await, ReleasedWith::Full { bound: 1 });
+    let refused = release_with(&desk, desk.op(), token, task("b")).await;
+    assert_eq!(refused, ReleasedWith::NotTaken(Enqueued::Full { bound: 1 }));
+    let orphan = NewTask { after: vec![task_id("nobody")], ..task("b") };
+    let refused = release_with(&desk, desk.op(), token, orphan).await;
+    assert!(matches!(refused, ReleasedWith::NotTaken(Enqueued::Refused { .. })), "{refused:?}");
     assert_eq!(holder(&desk).await, Some(token));
     assert!(desk.is_gone("b").await);
     // What is dropped by the queue's own policy was accepted.

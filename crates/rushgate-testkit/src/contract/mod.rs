@@ -30,6 +30,7 @@ mod room;
 mod sale;
 mod schedule;
 mod unique;
+mod wait;
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -398,6 +399,37 @@ macro_rules! contract_suite {
                 a_call_that_is_sent_twice_begins_one_period
                 many_periods_end_each_at_its_own_time
                 periods_outside_the_limits_are_refused
+            }
+            wait {
+                a_task_runs_when_all_that_it_waits_for_are_done
+                a_task_may_wait_for_one_of_the_same_call
+                an_unknown_task_is_not_waited_for_and_nothing_is_put_in
+                one_that_is_kept_as_done_counts_as_over
+                results_are_given_to_who_waited_though_nothing_else_is_kept
+                a_task_goes_on_waiting_for_one_that_is_dead
+                a_task_may_fail_with_one_that_it_waits_for
+                a_task_may_run_when_one_that_it_waits_for_is_dead
+                nobody_waits_for_what_can_never_be_done
+                a_task_that_was_popped_counts_as_over
+                a_lease_that_ran_out_for_good_is_a_death_too
+                a_task_waits_for_its_time_and_for_the_others
+                a_deadline_holds_while_a_task_waits
+                what_waits_for_others_holds_up_no_line
+                a_duplicate_changes_nothing_of_what_a_task_waits_for
+                one_that_is_replaced_during_its_work_is_waited_for_until_it_is_done
+                nothing_can_wait_behind_a_run_that_is_to_be_cancelled
+                a_dropped_task_lets_nobody_wait
+                what_waits_counts_towards_the_bound_and_a_refusal_does_not
+                a_batch_runs_its_callback_when_it_is_closed_and_all_parts_are_over
+                a_batch_whose_parts_are_over_waits_to_be_closed
+                a_task_that_is_in_already_becomes_a_part
+                a_batch_may_be_part_of_another
+                the_policy_of_a_batch_is_that_of_its_callback
+                calls_about_waiting_tasks_sent_twice_are_carried_out_once
+                a_listener_hears_of_a_task_that_waited
+                many_that_wait_for_one_go_on_together
+                a_long_chain_fails_to_its_end
+                waits_outside_the_limits_are_refused
             }
             schedule {
                 a_schedule_is_entered_as_it_was_said

@@ -32,6 +32,9 @@ pub(super) enum Call {
     Cancel(Op, QueueName, TaskId),
     UniqueUntil(QueueName, TaskId),
     Lift(Op, QueueName, TaskId),
+    CloseBatch(Op, QueueName, TaskId),
+    Waits(QueueName, TaskId),
+    Waited(QueueName, TaskId, String, u32),
     Task(QueueName, TaskId),
     Tasks(QueueName, Listing),
     Stats(QueueName),
@@ -109,6 +112,7 @@ impl Call {
                 | Self::Dequeue(..)
                 | Self::Cancel(..)
                 | Self::Lift(..)
+                | Self::CloseBatch(..)
                 | Self::Revive(..)
                 | Self::Bury(..)
                 | Self::Stock(..)
@@ -129,7 +133,10 @@ impl Call {
             | Self::Dequeue(..)
             | Self::Cancel(..)
             | Self::UniqueUntil(..)
-            | Self::Lift(..) => self.send_to_queue(store).await,
+            | Self::Lift(..)
+            | Self::CloseBatch(..)
+            | Self::Waits(..)
+            | Self::Waited(..) => self.send_to_queue(store).await,
             Self::Task(queue, id) => plain(store.task(&queue, &id).await),
             Self::Tasks(queue, listing) => plain(store.tasks(&queue, listing).await),
             Self::Stats(queue) => plain(store.stats(&queue).await),
@@ -185,6 +192,9 @@ impl Call {
             Self::Cancel(op, queue, id) => plain(store.cancel(op, &queue, &id).await),
             Self::UniqueUntil(queue, id) => plain(store.unique_until(&queue, &id).await),
             Self::Lift(op, queue, id) => plain(store.lift(op, &queue, &id).await),
+            Self::CloseBatch(op, queue, id) => plain(store.close_batch(op, &queue, &id).await),
+            Self::Waits(queue, id) => plain(store.waits(&queue, &id).await),
+            Self::Waited(queue, id, after, limit) => plain(store.waited(&queue, &id, &after, limit).await),
             other => unreachable!("{other:?} is not a queue's"),
         }
     }

@@ -6,12 +6,12 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
-    Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, KeyLimits, Lease, Line, Listing,
-    LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason, Payload,
-    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, ReservationId, ReservationRow,
-    Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId,
-    Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, Token, UnitChoice, Verdict,
+    Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead, KeyLimits, Lease, Line,
+    Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason,
+    Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, ReservationId,
+    ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule,
+    ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState,
+    Ticket, Timestamp, Token, UnitChoice, Verdict,
 };
 
 use super::call::{Answer, Call};
@@ -138,6 +138,9 @@ impl Plan {
             calls.extend([Call::Stats(queue(name)), Call::Dead(queue(name))]);
             calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
             calls.extend(TASKS.iter().map(|id| Call::UniqueUntil(queue(name), task(id))));
+            calls.extend(TASKS.iter().map(|id| Call::Waits(queue(name), task(id))));
+            let waited = |id: &&str| Call::Waited(queue(name), task(id), String::new(), 100);
+            calls.extend(TASKS.iter().map(waited));
         }
         calls.extend([Call::Sale(the_sale()), Call::Books(the_sale()), Call::Room(the_sale())]);
         calls
@@ -332,11 +335,22 @@ impl Plan {
             // It may lie before the time: then nothing is put in.
             Due::At(at) => Some(Due::At(at + Duration::from_secs(60) + self.moment())),
         };
+        let (after, held_open, part_of) = self.waits();
+        let to_wait = held_open || !after.is_empty();
         NewTask {
+            after,
+            held_open,
+            part_of,
+            if_dead: match self.rng.random_range(0..3) {
+                0 => IfDead::Wait,
+                1 => IfDead::Fail,
+                _ => IfDead::Run,
+            },
             due,
             deadline,
             priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),
             on_duplicate: match self.rng.random_range(0..4) {
+                _ if to_wait => OnDuplicate::Keep,
                 0 => OnDuplicate::Keep,
                 1 => OnDuplicate::Replace,
                 2 => OnDuplicate::Earliest,
@@ -346,6 +360,19 @@ impl Plan {
             key: self.chance(60).then(|| key(self.word(&KEYS))),
             unique_for: self.chance(15).then(|| self.moment().max(Duration::from_millis(1))),
             ..NewTask::new(task(self.word(&TASKS)), payload)
+        }
+    }
+
+    /// What a task is to wait for, whether it is held open, and what it is part of.
+    fn waits(&mut self) -> (Vec<TaskId>, bool, Option<TaskId>) {
+        match self.rng.random_range(0..20) {
+            0..=2 => {
+                let n = self.rng.random_range(1..=3);
+                ((0..n).map(|_| task(self.word(&TASKS))).collect(), self.chance(20), None)
+            }
+            3 => (Vec::new(), true, None),
+            4..=5 => (Vec::new(), self.chance(10), Some(task(self.word(&TASKS)))),
+            _ => (Vec::new(), false, None),
         }
     }
 
@@ -419,7 +446,7 @@ impl Plan {
     fn queue_call(&mut self) -> Call {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         let n = self.rng.random_range(1..=3);
-        match self.rng.random_range(0..42) {
+        match self.rng.random_range(0..45) {
             0..=11 => {
                 let tasks = (0..n).map(|_| self.new_task()).collect();
                 Call::Enqueue(self.op(), name, tasks)
@@ -442,6 +469,9 @@ impl Plan {
             38 => Call::Task(name, task(self.word(&TASKS))),
             39 => Call::Lift(self.op(), name, task(self.word(&TASKS))),
             40 => Call::UniqueUntil(name, task(self.word(&TASKS))),
+            41 => Call::CloseBatch(self.op(), name, task(self.word(&TASKS))),
+            42 => Call::Waits(name, task(self.word(&TASKS))),
+            43 => Call::Waited(name, task(self.word(&TASKS)), "b".into(), n),
             _ => {
                 let states = [
                     TaskState::Scheduled,

@@ -252,7 +252,9 @@ impl Model {
         }
         task.check_at(now)?;
         match self.offer(now, &queue, task) {
-            Enqueued::Full { bound } => Ok(ReleasedWith::Full { bound }),
+            refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. }) => {
+                Ok(ReleasedWith::NotTaken(refused))
+            }
             enqueued => {
                 self.release(now, &name, token)?;
                 Ok(ReleasedWith::Released(enqueued))

@@ -2,12 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
+    Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
     ReleasedWith, Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged,
-    Task, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, check_batch,
-    check_range,
+    Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
+    check_batch, check_range, check_tasks,
 };
 
 use super::{Model, Planted};
@@ -17,8 +17,10 @@ mod line;
 mod outbox;
 mod schedule;
 mod unique;
+mod wait;
 
 use line::{Line, Seat};
+use wait::{Ended, Waiting};
 
 /// All queues that were ever used, and the answers that were given to calls with an [`Op`].
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,7 @@ pub(super) enum Answered {
     GiveBack(Vec<GivenBack>),
     Dequeue(Dequeued),
     Cancel(Cancelled),
+    Close(Closed),
     Lift(Lifted),
     Revive(Revived),
     Bury(u64),
@@ -84,6 +87,8 @@ pub(super) struct Queue {
     /// How many tasks were dropped because of the bound.
     dropped: u64,
     claim_last: u64,
+    /// Tasks that are over, when, of which those that wait for them have not heard.
+    ended: BTreeMap<(Timestamp, TaskId), Ended>,
     bug: Option<Planted>,
 }
 
@@ -114,6 +119,7 @@ struct Record {
     lease: Option<Leased>,
     next: Option<Newcomer>,
     cancelled: bool,
+    waits: Option<Waiting>,
 }
 
 #[derive(Clone, Debug)]
@@ -181,6 +187,7 @@ impl Queue {
             lease: None,
             next: None,
             cancelled: false,
+            waits: None,
         }
     }
 
@@ -197,6 +204,7 @@ impl Queue {
             self.run_out(until, &id);
             self.tidy(until);
         }
+        self.settle();
         let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
         let deadlines = waiting.filter_map(|(id, record)| Some((record.content.deadline?, id.clone())));
         let mut late: Vec<_> = deadlines.filter(|(deadline, _)| *deadline <= now).collect();
@@ -211,6 +219,7 @@ impl Queue {
                 self.tidy_key(deadline, &key);
             }
         }
+        self.settle();
     }
 
     fn run_out(&mut self, until: Timestamp, id: &TaskId) {
@@ -256,6 +265,7 @@ impl Queue {
 
     fn die(&mut self, now: Timestamp, id: &TaskId, error: String) {
         let record = self.records.remove(id).expect("only a live record dies");
+        self.has_ended(now, id, TaskEnd::Dead, None, Some(&error));
         let letter = DeadLetter {
             id: id.clone(),
             payload: record.content.payload,
@@ -276,6 +286,7 @@ impl Queue {
     }
 
     fn put(&mut self, now: Timestamp, task: NewTask, bounded: bool) -> Enqueued {
+        let asked = task.clone();
         let content = Content {
             due: task.due.at(now),
             payload: task.payload,
@@ -286,8 +297,8 @@ impl Queue {
         };
         let answer = match self.records.get(&task.id) {
             None => match self.is_full().filter(|_| bounded) {
-                Some(bound) => self.overflow(now, bound, task.id, content),
-                None => Enqueued::Added { revision: self.add(now, task.id, content) },
+                Some(bound) => self.overflow(now, bound, &asked, content),
+                None => Enqueued::Added { revision: self.add_asked(now, &asked, content) },
             },
             Some(record) if task.on_duplicate == OnDuplicate::Keep && !record.cancelled => {
                 Enqueued::Kept { revision: record.revision }
@@ -302,7 +313,7 @@ impl Queue {
     }
 
     /// One too many comes.
-    fn overflow(&mut self, now: Timestamp, bound: u64, id: TaskId, content: Content) -> Enqueued {
+    fn overflow(&mut self, now: Timestamp, bound: u64, asked: &NewTask, content: Content) -> Enqueued {
         let oldest = self.oldest();
         match self.limits.overflow {
             Overflow::Refuse => Enqueued::Full { bound },
@@ -316,7 +327,7 @@ impl Queue {
                     self.finish(now, &dropped, Finish::Dropped, None);
                     self.tidy(now);
                     self.dropped += 1;
-                    Enqueued::Displaced { revision: self.add(now, id, content), dropped }
+                    Enqueued::Displaced { revision: self.add_asked(now, asked, content), dropped }
                 }
             },
         }
@@ -336,6 +347,13 @@ impl Queue {
             _ => waiting.min_by_key(by_age),
         };
         found.map(|(id, _)| id.clone())
+    }
+
+    fn add_asked(&mut self, now: Timestamp, asked: &NewTask, content: Content) -> Revision {
+        let waits = self.begin_to_wait(now, asked);
+        let revision = self.add(now, asked.id.clone(), content);
+        self.records.get_mut(&asked.id).expect("it was just added").waits = waits;
+        revision
     }
 
     fn add(&mut self, now: Timestamp, id: TaskId, content: Content) -> Revision {
@@ -564,7 +582,7 @@ impl Queue {
         if *cancelled { TaskExtended::Cancelled } else { TaskExtended::Extended }
     }
 
-    fn dequeue(&mut self, ticket: &Ticket) -> Dequeued {
+    fn dequeue(&mut self, now: Timestamp, ticket: &Ticket) -> Dequeued {
         let careless = self.bug == Some(Planted::DequeueIgnoresTheRevision);
         let Some(record) = self.records.get(&ticket.id) else { return Dequeued::Stale };
         let same = record.revision == ticket.revision || careless;
@@ -576,6 +594,7 @@ impl Queue {
         }
         if !self.promote(&ticket.id) {
             self.records.remove(&ticket.id);
+            self.has_ended(now, &ticket.id, TaskEnd::Deleted, None, None);
         }
         Dequeued::Removed
     }
@@ -680,6 +699,7 @@ impl Model {
         let mut queue = self.queue(now, name);
         let before: BTreeSet<TaskId> = queue.due(now, queue.allowed(now)).into_iter().collect();
         let answer = step(&mut queue);
+        queue.settle();
         queue.tidy(now);
         queue.forget_done(now);
         let after = queue.due(now, queue.allowed(now));
@@ -707,8 +727,7 @@ impl Model {
         name: &QueueName,
         tasks: Vec<NewTask>,
     ) -> Result<Vec<Enqueued>> {
-        check_batch(tasks.len())?;
-        tasks.iter().try_for_each(NewTask::check)?;
+        check_tasks(&tasks)?;
         if self.kept_answer(op).is_none() {
             tasks.iter().try_for_each(|task| task.check_at(now))?;
         }
@@ -740,7 +759,10 @@ impl Model {
         check_batch(n as usize)?;
         let pop = |queue: &mut Queue| {
             let n = if queue.paused { 0 } else { n };
-            let take = |queue: &mut Queue, id: TaskId| queue.records.remove(&id).map(|it| it.task(&id));
+            let take = |queue: &mut Queue, id: TaskId| {
+                queue.has_ended(now, &id, TaskEnd::Popped, None, None);
+                queue.records.remove(&id).map(|it| it.task(&id))
+            };
             queue.give_out(now, n, take).into_iter().flatten().collect()
         };
         once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop))
@@ -810,7 +832,7 @@ impl Model {
 
     /// See [`QueueStore::dequeue`](rushgate_core::QueueStore::dequeue).
     pub fn dequeue(&mut self, now: Timestamp, op: Op, name: &QueueName, ticket: Ticket) -> Result<Dequeued> {
-        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(&ticket)))
+        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket)))
     }
 
     /// See [`QueueStore::cancel`](rushgate_core::QueueStore::cancel).
@@ -909,7 +931,11 @@ impl Model {
         which.check()?;
         let step = |queue: &mut Queue| {
             let chosen = queue.chosen(which);
-            chosen.iter().filter(|id| queue.dead.remove(id).is_some()).count() as u64
+            let gone: Vec<_> = chosen.into_iter().filter(|id| queue.dead.remove(id).is_some()).collect();
+            for id in gone.iter().filter(|id| !queue.records.contains_key(id)).cloned().collect::<Vec<_>>() {
+                queue.has_ended(now, &id, TaskEnd::Deleted, None, None);
+            }
+            gone.len() as u64
         };
         once!(self, op, Bury, self.change(now, name, step))
     }

@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Completed,
-    Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Durability,
-    Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant,
-    Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore,
-    NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats,
-    QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId,
-    Reserve, Reserved, Restored, Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId,
-    SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection,
-    Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended,
-    TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict,
+    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Closed,
+    Completed, Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules,
+    Durability, Enqueued, Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack,
+    Grant, Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState,
+    LockStore, NewSchedule, NewTask, Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName,
+    QueueStats, QueueStore, Rebuilt, Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith,
+    ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, RoomRules, RoomState,
+    RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore,
+    Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch,
+    Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -273,6 +273,18 @@ impl QueueStore for ModelStore {
 
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
         self.step(|model, now| model.lift(now, op, queue, id))
+    }
+
+    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
+        self.step(|model, now| model.close_batch(now, op, queue, id))
+    }
+
+    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
+        self.step(|model, now| model.waits(now, queue, id))
+    }
+
+    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
+        self.step(|model, now| model.waited(now, queue, id, after, limit))
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {

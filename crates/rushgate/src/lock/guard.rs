@@ -98,18 +98,18 @@ impl From<Released> for ReleaseOutcome {
 
 /// What became of a release with a task.
 #[derive(Debug)]
-#[must_use = "a full queue leaves the lock held"]
+#[must_use = "a queue that does not take the task leaves the lock held"]
 pub enum ReleaseWithOutcome {
     /// The lock was held until now, and is no more; and that became of the task.
     Released(Enqueued),
     /// The lock was lost before: somebody else may have held it since. The task was not put in.
     AlreadyLost,
-    /// The queue has as many tasks as it may have. The task was not put in, and the lock is held as before.
-    Full {
+    /// The queue did not take the task, and the lock is held as before.
+    NotTaken {
         /// The lock.
         guard: LockGuard,
-        /// How many tasks the queue may have.
-        bound: u64,
+        /// Why not: [`Enqueued::Full`] or [`Enqueued::Refused`].
+        why: Enqueued,
     },
 }
 
@@ -332,7 +332,7 @@ impl LockGuard {
     /// match guard.release_with(mail).await? {
     ///     ReleaseWithOutcome::Released(enqueued) => println!("{enqueued:?}"),
     ///     ReleaseWithOutcome::AlreadyLost => println!("another may write it now: no mail"),
-    ///     ReleaseWithOutcome::Full { guard, bound } => println!("{bound} mails wait; {} is still held", guard.name()),
+    ///     ReleaseWithOutcome::NotTaken { guard, why } => println!("{why:?}; {} is still held", guard.name()),
     /// }
     /// assert_eq!(mails.stats().await?.ready, 1);
     /// assert!(gate.lock("invoice:7")?.holders().await?.is_empty());
@@ -359,7 +359,7 @@ impl LockGuard {
                 self.gate.renewals().lose(self.token(), LostReason::NotHeld);
                 ReleaseWithOutcome::AlreadyLost
             }
-            ReleasedWith::Full { bound } => ReleaseWithOutcome::Full { guard: self, bound },
+            ReleasedWith::NotTaken(why) => ReleaseWithOutcome::NotTaken { guard: self, why },
         })
     }
 

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Due, Enqueued, Error, NewTask, OnDuplicate, Priority, QueueName, Result, TaskKey, Timestamp,
+    Due, Enqueued, Error, IfDead, NewTask, OnDuplicate, Priority, QueueName, Result, TaskId, TaskKey,
+    Timestamp,
 };
 
 use super::Queue;
@@ -121,6 +122,57 @@ impl<'a, T> Enqueue<'a, T> {
     /// ```
     pub fn unique_for(self, period: Duration) -> Self {
         self.with(|task| task.unique_for = Some(period))
+    }
+
+    /// It waits for these tasks of its queue, at most 1,000: it is blocked until they are over, whatever its due time. Each must
+    /// be live, dead, or kept as done; otherwise the answer is [`Refused`](Enqueued::Refused), and nothing is put in. Called
+    /// again, it adds to them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use rushgate::{IfDead, TaskState};
+    ///
+    /// let build = gate.queue_of::<String>("build")?;
+    /// build.enqueue("compile", "app".to_owned()).send().await?;
+    /// build.enqueue("test", "app".to_owned()).after(["compile"]).if_dead(IfDead::Fail).send().await?;
+    /// assert_eq!(build.task("test").await?.map(|info| info.state), Some(TaskState::Blocked));
+    /// # gate.close().await
+    /// # }
+    /// ```
+    pub fn after<I: AsRef<str>>(mut self, others: impl IntoIterator<Item = I>) -> Self {
+        match others.into_iter().map(TaskId::new).collect::<Result<Vec<_>>>() {
+            Ok(others) => self.with(|task| task.after.extend(others)),
+            Err(error) => {
+                self.task = self.task.and(Err(error));
+                self
+            }
+        }
+    }
+
+    /// What becomes of it when one that it [waits for](Self::after), or a [part](Self::part_of) of it, is dead: it goes on
+    /// waiting unless said otherwise.
+    pub fn if_dead(self, if_dead: IfDead) -> Self {
+        self.with(|task| task.if_dead = if_dead)
+    }
+
+    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](Queue::close_batch): the callback of a
+    /// batch.
+    pub fn held_open(self) -> Self {
+        self.with(|task| task.held_open = true)
+    }
+
+    /// It is part of that task of its queue, which waits for it and must be [held open](Self::held_open); otherwise the answer
+    /// is [`Refused`](Enqueued::Refused).
+    pub fn part_of(mut self, whole: impl AsRef<str>) -> Self {
+        match TaskId::new(whole) {
+            Ok(whole) => self.with(|task| task.part_of = Some(whole)),
+            Err(error) => {
+                self.task = self.task.and(Err(error));
+                self
+            }
+        }
     }
 
     /// What sort of work it is, by which a [`Worker`](crate::Worker) finds its handler: 1 to 80 ASCII letters, digits and

@@ -9,10 +9,10 @@ use std::fmt;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error, GiveBack,
-    GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats,
-    ReleaseWith, ReleasedWith, Result, Retried, Retry, Revived, Selection, Task, TaskExtended, TaskId,
-    TaskInfo, Ticket, Timestamp,
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error,
+    GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName,
+    QueueStats, ReleaseWith, ReleasedWith, Result, Retried, Retry, Revived, Selection, Task, TaskExtended,
+    TaskId, TaskInfo, Ticket, Timestamp, Waited, Waits,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -301,6 +301,32 @@ impl<T> Queue<T> {
     pub async fn lift(&self, id: impl AsRef<str>) -> Result<Lifted> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         self.gate.ask(|| self.gate.store().lift(op, &self.name, &id)).await
+    }
+
+    /// Lets a task that is [held open](Enqueue::held_open) take no more parts: it runs as soon as all that it waits for are
+    /// over, which is at once if there are none.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a bad id. Otherwise the store could not tell; closing again is safe.
+    pub async fn close_batch(&self, id: impl AsRef<str>) -> Result<Closed> {
+        let (op, id) = (self.gate.op(), TaskId::new(id)?);
+        let answer = self.gate.ask(|| self.gate.store().close_batch(op, &self.name, &id)).await;
+        self.gate.next_due_changed(&self.name);
+        answer
+    }
+
+    /// What a live task waits for, and how far that has come: the progress of a batch. `None` if it is not live, or never waited
+    /// for anything.
+    pub async fn waits(&self, id: impl AsRef<str>) -> Result<Option<Waits>> {
+        let id = TaskId::new(id)?;
+        self.gate.ask(|| self.gate.store().waits(&self.name, &id)).await
+    }
+
+    /// Those that a live task waited for and that are over, with their results: at most `limit` (1 to 100) by id, after `after`,
+    /// which is empty for the beginning. A handler has them by [`Results`](crate::Results).
+    pub async fn waited(&self, id: impl AsRef<str>, after: &str, limit: u32) -> Result<Vec<Waited>> {
+        let id = TaskId::new(id)?;
+        self.gate.ask(|| self.gate.store().waited(&self.name, &id, after, limit)).await
     }
 
     /// One task by id, if it is live, or else if it is done and kept by the queue's [`Retention`](crate::Retention).

@@ -1,6 +1,6 @@
 use rushgate_core::{
-    DeadLetter, Fence, Finish, Finished, Listing, QueueStats, Result, Task, TaskId, TaskInfo, TaskKey,
-    TaskState, Timestamp,
+    DeadLetter, Fence, Finish, Finished, IfDead, Listing, QueueStats, Result, Task, TaskId, TaskInfo,
+    TaskKey, TaskState, Timestamp, Waits, WaitsFor,
 };
 use serde::Serialize;
 use std::time::Duration;
@@ -99,6 +99,19 @@ pub enum Why {
         key: TaskKey,
         /// Who is first, if it is among the first thousand that may be given out.
         first: Option<TaskId>,
+    },
+    /// It waits for other tasks, or is held open for them.
+    WaitsFor {
+        /// So many it waits for.
+        left: u64,
+        /// So many of the first 1,000 of those are dead.
+        dead: u64,
+        /// Some of them, at most five: those that are dead come first, with why they failed.
+        first: Vec<WaitsFor>,
+        /// What becomes of it if one is dead.
+        if_dead: IfDead,
+        /// Whether it is held open, and does not run before it is closed.
+        open: bool,
     },
     /// It is due, and nobody has claimed it yet.
     Waiting {
@@ -220,6 +233,7 @@ impl<T> Queue<T> {
         reasons.extend(limited(&stats, now));
         match info.state {
             TaskState::Scheduled => reasons.push(not_yet(info, now)),
+            TaskState::Blocked if info.waits => reasons.extend(self.why_it_waits(info, now).await?),
             TaskState::Blocked => reasons.extend(self.why_blocked(info, &stats).await?),
             _ if !reasons.is_empty() => {}
             _ => {
@@ -233,6 +247,14 @@ impl<T> Queue<T> {
             }
         }
         Ok(reasons)
+    }
+
+    async fn why_it_waits(&self, info: &TaskInfo, now: Timestamp) -> Result<Vec<Why>> {
+        let Some(waits) = self.waits(&info.task.ticket.id).await? else { return Ok(Vec::new()) };
+        let Waits { open, if_dead, left, dead, first, .. } = waits;
+        let early = info.task.ticket.due > now;
+        let waits = Some(Why::WaitsFor { left, dead, first, if_dead, open }).filter(|_| open || left > 0);
+        Ok(waits.into_iter().chain(early.then(|| not_yet(info, now))).collect())
     }
 
     async fn why_blocked(&self, info: &TaskInfo, stats: &QueueStats) -> Result<Option<Why>> {

@@ -3,12 +3,13 @@
 use rushgate_core::{Fence, Priority, QueueName, TaskId, TaskKey, Ticket, TraceParent};
 use tokio_util::sync::CancellationToken;
 
-use super::{Job, Progress};
+use super::{Job, Progress, Results};
 
 /// What a handler may have as its second and further arguments, made from the task and the worker's state `S`.
 ///
 /// These are there: [`State`], [`Attempt`], [`TaskId`], [`Ticket`], [`Fence`], [`Priority`], [`QueueName`],
-/// [`CancellationToken`] (cancelled when the lease is lost or the task is cancelled), [`Progress`], `Option<`[`TaskKey`]`>` and
+/// [`CancellationToken`] (cancelled when the lease is lost or the task is cancelled), [`Progress`], [`Results`] of the tasks that
+/// it waited for, `Option<`[`TaskKey`]`>` and
 /// `Option<`[`TraceParent`]`>`.
 /// Programs may add their own:
 ///
@@ -80,6 +81,7 @@ from_job! {
     QueueName = |job| job.queue.clone();
     CancellationToken = |job| job.cancel.clone();
     Progress = |job| job.progress.clone();
+    Results = |job| job.results.clone();
     Option<TaskKey> = |job| job.key.clone();
     Option<TraceParent> = Job::traceparent;
 }

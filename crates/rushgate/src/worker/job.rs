@@ -8,7 +8,7 @@ use rushgate_core::{
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::Progress;
+use super::{Progress, Results};
 
 /// One claimed task in a handler's hands. What layers see has its content as bytes: `Job`, which is `Job<Payload>`.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Job<T = Payload> {
     pub cancel: CancellationToken,
     /// Tells how far it has come.
     pub progress: Progress,
+    /// Gives what came of the tasks that it waited for.
+    pub results: Results,
 }
 
 impl<T> Job<T> {
@@ -73,6 +75,7 @@ impl<T> Job<T> {
             deadline: self.deadline,
             cancel: self.cancel,
             progress: self.progress,
+            results: self.results,
         }
     }
 }

@@ -10,6 +10,7 @@ mod job;
 mod metrics;
 mod progress;
 mod report;
+mod results;
 mod route;
 mod service;
 mod shop;
@@ -30,6 +31,7 @@ pub use job::{IntoFailure, IntoOutcome, Job, Outcome, Output};
 pub use metrics::{KindSnapshot, Latency, QueueSnapshot, WorkerMetrics, WorkerSnapshot, prometheus};
 pub use progress::Progress;
 pub use report::WorkerReport;
+pub use results::Results;
 pub use service::{BoxError, JobService};
 
 use crate::Queue;

@@ -20,7 +20,7 @@ use super::heartbeat::Signals;
 use super::metrics::Meter;
 use super::report::count;
 use super::route::{Hand, Route, Routes, Terms};
-use super::{Backoff, Job, Outcome};
+use super::{Backoff, Job, Outcome, Results};
 use crate::trace;
 
 pub(super) struct Shop {
@@ -233,6 +233,7 @@ impl Item {
             deadline: task.deadline,
             cancel: self.signals.cancel.clone(),
             progress: self.signals.progress.clone(),
+            results: Results { queue: line.queue.clone(), id: task.ticket.id.clone() },
         }
     }
 }

@@ -22,12 +22,20 @@ impl Queue {
     /// A task is over.
     pub(super) fn finish(&mut self, at: Timestamp, id: &TaskId, how: Finish, result: Option<Payload>) {
         let record = self.records.remove(id).expect("the caller found it");
+        let end = match how {
+            Finish::Done => TaskEnd::Done,
+            Finish::Discarded => TaskEnd::Discarded,
+            Finish::Cancelled => TaskEnd::Cancelled,
+            Finish::Dropped => TaskEnd::Dropped,
+        };
+        self.has_ended(at, id, end, result.clone(), None);
         if self.limits.retention.is_none() {
             return;
         }
         let done = TaskInfo {
             task: record.task(id),
             state: TaskState::Done,
+            waits: false,
             not_before: None,
             lease_until: None,
             worker: record.lease.map(|lease| lease.worker),

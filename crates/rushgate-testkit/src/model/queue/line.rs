@@ -52,6 +52,7 @@ impl Queue {
     fn first(&self, key: &TaskKey, priority: Priority) -> Option<(&TaskId, &Record)> {
         let stands = |record: &Record| {
             record.lease.is_none()
+                && !record.is_held()
                 && record.content.key.as_ref() == Some(key)
                 && record.content.priority == priority
         };
@@ -60,6 +61,9 @@ impl Queue {
     }
 
     pub(super) fn seat(&self, id: &TaskId, record: &Record) -> Seat {
+        if record.is_held() {
+            return Seat::Blocked;
+        }
         let Some(key) = &record.content.key else { return Seat::From(record.due, record.arrival) };
         let line = self.lines.get(&(key.clone(), record.content.priority)).filter(|line| line.first == *id);
         line.and_then(|line| Some(Seat::From(line.at?, line.place))).unwrap_or(Seat::Blocked)
@@ -76,7 +80,7 @@ impl Queue {
     }
 
     fn tidy_where(&mut self, now: Timestamp, is_meant: impl Fn(&TaskKey) -> bool) {
-        let waiting = self.records.values().filter(|record| record.lease.is_none());
+        let waiting = self.records.values().filter(|record| record.lease.is_none() && !record.is_held());
         let stands = |record: &Record| Some((record.content.key.clone()?, record.content.priority));
         let found: BTreeSet<_> = waiting.filter_map(stands).collect();
         let mut lines = std::mem::take(&mut self.lines);
@@ -184,6 +188,7 @@ impl Queue {
         TaskInfo {
             task: record.task(id),
             state: self.state(id, record, now),
+            waits: record.is_held(),
             not_before: waits.then(|| self.seat(id, record).moment()).flatten(),
             lease_until: record.lease.as_ref().map(|lease| lease.until),
             worker: record.lease.as_ref().map(|lease| lease.worker.clone()),

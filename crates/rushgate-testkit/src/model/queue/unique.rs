@@ -9,8 +9,15 @@ impl Queue {
         if let Some(until) = recent.filter(|_| self.bug != Some(Planted::UniquenessEndsWithTheTask)) {
             return Enqueued::Recent { until };
         }
-        let (id, period) = (task.id.clone(), task.unique_for);
+        if let Some(refused) = self.refusal(&task) {
+            return refused;
+        }
+        let (id, period, whole) = (task.id.clone(), task.unique_for, task.part_of.clone());
         let answer = self.put(now, task, true);
+        if let Some(whole) = whole.filter(|_| answer.is_in()) {
+            self.join(&id, &whole);
+        }
+        self.settle();
         let careless = self.bug == Some(Planted::KeptDuplicateProlongsThePeriod);
         let begins = answer.is_accepted() || careless && matches!(answer, Enqueued::Kept { .. });
         if let Some(period) = period.filter(|_| begins) {

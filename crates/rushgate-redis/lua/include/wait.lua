@@ -1,0 +1,81 @@
+-- Tasks that wait for others, as they are put in.
+-- include: queue
+
+-- What is known of an id: whether anything is; and of one that is not live when it ended, how, and its result or error.
+local function what_is_known(q, id)
+  if read(q.records, id) then return true end
+  local kept, letter = finished_task(q, id), redis.call('HGET', q.dead, id)
+  if kept and letter and struct.unpack('>I7', letter) > struct.unpack('>I7', kept) then kept = nil end
+  if kept then
+    local at, how, length, from = struct.unpack('>I7I1I4', kept)
+    return true, at, how, string.sub(kept, from, from + length - 1)
+  elseif letter then
+    local at, _, _, _, length, from = struct.unpack('>I7I2I2I1I2', letter)
+    return true, at, ends_as.dead, cut_error(string.sub(letter, from, from + length - 1))
+  end
+  return false
+end
+
+-- Links a task to those that it is to wait for. Whether it waits.
+local function link_to_others(q, id, place, of)
+  local added, policy, held, failed = {}, of.if_dead, of.open, {}
+  local function note(member)
+    added[#added + 1], added[#added + 2] = 0, member
+  end
+  if of.open then note(linked_by.own .. place .. policy) end
+  for _, other in ipairs(of.others) do
+    local is_known, at, how, what = what_is_known(q, other)
+    if how and (how < ends_as.cancelled or policy == '2') then
+      note(linked_by.over .. place .. other)
+      redis.call('HSET', q.dead, linked_by.over .. place .. other, struct.pack('>I7I1', at, how) .. what)
+    else
+      held = true
+      note(linked_by.other .. other .. '\0' .. policy .. place .. id)
+      note(linked_by.own .. place .. policy .. other)
+      -- One of which nothing is known gave its place to this one.
+      if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
+    end
+  end
+  in_chunks('ZADD', q.dead_ids, added)
+  if not q.linked then redis.call('HSET', q.meta, 'k', 1) end
+  q.linked = true
+  for _, one in ipairs(failed) do
+    has_ended(q, one[1], now, one[2], one[3])
+  end
+  return held
+end
+
+-- The place of a task that is held open, and what becomes of it if one that it waits for is dead.
+local function open_place(q, id)
+  local record = q.linked and read(q.records, id)
+  if not record then return nil end
+  local place = string.sub(record, 1, PLACE_BYTES)
+  local first = beginning(q, linked_by.own .. place, 1)[1]
+  if first and #first == PLACE_BYTES + 2 then return place, string.sub(first, -1) end
+end
+
+-- Why a task cannot wait for others, or be part of one, as it asks to, and which: 0 unknown, 1 not open, 2 taken.
+local function refusal(q, id, of)
+  local t = load(q, id)
+  if of.hold and t and has(t, CANCELLED) then return 2, id end
+  if of.whole then
+    if not open_place(q, of.whole) then return 1, of.whole end
+    if t and t.held then return 2, id end
+  end
+  if t or not of.hold then return nil end
+  for _, other in ipairs(of.others) do
+    if not what_is_known(q, other) then return 0, other end
+  end
+end
+
+-- A task becomes part of another, unless that is gone since.
+local function become_part(q, part, whole)
+  local place, policy = open_place(q, whole)
+  if not place then return end
+  redis.call('ZADD', q.dead_ids, 0, linked_by.other .. part .. '\0' .. policy .. place .. whole,
+    0, linked_by.own .. place .. policy .. part)
+  -- It may have been a part before, under a record that is over.
+  if redis.call('ZREM', q.dead_ids, linked_by.over .. place .. part) == 1 then
+    redis.call('HDEL', q.dead, linked_by.over .. place .. part)
+  end
+end

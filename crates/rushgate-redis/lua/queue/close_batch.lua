@@ -1,0 +1,31 @@
+-- Lets a task that is held open take no more parts: it runs as soon as all that it waits for are over.
+--
+-- KEYS[1-21]   the queue (include/queue.lua)
+-- KEYS[22-23]  the client's latest answers (include/once.lua)
+-- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- ARGV[2]      id: name
+--
+-- {outcome, left}  0 not found, 1 closed, with how many it waits for still, 2 not open
+--
+-- flags: allow-oom
+-- include: now
+-- include: wait
+-- include: once
+local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+allow_when_full(q)
+local answer = remembered(once)
+if answer then return answer end
+if reap(q) then return AGAIN end
+local t, outcome, left = load(q, ARGV[2]), 0, 0
+if t then
+  local place, policy = open_place(q, t.id)
+  outcome = place and 1 or 2
+  if place then
+    local with = linked_by.own .. place
+    redis.call('ZREM', q.dead_ids, with .. policy)
+    left = redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with, '(' .. with .. '\255')
+    go_on(q, t, now)
+  end
+end
+finish(q)
+return remember(once, { outcome, left })

@@ -1,0 +1,51 @@
+-- What a task waits for, and how far that has come.
+--
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     id: name
+--
+-- {open, if dead, left, over, dead, id, is dead, error, ...}  1 if it is held open; 0 to 2, what becomes of it if one that it
+--                                                         waits for is dead; how many it waits for still; how many are
+--                                                         over; how many of the first 1,000 that are left are dead; and of
+--                                                         at most five of those, the dead first: 1 if it is dead, and
+--                                                         why it failed, cut to 200 bytes
+-- {}                                                      it is not live, or never waited for anything
+--
+-- flags: allow-oom
+-- include: now
+-- include: wait
+local LOOKED_AT, SHOWN = 1000, 5
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+local record = q.linked and read(q.records, ARGV[1])
+if not record then return {} end
+local place = string.sub(record, 1, PLACE_BYTES)
+local function count(with)
+  return redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with .. place, '(' .. with .. place .. '\255')
+end
+local open = open_place(q, ARGV[1]) and 1 or 0
+local left, over = count(linked_by.own) - open, count(linked_by.over)
+if open + left + over == 0 then return {} end
+local policy, ids, dead, live, n = 0, {}, {}, {}, 0
+for at, member in ipairs(beginning(q, linked_by.own .. place, LOOKED_AT + open)) do
+  policy = tonumber(string.sub(member, PLACE_BYTES + 2, PLACE_BYTES + 2))
+  if at > open then ids[#ids + 1] = string.sub(member, PLACE_BYTES + 3) end
+end
+local scores = #ids > 0 and redis.call('ZMSCORE', q.dead_ids, unpack(ids)) or {}
+for at, id in ipairs(ids) do
+  local is_dead = scores[at] and not read(q.records, id)
+  if is_dead then n = n + 1 end
+  local group = is_dead and dead or live
+  if #group < SHOWN then group[#group + 1] = id end
+end
+local answer = { open, policy, left, over, n }
+for at = 1, math.min(#dead + #live, SHOWN) do
+  local id, error = dead[at] or live[at - #dead], ''
+  if dead[at] then
+    local letter = redis.call('HGET', q.dead, id)
+    local _, _, _, _, length, from = struct.unpack('>I7I2I2I1I2', letter)
+    error = cut_error(string.sub(letter, from, from + length - 1))
+  end
+  answer[#answer + 1], answer[#answer + 2], answer[#answer + 3] = id, dead[at] and 1 or 0, error
+end
+return answer

@@ -1,0 +1,402 @@
+//! Tasks that wait for others, and what becomes of them when those are over.
+
+use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
+use rusqlite::params;
+
+use super::*;
+
+/// So many that wait are told by one call at most. The rest hear of it by the next.
+const TOLD_MAX: usize = 2_000;
+
+/// How a task ended that others may wait for.
+struct Ended {
+    at: i64,
+    end: TaskEnd,
+    result: Option<Payload>,
+    error: Option<String>,
+}
+
+impl Ended {
+    fn lets_go_on(&self, if_dead: IfDead) -> bool {
+        self.end.is_well() || if_dead == IfDead::Run
+    }
+}
+
+/// What the queue knows of an id.
+enum Known {
+    Live,
+    Over(Ended),
+    Nothing,
+}
+
+/// What a task begins to wait for.
+pub(super) struct Begun {
+    left: Vec<TaskId>,
+    over: Vec<(TaskId, Ended)>,
+    /// Those among the left that are over already, and do not let it go on.
+    failed: Vec<(TaskId, Ended)>,
+}
+
+fn number_of_end(end: TaskEnd) -> u8 {
+    match end {
+        TaskEnd::Done => 0,
+        TaskEnd::Discarded => 1,
+        TaskEnd::Cancelled => 2,
+        TaskEnd::Dropped => 3,
+        TaskEnd::Popped => 4,
+        TaskEnd::Deleted => 5,
+        TaskEnd::Dead => 6,
+    }
+}
+
+fn read_end(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskEnd> {
+    Ok(match row.get::<_, u8>(at)? {
+        0 => TaskEnd::Done,
+        1 => TaskEnd::Discarded,
+        2 => TaskEnd::Cancelled,
+        3 => TaskEnd::Dropped,
+        4 => TaskEnd::Popped,
+        5 => TaskEnd::Deleted,
+        _ => TaskEnd::Dead,
+    })
+}
+
+fn number_of_policy(if_dead: IfDead) -> u8 {
+    match if_dead {
+        IfDead::Wait => 0,
+        IfDead::Fail => 1,
+        IfDead::Run => 2,
+    }
+}
+
+fn read_policy(row: &Row<'_>, at: usize) -> rusqlite::Result<IfDead> {
+    Ok(match row.get::<_, u8>(at)? {
+        0 => IfDead::Wait,
+        1 => IfDead::Fail,
+        _ => IfDead::Run,
+    })
+}
+
+/// The content type and the bytes after it, if there are any.
+fn read_result(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Payload>> {
+    let has_result = row.get_ref(at)?.as_str_or_null()?.is_some();
+    has_result.then(|| payload(row, at)).transpose()
+}
+
+impl Queue<'_, '_> {
+    /// Why a newcomer cannot wait for others, or be part of one, as it wants to.
+    pub(super) fn refusal(&mut self, task: &NewTask) -> Result<Option<Enqueued>> {
+        if !task.is_to_wait() && task.part_of.is_none() {
+            return Ok(None);
+        }
+        let refused = |task: &TaskId, why| Ok(Some(Enqueued::Refused { task: task.clone(), why }));
+        let present = self.present(&task.id)?;
+        if task.is_to_wait() && present.as_ref().is_some_and(|present| present.cancelled) {
+            return refused(&task.id, Unmet::Taken);
+        }
+        if let Some(whole) = &task.part_of {
+            if self.open(whole)?.is_none() {
+                return refused(whole, Unmet::NotOpen);
+            }
+            if present.as_ref().is_some_and(|present| present.held) {
+                return refused(&task.id, Unmet::Taken);
+            }
+        }
+        if present.is_some() {
+            return Ok(None);
+        }
+        for id in &task.after {
+            if matches!(self.known(id)?, Known::Nothing) {
+                return refused(id, Unmet::Unknown);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The arrival of a live task that is held open, and what becomes of it when one that it waits for is dead.
+    fn open(&mut self, id: &TaskId) -> Result<Option<(i64, IfDead)>> {
+        let Some(arrival) = self.step.value(sql!("queue/wait", "open"), (self.row.id, id.as_str()))? else {
+            return Ok(None);
+        };
+        let if_dead = self.step.row(sql!("queue/wait", "is_open"), [arrival], |row| read_policy(row, 0))?;
+        Ok(if_dead.map(|if_dead| (arrival, if_dead)))
+    }
+
+    fn known(&mut self, id: &TaskId) -> Result<Known> {
+        if self.present(id)?.is_some() {
+            return Ok(Known::Live);
+        }
+        let of = (self.row.id, id.as_str());
+        let letter = self.step.row(sql!("queue/wait", "dead"), of, |row| {
+            let error = Some(PastRun::cut(&row.get::<_, String>(1)?).to_owned());
+            Ok(Ended { at: row.get(0)?, end: TaskEnd::Dead, result: None, error })
+        })?;
+        let mut finished = None;
+        if let Some(retention) = self.row.limits.retention {
+            let since = self.now().saturating_sub(micros(retention.age));
+            let params = (self.row.id, id.as_str(), since);
+            finished = self.step.row(sql!("queue/wait", "finished"), params, |row| {
+                Ok(Ended {
+                    at: row.get(0)?,
+                    end: read_end(row, 1)?,
+                    result: read_result(row, 2)?,
+                    error: None,
+                })
+            })?;
+        }
+        Ok(match (finished, letter) {
+            (Some(finished), Some(letter)) if letter.at > finished.at => Known::Over(letter),
+            (Some(finished), _) => Known::Over(finished),
+            (None, Some(letter)) => Known::Over(letter),
+            (None, None) => Known::Nothing,
+        })
+    }
+
+    /// What a task that is about to be put in is to wait for.
+    pub(super) fn begin_to_wait(&mut self, task: &NewTask) -> Result<Option<Begun>> {
+        if !task.is_to_wait() {
+            return Ok(None);
+        }
+        let mut begun = Begun { left: Vec::new(), over: Vec::new(), failed: Vec::new() };
+        for id in &task.after {
+            match self.known(id)? {
+                Known::Over(ended) if ended.lets_go_on(task.if_dead) => {
+                    begun.over.push((id.clone(), ended));
+                    continue;
+                }
+                Known::Live => {}
+                Known::Over(ended) => begun.failed.push((id.clone(), ended)),
+                // It gave its place to this one.
+                Known::Nothing => {
+                    let ended = Ended { at: 0, end: TaskEnd::Dropped, result: None, error: None };
+                    begun.failed.push((id.clone(), ended));
+                }
+            }
+            begun.left.push(id.clone());
+        }
+        Ok(Some(begun))
+    }
+
+    /// What a task has in the place of its key while it waits for others.
+    pub(super) fn held(task: &NewTask, begun: Option<&Begun>) -> Option<String> {
+        let waits = begun.is_some_and(|begun| task.held_open || !begun.left.is_empty());
+        waits.then(|| task.key.as_ref().map_or_else(String::new, |key| key.as_str().to_owned()))
+    }
+
+    /// Notes what a task waits for that was just put in.
+    pub(super) fn note_waits(&mut self, arrival: i64, task: &NewTask, begun: Begun) -> Result<()> {
+        let (of, if_dead) = (self.row.id, number_of_policy(task.if_dead));
+        let open = task.held_open.then_some("");
+        for id in begun.left.iter().map(TaskId::as_str).chain(open) {
+            self.step.exec(sql!("queue/wait", "add"), (arrival, id, of, if_dead))?;
+        }
+        for (id, ended) in begun.over {
+            let (content_type, bytes) = parts(ended.result.as_ref());
+            let end = number_of_end(ended.end);
+            let params =
+                params![arrival, id.as_str(), of, if_dead, end, ended.at, content_type, bytes, ended.error];
+            self.step.exec(sql!("queue/wait", "add_over"), params)?;
+        }
+        self.row.linked = true;
+        for (id, ended) in begun.failed {
+            self.has_ended(self.now(), id.as_str(), ended.end, None, ended.error.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// A task becomes part of another, unless that is gone since.
+    pub(super) fn join(&mut self, part: &TaskId, whole: &TaskId) -> Result<()> {
+        if let Some((arrival, if_dead)) = self.open(whole)? {
+            // It may have been a part before, under a record that is over.
+            let params = (arrival, part.as_str());
+            self.step.exec(sql!("queue/wait", "forget_one"), params)?;
+            let params = (arrival, part.as_str(), self.row.id, number_of_policy(if_dead));
+            self.step.exec(sql!("queue/wait", "add"), params)?;
+        }
+        Ok(())
+    }
+
+    /// A task is over. Those that wait for it will hear of it.
+    pub(super) fn has_ended(
+        &mut self,
+        at: i64,
+        id: &str,
+        end: TaskEnd,
+        result: Option<&Payload>,
+        error: Option<&str>,
+    ) -> Result<()> {
+        if !self.row.linked {
+            return Ok(());
+        }
+        let waited_for = self.step.value(sql!("queue/wait", "is_waited_for"), (self.row.id, id))?;
+        if !waited_for.unwrap_or(false) {
+            return Ok(());
+        }
+        let (content_type, bytes) = parts(result);
+        let error = error.map(PastRun::cut);
+        let params = params![self.row.id, at, id, number_of_end(end), content_type, bytes, error];
+        self.step.exec(sql!("queue/wait", "ended"), params)?;
+        self.row.ended = true;
+        Ok(())
+    }
+
+    /// A record is gone, and with it what it waited for.
+    pub(super) fn forget_waits(&mut self, arrival: i64) -> Result<()> {
+        if self.row.linked {
+            self.step.exec(sql!("queue/wait", "forget"), [arrival])?;
+        }
+        Ok(())
+    }
+
+    /// Tells those that wait for what is over, in the order in which it ended. If there are too many for one call, somebody
+    /// is woken to go on.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let mut left = TOLD_MAX;
+        while self.row.ended && left > 0 {
+            let first = self.step.row(sql!("queue/wait", "first_ended"), [self.row.id], |row| {
+                let (result, error) = (read_result(row, 3)?, row.get(5)?);
+                Ok((
+                    parsed::<TaskId>(row, 1)?,
+                    Ended { at: row.get(0)?, end: read_end(row, 2)?, result, error },
+                ))
+            })?;
+            let Some((id, ended)) = first else {
+                self.row.ended = false;
+                break;
+            };
+            // Who goes on waiting for one that is dead is not told.
+            let from = u8::from(ended.end == TaskEnd::Dead);
+            let params = (self.row.id, id.as_str(), from, left);
+            let told: Vec<(i64, IfDead)> = self
+                .step
+                .rows(sql!("queue/wait", "waiting"), params, |row| Ok((row.get(0)?, read_policy(row, 1)?)))?;
+            if told.len() < left {
+                self.step.exec(sql!("queue/wait", "told"), (self.row.id, ended.at, id.as_str()))?;
+            }
+            left -= told.len();
+            for (arrival, if_dead) in told {
+                self.tell(arrival, if_dead, &id, &ended)?;
+            }
+        }
+        if self.row.ended {
+            self.waits(self.now());
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, arrival: i64, if_dead: IfDead, over: &TaskId, ended: &Ended) -> Result<()> {
+        if ended.lets_go_on(if_dead) {
+            let (content_type, bytes) = parts(ended.result.as_ref());
+            let end = number_of_end(ended.end);
+            let params = params![arrival, over.as_str(), end, ended.at, content_type, bytes, ended.error];
+            self.step.exec(sql!("queue/wait", "over"), params)?;
+            return self.may_go_on(arrival, ended.at);
+        }
+        let error = DeadLetter::unmet(over, ended.end, ended.error.as_deref().unwrap_or_default());
+        let id: Option<String> = self.step.value(sql!("queue/wait", "held"), [arrival])?;
+        let Some(id) = id else { return Ok(()) };
+        let past: Option<String> = None;
+        self.step.exec(sql!("queue/end", "bury"), (arrival, error.as_str(), ended.at, past))?;
+        self.remove(arrival, &id)?;
+        self.has_ended(ended.at, &id, TaskEnd::Dead, None, Some(&error))
+    }
+
+    /// If it waits for nothing any more, it stands where it would have stood.
+    fn may_go_on(&mut self, arrival: i64, at: i64) -> Result<()> {
+        if self.step.value(sql!("queue/wait", "is_held"), [arrival])?.unwrap_or(false) {
+            return Ok(());
+        }
+        let held = self.step.row(sql!("queue/wait", "held"), [arrival], |row| {
+            Ok((row.get::<_, u8>(1)?, row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
+        })?;
+        let Some((priority, key, due)) = held else { return Ok(()) };
+        let key = (!key.is_empty()).then(|| TaskKey::new(key)).transpose()?;
+        self.step.exec(sql!("queue/wait", "release"), [arrival])?;
+        let moment = std::mem::replace(&mut self.moment, at);
+        self.stand(arrival, key.zip(Some(priority)), due)?;
+        self.moment = moment;
+        if due > self.now() && !self.row.paused {
+            // Somebody must hear that something is due at a time that was not foreseen.
+            self.row.news = self.row.news.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, id: &TaskId) -> Result<Closed> {
+        if self.present(id)?.is_none() {
+            return Ok(Closed::NotFound);
+        }
+        let Some((arrival, _)) = self.open(id)? else { return Ok(Closed::NotOpen) };
+        self.step.exec(sql!("queue/wait", "forget_one"), (arrival, ""))?;
+        let left = self.step.value::<i64>(sql!("queue/wait", "left"), [arrival])?.unwrap_or_default();
+        self.may_go_on(arrival, self.now())?;
+        Ok(Closed::Closed { left: left.cast_unsigned() })
+    }
+
+    /// The ids of the dead letters, of these or of all, that somebody waits for and that are not live.
+    pub(super) fn waited_for_dead(&mut self, which: &Selection) -> Result<Vec<String>> {
+        if !self.row.linked {
+            return Ok(Vec::new());
+        }
+        let all: Vec<String> =
+            self.step.rows(sql!("queue/wait", "buried"), [self.row.id], |row| row.get(0))?;
+        Ok(match which {
+            Selection::All => all,
+            Selection::Ids(ids) => {
+                all.into_iter().filter(|id| ids.iter().any(|it| it.as_str() == id)).collect()
+            }
+        })
+    }
+}
+
+fn parts(result: Option<&Payload>) -> (Option<&str>, Option<&[u8]>) {
+    (result.map(|result| result.content_type().as_str()), result.map(Payload::bytes))
+}
+
+pub(crate) fn close(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Closed> {
+    Ok(on_queue(step, queue, false, |queue| queue.close(id))?.unwrap_or(Closed::NotFound))
+}
+
+pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Waits>> {
+    let of = (queue.as_str(), id.as_str());
+    let counts = reader.row(sql!("queue/wait", "counts"), of, |row| {
+        let waits = Waits {
+            open: row.get::<_, Option<bool>>(3)?.unwrap_or(false),
+            if_dead: row.get::<_, Option<u8>>(4)?.map_or(Ok(IfDead::default()), |_| read_policy(row, 4))?,
+            left: row.get::<_, i64>(1)?.cast_unsigned(),
+            over: row.get::<_, i64>(2)?.cast_unsigned(),
+            dead: 0,
+            first: Vec::new(),
+        };
+        Ok((row.get::<_, i64>(0)?, waits))
+    })?;
+    let Some((arrival, mut waits)) = counts else { return Ok(None) };
+    let params = (arrival, Waits::LOOKED_AT);
+    let mut first = reader.rows(sql!("queue/wait", "first"), params, |row| {
+        let error = row.get::<_, Option<String>>(1)?;
+        Ok(WaitsFor { id: parsed(row, 0)?, error: error.map(|error| PastRun::cut(&error).to_owned()) })
+    })?;
+    waits.dead = first.iter().filter(|one| one.error.is_some()).count() as u64;
+    first.sort_by_key(|one| one.error.is_none());
+    first.truncate(Waits::SHOWN);
+    waits.first = first;
+    Ok((waits.open || waits.left + waits.over > 0).then_some(waits))
+}
+
+pub(crate) fn waited(
+    reader: &Reader<'_>,
+    queue: &QueueName,
+    id: &TaskId,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<Waited>> {
+    reader.rows(sql!("queue/wait", "page"), (queue.as_str(), id.as_str(), after, limit), |row| {
+        Ok(Waited {
+            id: parsed(row, 0)?,
+            end: read_end(row, 1)?,
+            at: time(row, 2)?,
+            result: read_result(row, 3)?,
+            error: row.get(5)?,
+        })
+    })
+}

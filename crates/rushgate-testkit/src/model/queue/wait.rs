@@ -1,0 +1,253 @@
+//! Tasks that wait for others, and what becomes of them when those are over.
+
+use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
+
+use super::*;
+
+/// What a task waits for, and what it waited for.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    if_dead: IfDead,
+    open: bool,
+    left: BTreeSet<TaskId>,
+    over: BTreeMap<TaskId, Waited>,
+}
+
+impl Waiting {
+    fn is_over(&self) -> bool {
+        !self.open && self.left.is_empty()
+    }
+}
+
+/// A task that is over, of which those that wait for it have not heard.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    end: TaskEnd,
+    result: Option<Payload>,
+    error: Option<String>,
+}
+
+impl Ended {
+    fn lets_go_on(&self, if_dead: IfDead) -> bool {
+        self.end.is_well() || if_dead == IfDead::Run
+    }
+}
+
+/// What the queue knows of an id.
+enum Known {
+    Live,
+    Over(Timestamp, Ended),
+    Nothing,
+}
+
+impl Record {
+    /// Whether it waits for others, or is held open for them.
+    pub(super) fn is_held(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| !waits.is_over())
+    }
+}
+
+impl Queue {
+    /// Why a newcomer cannot wait for others, or be part of one, as it wants to.
+    pub(super) fn refusal(&self, task: &NewTask) -> Option<Enqueued> {
+        if self.bug == Some(Planted::UnknownTaskIsWaitedFor) {
+            return None;
+        }
+        let refused = |task: &TaskId, why| Some(Enqueued::Refused { task: task.clone(), why });
+        let record = self.records.get(&task.id);
+        if task.is_to_wait() && record.is_some_and(|record| record.cancelled) {
+            return refused(&task.id, Unmet::Taken);
+        }
+        if let Some(whole) = &task.part_of {
+            if !self.records.get(whole).and_then(|record| record.waits.as_ref()).is_some_and(|it| it.open) {
+                return refused(whole, Unmet::NotOpen);
+            }
+            if record.is_some_and(Record::is_held) {
+                return refused(&task.id, Unmet::Taken);
+            }
+        }
+        if record.is_some() {
+            return None;
+        }
+        let unknown = task.after.iter().find(|id| matches!(self.known(id), Known::Nothing));
+        unknown.and_then(|id| refused(id, Unmet::Unknown))
+    }
+
+    fn known(&self, id: &TaskId) -> Known {
+        if self.records.contains_key(id) {
+            return Known::Live;
+        }
+        let finished = self.done.get(id).and_then(|info| info.finished.as_ref());
+        let letter = self.dead.get(id);
+        match (finished, letter) {
+            (Some(finished), letter) if letter.is_none_or(|letter| letter.died_at <= finished.at) => {
+                let end = match finished.how {
+                    Finish::Done => TaskEnd::Done,
+                    Finish::Discarded => TaskEnd::Discarded,
+                    Finish::Cancelled => TaskEnd::Cancelled,
+                    Finish::Dropped => TaskEnd::Dropped,
+                };
+                Known::Over(finished.at, Ended { end, result: finished.result.clone(), error: None })
+            }
+            (_, Some(letter)) => {
+                let error = Some(PastRun::cut(&letter.error).to_owned());
+                Known::Over(letter.died_at, Ended { end: TaskEnd::Dead, result: None, error })
+            }
+            _ => Known::Nothing,
+        }
+    }
+
+    /// A task that is put in begins to wait, if it is to.
+    pub(super) fn begin_to_wait(&mut self, now: Timestamp, task: &NewTask) -> Option<Waiting> {
+        if !task.is_to_wait() {
+            return None;
+        }
+        let (if_dead, open) = (task.if_dead, task.held_open);
+        let mut waits = Waiting { if_dead, open, left: BTreeSet::new(), over: BTreeMap::new() };
+        for id in task.after.iter().collect::<BTreeSet<_>>() {
+            match self.known(id) {
+                Known::Over(at, ended) if ended.lets_go_on(if_dead) => {
+                    waits.over.insert(id.clone(), waited(id, at, &ended));
+                    continue;
+                }
+                Known::Live => {}
+                Known::Over(_, ended) => drop(self.ended.insert((now, id.clone()), ended)),
+                // It gave its place to this one.
+                Known::Nothing => {
+                    let ended = Ended { end: TaskEnd::Dropped, result: None, error: None };
+                    self.ended.insert((now, id.clone()), ended);
+                }
+            }
+            waits.left.insert(id.clone());
+        }
+        Some(waits)
+    }
+
+    /// A task becomes part of another, unless that is gone since.
+    pub(super) fn join(&mut self, part: &TaskId, whole: &TaskId) {
+        if let Some(waits) = self.records.get_mut(whole).and_then(|record| record.waits.as_mut()) {
+            waits.over.remove(part);
+            waits.left.insert(part.clone());
+        }
+    }
+
+    /// A task is over.
+    pub(super) fn has_ended(
+        &mut self,
+        at: Timestamp,
+        id: &TaskId,
+        end: TaskEnd,
+        result: Option<Payload>,
+        error: Option<&str>,
+    ) {
+        let error = error.map(|error| PastRun::cut(error).to_owned());
+        self.ended.insert((at, id.clone()), Ended { end, result, error });
+    }
+
+    /// Tells those that wait for what is over, in the order in which it ended.
+    pub(super) fn settle(&mut self) {
+        while let Some(((at, id), ended)) = self.ended.pop_first() {
+            let waits_for = |record: &Record| {
+                let waits = record.waits.as_ref().filter(|waits| waits.left.contains(&id))?;
+                let stays = ended.end == TaskEnd::Dead && waits.if_dead == IfDead::Wait;
+                (!stays).then_some((waits.if_dead, record.arrival))
+            };
+            let told = self.records.iter();
+            let mut told: Vec<_> = told.filter_map(|(of, it)| Some((waits_for(it)?, of.clone()))).collect();
+            told.sort();
+            for (_, of) in told {
+                self.tell(at, &of, &id, &ended);
+            }
+        }
+    }
+
+    fn tell(&mut self, at: Timestamp, id: &TaskId, over: &TaskId, ended: &Ended) {
+        let careless = self.bug == Some(Planted::FailureCountsAsOver);
+        let record = self.records.get_mut(id).expect("it waits");
+        let waits = record.waits.as_mut().expect("it waits");
+        waits.left.remove(over);
+        if !ended.lets_go_on(waits.if_dead) && !careless {
+            let error = DeadLetter::unmet(over, ended.end, ended.error.as_deref().unwrap_or_default());
+            self.die(at, id, error);
+            return;
+        }
+        waits.over.insert(over.clone(), waited(over, at, ended));
+        if self.bug == Some(Planted::FirstOfManyLetsGo) {
+            waits.left.clear();
+        }
+        self.may_go_on(at, id);
+    }
+
+    /// If it waits for nothing any more, it stands where it would have stood.
+    fn may_go_on(&mut self, at: Timestamp, id: &TaskId) {
+        let record = &self.records[id];
+        if let Some(key) = record.content.key.clone().filter(|_| !record.is_held()) {
+            self.tidy_key(at, &key);
+        }
+    }
+
+    fn close(&mut self, now: Timestamp, id: &TaskId) -> Closed {
+        let Some(record) = self.records.get_mut(id) else { return Closed::NotFound };
+        let Some(waits) = record.waits.as_mut().filter(|waits| waits.open) else { return Closed::NotOpen };
+        waits.open = false;
+        let left = waits.left.len() as u64;
+        self.may_go_on(now, id);
+        Closed::Closed { left }
+    }
+
+    fn waits(&self, id: &TaskId) -> Option<Waits> {
+        let waits = self.records.get(id)?.waits.as_ref()?;
+        let error = |id: &TaskId| {
+            let letter = self.dead.get(id).filter(|_| !self.records.contains_key(id));
+            letter.map(|letter| PastRun::cut(&letter.error).to_owned())
+        };
+        let left = waits.left.iter().take(Waits::LOOKED_AT);
+        let mut first: Vec<_> = left.map(|id| WaitsFor { id: id.clone(), error: error(id) }).collect();
+        let dead = first.iter().filter(|one| one.error.is_some()).count() as u64;
+        first.sort_by_key(|one| one.error.is_none());
+        first.truncate(Waits::SHOWN);
+        let if_dead = if waits.is_over() { IfDead::default() } else { waits.if_dead };
+        let (left, over) = (waits.left.len() as u64, waits.over.len() as u64);
+        (waits.open || left + over > 0).then_some(Waits {
+            open: waits.open,
+            if_dead,
+            left,
+            over,
+            dead,
+            first,
+        })
+    }
+}
+
+fn waited(id: &TaskId, at: Timestamp, ended: &Ended) -> Waited {
+    let Ended { end, result, error } = ended.clone();
+    Waited { id: id.clone(), end, at, result, error }
+}
+
+impl Model {
+    /// See [`QueueStore::close_batch`](rushgate_core::QueueStore::close_batch).
+    pub fn close_batch(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Closed> {
+        once!(self, op, Close, self.change(now, name, |queue| queue.close(now, id)))
+    }
+
+    /// See [`QueueStore::waits`](rushgate_core::QueueStore::waits).
+    pub fn waits(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> Result<Option<Waits>> {
+        Ok(self.queue(now, name).waits(id))
+    }
+
+    /// See [`QueueStore::waited`](rushgate_core::QueueStore::waited).
+    pub fn waited(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        id: &TaskId,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Waited>> {
+        check_range("the page's limit", limit.into(), 1, 100)?;
+        let mut queue = self.queue(now, name);
+        let waits = queue.records.remove(id).and_then(|record| record.waits);
+        let over = waits.into_iter().flat_map(|waits| waits.over.into_values());
+        Ok(over.filter(|one| one.id.as_str() > after).take(limit as usize).collect())
+    }
+}

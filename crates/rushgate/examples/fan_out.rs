@@ -1,0 +1,46 @@
+//! Fan out and collect: each page is counted by a task of its own, and the book when all pages are.
+
+use rushgate::{CancellationToken, Closed, Output, Results, Rushgate, State, TaskState, Worker};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+async fn count(page: String) -> Output<usize> {
+    Output(page.split_whitespace().count())
+}
+
+async fn bind(
+    title: String,
+    results: Results,
+    State(told): State<UnboundedSender<String>>,
+) -> rushgate::Result<()> {
+    let pages = results.read::<usize>().await?;
+    let words: usize = pages.iter().map(|(_, words)| words).sum();
+    let _ = told.send(format!("{title} has {words} words on {} pages", pages.len()));
+    Ok(())
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let books = gate.queue_of::<String>("books")?;
+
+    // The callback is held open while its parts are put in.
+    books.enqueue("haiku", "Haiku".to_owned()).kind("bind").held_open().send().await?;
+    for (n, page) in ["an old silent pond", "a frog jumps into the pond", "splash"].iter().enumerate() {
+        books.enqueue(format!("page:{n}"), (*page).to_owned()).kind("count").part_of("haiku").send().await?;
+    }
+    assert_eq!(books.close_batch("haiku").await?, Closed::Closed { left: 3 });
+    assert_eq!(books.task("haiku").await?.map(|info| info.state), Some(TaskState::Blocked));
+
+    let (told, mut desk) = unbounded_channel();
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(&books).state(told).register("count", count).register("bind", bind);
+    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let story = desk.recv().await.unwrap_or_default();
+    println!("{story}");
+    assert_eq!(story, "Haiku has 11 words on 3 pages");
+
+    shutdown.cancel();
+    assert_eq!(worker.await.expect("the worker does not panic")?.done, 4);
+    gate.close().await
+}
