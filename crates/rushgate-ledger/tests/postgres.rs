@@ -91,6 +91,75 @@ async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_goes_
     assert_sound(&books);
 }
 
+/// The hosts of both in one URL: the one that takes writes is meant.
+fn url_of(one: &PostgresServer, other: &PostgresServer) -> String {
+    format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", one.port(), other.port())
+}
+
+/// From now on nothing is acknowledged that a standby does not have.
+async fn demand_a_standby(primary: &PostgresServer) {
+    let operator = raw(primary).await;
+    operator.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.unwrap();
+    operator.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let is_synchronous = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+    let start = Instant::now();
+    while operator.query(is_synchronous, &[]).await.unwrap().is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_promoted_under_writers_has_what_was_acknowledged() {
+    let mut primary = PostgresServer::start();
+    let standby = primary.standby();
+    demand_a_standby(&primary).await;
+    let ledger = connect(&url_of(&standby, &primary)).unwrap();
+    assert_eq!(ledger.info().durability, Durability::D3);
+    ledger.open_sale(phones(1_000_000, 1)).await.unwrap();
+    let writers = (0..3_u32).map(|writer| {
+        let ledger = Arc::clone(&ledger);
+        tokio::spawn(async move {
+            let mut errors = 0;
+            for round in 0..40 {
+                let first = writer * 100_000 + round * 20 + 1;
+                errors += write_through(&*ledger, batch(first, 20)).await.len();
+            }
+            errors
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    while ledger.counters().orders < 600 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    primary.stop();
+    let acknowledged = ledger.counters().orders;
+    standby.promote();
+    let mut errors = 0;
+    for writer in writers {
+        errors += writer.await.unwrap();
+    }
+    assert!(acknowledged < 2_400 && errors > 0, "{acknowledged} were written before the failover");
+    let books = ledger.books(&sale()).await.unwrap();
+    assert_eq!(books.orders.len(), 2_400, "every acknowledged order, once");
+    assert_sound(&books);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_standby_has_is_not_acknowledged() {
+    let primary = PostgresServer::start();
+    let mut standby = primary.standby();
+    demand_a_standby(&primary).await;
+    let ledger = connect(&format!("{}?statement_timeout=100", primary.url())).unwrap();
+    ledger.open_sale(phones(10, 1)).await.unwrap();
+    standby.stop();
+    let error = ledger.write(batch(1, 2)).await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    standby.start_again();
+    write_through(&*ledger, batch(1, 2)).await;
+    assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_ended_in_the_middle_lose_nothing() {
     let server = PostgresServer::start();
