@@ -8,7 +8,7 @@ use deadpool_postgres::{
 use rushgate_core::{Durability, Error, Result};
 use tokio_postgres::NoTls;
 
-use super::fault::Fault;
+use super::fault::{Fault, takes_no_writes};
 use super::tls;
 use super::url::Options;
 
@@ -103,8 +103,7 @@ async fn check_server(client: &Client) -> Result<Server> {
         return Err(Error::misconfigured(why).hint("use a newer server"));
     }
     if row.get(2) {
-        return Err(Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
-            .hint("name the primary in the URL, and see default_transaction_read_only"));
+        return Err(takes_no_writes());
     }
     let durability = match (row.get::<_, bool>(3), row.get::<_, &str>(4)) {
         (false, _) => Durability::D1,
