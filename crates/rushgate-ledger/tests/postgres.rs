@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::bench::{Bench, Raw};
-use common::{assert_sound, id, order, phones, sale, write_one};
+use common::{assert_sound, id, order, phones, sale, stock, write_one};
 use rushgate_core::OrderIntent::{Confirm, Hold};
 use rushgate_core::{Durability, Error, OrderTask};
 use rushgate_ledger::{Ledger, LedgerCalls, Written, connect};
@@ -430,6 +430,96 @@ async fn writers_of_the_same_orders_never_wait_in_a_circle() {
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'";
     let row = raw(&server).await.query_one(deadlocks, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 0);
+}
+
+/// What another connection sees of the ledger's ones.
+async fn seen(operator: &Client, what: &str) -> i64 {
+    operator.query_one(&format!("SELECT count(*) FROM {what}"), &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_and_readers_of_one_process_have_its_pool_and_no_more() {
+    const POOL: i64 = 3;
+    let server = PostgresServer::start();
+    let ledger = connect(&format!("{}?pool={POOL}", server.url())).unwrap();
+    ledger.open_sale(phones(100_000, 1)).await.unwrap();
+    let operator = raw(&server).await;
+    let most = async {
+        let (mut most, mut connected) = (0, 0);
+        loop {
+            let ours = "pg_stat_activity WHERE application_name = 'rushgate'";
+            connected = connected.max(seen(&operator, ours).await);
+            most = most.max(seen(&operator, &format!("{ours} AND state <> 'idle'")).await);
+            if most == POOL {
+                return (most, connected);
+            }
+        }
+    };
+    let work = (0..12_u32).map(|who| {
+        let ledger = &ledger;
+        async move {
+            for round in 0_u32.. {
+                match who % 2 {
+                    0 => drop(write_through(&**ledger, batch(who * 8_000 + round % 20 * 20 + 1, 20)).await),
+                    _ => assert_sound(&ledger.books(&sale()).await.unwrap()),
+                }
+            }
+        }
+    });
+    let work = futures_util::future::join_all(work);
+    let (most, connected) = tokio::select! {
+        found = tokio::time::timeout(PATIENCE, most) => found.expect("they work side by side"),
+        _ = work => unreachable!("their work has no end"),
+    };
+    assert_eq!((most, connected), (POOL, POOL));
+}
+
+/// Locks on the sale that are had, or waited for.
+async fn locks(other: &Raw, mode: &str, granted: bool) -> i64 {
+    let schemas = "classid = hashtext('rushgate ' || current_schema())::oid";
+    other
+        .count(&format!(
+            "pg_locks WHERE locktype = 'advisory' AND {schemas} AND mode = '{mode}' AND granted = {granted}"
+        ))
+        .await
+}
+
+async fn until_locked(other: &Raw, mode: &str, granted: bool) {
+    let start = Instant::now();
+    while locks(other, mode, granted).await == 0 {
+        assert!(start.elapsed() < PATIENCE, "{mode}, {granted}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_written_under_a_lock_that_they_share_and_a_change_of_stock_has_alone() {
+    let bench = Bench::postgres();
+    let url = bench.url();
+    let ledger = connect(&url).unwrap();
+    ledger.open_sale(phones(10, 1)).await.unwrap();
+    let (other, looker) = (Raw::connect(&url).await, Raw::connect(&url).await);
+
+    other.hold_writers_up().await;
+    let writing = ledger.write(batch(1, 3));
+    until_locked(&looker, "ShareLock", true).await;
+    let changing = ledger.write(vec![stock(12, &[], 1)]);
+    until_locked(&looker, "ExclusiveLock", false).await;
+    assert_eq!(locks(&looker, "ExclusiveLock", true).await, 0, "it waits for those who write");
+    other.let_go().await;
+    assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 3]);
+    changing.await.unwrap();
+
+    other.execute("BEGIN; LOCK TABLE sku IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
+    let changing = ledger.write(vec![stock(13, &[], 1)]);
+    until_locked(&looker, "ExclusiveLock", true).await;
+    let writing = ledger.write(batch(4, 2));
+    until_locked(&looker, "ShareLock", false).await;
+    assert_eq!(locks(&looker, "ShareLock", true).await, 0, "nobody writes beside it");
+    other.let_go().await;
+    changing.await.unwrap();
+    assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 2]);
+    assert_eq!(locks(&looker, "ShareLock", true).await + locks(&looker, "ExclusiveLock", true).await, 0);
 }
 
 #[tokio::test]
