@@ -284,7 +284,7 @@ async fn an_outage_ends_with_an_error_that_says_so() {
     let lock = gate.lock("x").unwrap().wait(ms(1));
     store.set_away(true);
     let start = Instant::now();
-    let error = in_time(lock.try_acquire()).await.err().expect("nobody answers");
+    let error = in_time(lock.try_acquire()).await.expect_err("nobody answers");
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.to_string().contains("the call was lost on the way"), "{error}");
     assert_asked_long_enough(start);
