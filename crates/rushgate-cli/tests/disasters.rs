@@ -190,7 +190,15 @@ impl Death {
 fn have_worker_die(worker: &mut Member) {
     let mut begin = worker.stdin.take().expect("stdin is piped");
     begin.write_all(b"\n").expect("it waits for this");
-    let status = worker.wait().expect("it is dead");
+    // Not for ever: it never commits if another disaster went wrong and left the ledger away.
+    let end = Instant::now() + 3 * PATIENCE;
+    let status = loop {
+        match worker.try_wait().expect("it is a child") {
+            Some(status) => break status,
+            None => assert!(Instant::now() < end, "it brought nothing to the ledger"),
+        }
+        thread::sleep(LOOK_EVERY);
+    };
     assert_eq!(status.signal(), Some(9), "it died after the commit");
 }
 

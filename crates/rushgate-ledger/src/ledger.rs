@@ -38,7 +38,7 @@ pub trait Ledger: Send + Sync {
     /// Everything the ledger knows of the sale, read in one snapshot, for the audit and for rebuilding the store.
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks>;
 
-    /// Asks the database for a sign of life: it reads one page.
+    /// Asks the database for a sign of life, and whether it takes writes: it reads one page.
     fn ping(&self) -> Answer<'_, ()>;
 
     /// What this ledger is, and what a committed order survives.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::bench::{Bench, Raw};
-use common::{assert_sound, id, order, phones, sale, write_one};
+use common::{assert_sound, id, order, phones, sale, stock, write_one};
 use rushgate_core::OrderIntent::{Confirm, Hold};
 use rushgate_core::{Durability, Error, OrderTask};
 use rushgate_ledger::{Ledger, LedgerCalls, Written, connect};
@@ -89,6 +89,92 @@ async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_goes_
     let books = ledger.books(&sale()).await.unwrap();
     assert_eq!(books.orders.len(), 3_600, "every acknowledged order, once");
     assert_sound(&books);
+}
+
+/// The hosts of both in one URL: the one that takes writes is meant.
+fn url_of(one: &PostgresServer, other: &PostgresServer) -> String {
+    format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", one.port(), other.port())
+}
+
+/// From now on nothing is acknowledged that a standby does not have.
+async fn demand_a_standby(primary: &PostgresServer) {
+    let operator = raw(primary).await;
+    operator.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.unwrap();
+    operator.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let is_synchronous = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+    let start = Instant::now();
+    while operator.query(is_synchronous, &[]).await.unwrap().is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_promoted_under_writers_has_what_was_acknowledged() {
+    let mut primary = PostgresServer::start();
+    let standby = primary.standby();
+    demand_a_standby(&primary).await;
+    let ledger = connect(&url_of(&standby, &primary)).unwrap();
+    assert_eq!(ledger.info().durability, Durability::D3);
+    ledger.open_sale(phones(1_000_000, 1)).await.unwrap();
+    let writers = (0..3_u32).map(|writer| {
+        let ledger = Arc::clone(&ledger);
+        tokio::spawn(async move {
+            let mut errors = 0;
+            for round in 0..40 {
+                let first = writer * 100_000 + round * 20 + 1;
+                errors += write_through(&*ledger, batch(first, 20)).await.len();
+            }
+            errors
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    while ledger.counters().orders < 600 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    primary.stop();
+    let acknowledged = ledger.counters().orders;
+    standby.promote();
+    let mut errors = 0;
+    for writer in writers {
+        errors += writer.await.unwrap();
+    }
+    assert!(acknowledged < 2_400 && errors > 0, "{acknowledged} were written before the failover");
+    let books = ledger.books(&sale()).await.unwrap();
+    assert_eq!(books.orders.len(), 2_400, "every acknowledged order, once");
+    assert_sound(&books);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_takes_connections_and_stays_silent_is_passed_over() {
+    let primary = PostgresServer::start();
+    let standby = primary.standby();
+    demand_a_standby(&primary).await;
+    let url = format!("{}?connect_timeout=1&statement_timeout=100", url_of(&primary, &standby));
+    let ledger = connect(&url).unwrap();
+    ledger.open_sale(phones(100, 1)).await.unwrap();
+    ledger.write(batch(1, 5)).await.unwrap();
+    primary.pause();
+    standby.promote();
+    write_through(&*ledger, batch(1, 20)).await;
+    assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 20);
+    // Whoever comes anew finds it too.
+    connect(&url).unwrap().ping().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_standby_has_is_not_acknowledged() {
+    let primary = PostgresServer::start();
+    let mut standby = primary.standby();
+    demand_a_standby(&primary).await;
+    let ledger = connect(&format!("{}?statement_timeout=100", primary.url())).unwrap();
+    ledger.open_sale(phones(10, 1)).await.unwrap();
+    standby.stop();
+    let error = ledger.write(batch(1, 2)).await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    standby.start_again();
+    write_through(&*ledger, batch(1, 2)).await;
+    assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -361,6 +447,91 @@ async fn writers_of_the_same_orders_never_wait_in_a_circle() {
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'";
     let row = raw(&server).await.query_one(deadlocks, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 0);
+}
+
+/// What another connection sees of the ledger's ones.
+async fn seen(operator: &Client, what: &str) -> i64 {
+    operator.query_one(&format!("SELECT count(*) FROM {what}"), &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_and_readers_of_one_process_have_its_pool_and_no_more() {
+    const POOL: i64 = 3;
+    let server = PostgresServer::start();
+    let ledger = connect(&format!("{}?pool={POOL}", server.url())).unwrap();
+    ledger.open_sale(phones(100_000, 1)).await.unwrap();
+    let operator = raw(&server).await;
+    let all_at_work = async {
+        let ours = "pg_stat_activity WHERE application_name = 'rushgate'";
+        while seen(&operator, &format!("{ours} AND state <> 'idle'")).await < POOL {}
+        // All have work, and there is more of it.
+        seen(&operator, ours).await
+    };
+    let work = (0..12_u32).map(|who| {
+        let ledger = &ledger;
+        async move {
+            for round in 0_u32.. {
+                match who % 2 {
+                    0 => drop(write_through(&**ledger, batch(who * 8_000 + round % 20 * 20 + 1, 20)).await),
+                    _ => assert_sound(&ledger.books(&sale()).await.unwrap()),
+                }
+            }
+        }
+    });
+    let work = futures_util::future::join_all(work);
+    let connections = tokio::select! {
+        found = tokio::time::timeout(PATIENCE, all_at_work) => found.expect("they work side by side"),
+        _ = work => unreachable!("their work has no end"),
+    };
+    assert_eq!(connections, POOL);
+}
+
+/// Locks on the sale that are had, or waited for.
+async fn locks(other: &Raw, mode: &str, granted: bool) -> i64 {
+    let schemas = "classid = hashtext('rushgate ' || current_schema())::oid";
+    other
+        .count(&format!(
+            "pg_locks WHERE locktype = 'advisory' AND {schemas} AND mode = '{mode}' AND granted = {granted}"
+        ))
+        .await
+}
+
+async fn until_locked(other: &Raw, mode: &str, granted: bool) {
+    let start = Instant::now();
+    while locks(other, mode, granted).await == 0 {
+        assert!(start.elapsed() < PATIENCE, "{mode}, {granted}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_are_written_under_a_lock_that_they_share_and_a_change_of_stock_has_alone() {
+    let bench = Bench::postgres();
+    let url = bench.url();
+    let ledger = connect(&url).unwrap();
+    ledger.open_sale(phones(10, 1)).await.unwrap();
+    let (other, looker) = (Raw::connect(&url).await, Raw::connect(&url).await);
+
+    other.hold_writers_up().await;
+    let writing = ledger.write(batch(1, 3));
+    until_locked(&looker, "ShareLock", true).await;
+    let changing = ledger.write(vec![stock(12, &[], 1)]);
+    until_locked(&looker, "ExclusiveLock", false).await;
+    assert_eq!(locks(&looker, "ExclusiveLock", true).await, 0, "it waits for those who write");
+    other.let_go().await;
+    assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 3]);
+    changing.await.unwrap();
+
+    other.execute("BEGIN; LOCK TABLE sku IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
+    let changing = ledger.write(vec![stock(13, &[], 1)]);
+    until_locked(&looker, "ExclusiveLock", true).await;
+    let writing = ledger.write(batch(4, 2));
+    until_locked(&looker, "ShareLock", false).await;
+    assert_eq!(locks(&looker, "ShareLock", true).await, 0, "nobody writes beside it");
+    other.let_go().await;
+    changing.await.unwrap();
+    assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 2]);
+    assert_eq!(locks(&looker, "ShareLock", true).await + locks(&looker, "ExclusiveLock", true).await, 0);
 }
 
 #[tokio::test]

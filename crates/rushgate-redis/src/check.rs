@@ -19,12 +19,34 @@ pub(crate) struct Checked {
     pub(crate) durability: Durability,
     /// Replicas that must have a write before it is acknowledged.
     pub(crate) replicas: u32,
+    /// Whether the user may read the settings. If not, what INFO says of them decides.
+    pub(crate) sees_settings: bool,
 }
+
+/// What an operator is told at the start.
+const UNSEEN: &str = "the user may not read the server's settings, so one replica is waited for where several are \
+                      demanded, and `appendfsync always` counts as `everysec`: allow it CONFIG|GET";
+const LOSES: &str = "a failover may lose acknowledged steps: set `min-replicas-to-write` on every server";
 
 impl Checked {
     /// Nothing was asked yet.
     pub(crate) fn unknown() -> Self {
-        Self { server: String::new(), run: String::new(), durability: Durability::D0, replicas: 0 }
+        Self {
+            server: String::new(),
+            run: String::new(),
+            durability: Durability::D0,
+            replicas: 0,
+            sees_settings: true,
+        }
+    }
+
+    /// What is not as it could be. `may_fail_over` says that another server may take this one's place.
+    pub(crate) fn warnings(&self, may_fail_over: bool) -> Vec<&'static str> {
+        let loses = may_fail_over && self.durability < Durability::D3;
+        [(!self.sees_settings, UNSEEN), (loses, LOSES)]
+            .into_iter()
+            .filter_map(|(is_so, text)| is_so.then_some(text))
+            .collect()
     }
 }
 
@@ -39,7 +61,8 @@ pub(crate) enum Part {
     Member,
 }
 
-const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", "min-replicas-to-write"];
+const REPLICAS: &str = "min-replicas-to-write";
+const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", REPLICAS];
 
 /// Asks the server what it is, and refuses it in words that name the setting.
 pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
@@ -114,9 +137,12 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
         ))
         .hint("set `maxmemory-policy noeviction` in the server's configuration"));
     }
-    let replicas = fact("min-replicas-to-write").parse().unwrap_or(0);
+    let demanded = fact(REPLICAS).parse();
+    let sees_settings = demanded.is_ok();
+    // INFO counts the good replicas if and only if some are demanded, and does not say how many.
+    let replicas = demanded.unwrap_or_else(|_| facts.contains_key("min_slaves_good_slaves").into());
     let (server, run) = (format!("{name} {version}"), fact("run_id").to_owned());
-    Ok(Checked { server, run, durability: durability(fact, replicas), replicas })
+    Ok(Checked { server, run, durability: durability(fact, replicas), replicas, sees_settings })
 }
 
 /// The server is there for itself.
@@ -186,6 +212,23 @@ mod tests {
         ] {
             assert_eq!(judge(&facts(&[setting]), Part::Alone).unwrap().durability, class, "{setting:?}");
         }
+    }
+
+    #[test]
+    fn who_may_not_read_the_settings_is_told_so_and_waits_for_a_replica_where_some_are_demanded() {
+        let mut facts = facts(&[("aof_enabled", "1"), ("maxmemory_policy", "noeviction")]);
+        for setting in SETTINGS {
+            facts.remove(setting);
+        }
+        let checked = judge(&facts, Part::Primary).unwrap();
+        assert_eq!((checked.durability, checked.replicas), (Durability::D1, 0));
+        assert_eq!(checked.warnings(true), [UNSEEN, LOSES]);
+        assert_eq!(checked.warnings(false), [UNSEEN]);
+        facts.insert("min_slaves_good_slaves".into(), "0".into());
+        let checked = judge(&facts, Part::Primary).unwrap();
+        assert_eq!((checked.durability, checked.replicas), (Durability::D3, 1));
+        assert_eq!(checked.warnings(true), [UNSEEN]);
+        assert!(UNSEEN.contains("CONFIG|GET"));
     }
 
     #[test]

@@ -158,8 +158,9 @@ impl Cluster {
         let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.checked()).collect();
         all.sort_unstable_by(|one, other| one.run.cmp(&other.run));
         let runs: Vec<_> = all.iter().map(|checked| checked.run.clone()).collect();
+        let sees_settings = all.iter().all(|checked| checked.sees_settings);
         let weakest = all.into_iter().min_by_key(|checked| checked.durability)?;
-        Some(Checked { run: runs.join(" "), ..weakest })
+        Some(Checked { run: runs.join(" "), sees_settings, ..weakest })
     }
 
     /// Whether that node is the one that serves a slot, as far as is known.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rushgate_core::{Durability, Error, Result, StoreCalls};
+use rushgate_core::{Error, Result, StoreCalls};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -161,14 +161,16 @@ pub(crate) fn no_thread(error: std::io::Error) -> Error {
 impl Servers {
     async fn open(deployment: Deployment, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
         let way = match deployment {
-            Deployment::Alone(server) => return Self::open_one(Way::Server(server), inbox, books).await,
+            Deployment::Alone(server) => {
+                return Ok(Self::open_one(Way::Server(server), inbox, books).await?.warned(false));
+            }
             Deployment::Sentinel { nodes, service } => Way::Primary(Sentinels::start(nodes, service)),
             Deployment::Cluster { nodes } => {
                 let cluster = Cluster::start(nodes, inbox, books, Handle::current()).await?;
-                return Ok(Self::Cluster(cluster).warned());
+                return Ok(Self::Cluster(cluster).warned(true));
             }
         };
-        Self::open_one(way, inbox, books).await.map(Self::warned)
+        Ok(Self::open_one(way, inbox, books).await?.warned(true))
     }
 
     async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
@@ -178,11 +180,10 @@ impl Servers {
         Ok(Self::One(Arc::new(lane)))
     }
 
-    fn warned(self) -> Self {
-        if self.checked().durability < Durability::D3 {
-            tracing::warn!(
-                "a failover may lose acknowledged steps: set `min-replicas-to-write` on every server"
-            );
+    /// Says what is not as it could be. Another server may take the place of one that is not alone.
+    fn warned(self, may_fail_over: bool) -> Self {
+        for warning in self.checked().warnings(may_fail_over) {
+            tracing::warn!("{warning}");
         }
         self
     }

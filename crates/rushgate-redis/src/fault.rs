@@ -122,7 +122,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
             .hint("check the user and password in the store's URL"),
         "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
-            .hint("allow it EVALSHA, SCRIPT, INFO, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too; on sentinels SENTINEL, PING and SUBSCRIBE to +switch-master"),
+            .hint("allow it EVALSHA, SCRIPT, INFO, CONFIG|GET, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too; on sentinels SENTINEL, PING and SUBSCRIBE to +switch-master"),
         // What the server's clock alone can tell; all else is checked before it is sent.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),

@@ -36,6 +36,7 @@ macro_rules! on_each_server {
 
 on_each_server! {
     forgotten_scripts_are_loaded_again
+    one_batch_of_many_verbs_loads_forgotten_scripts_once
     a_killed_connection_comes_back
     waiters_are_told_to_ask_after_their_connection_was_lost
     a_restarted_server_has_everything_and_work_goes_on
@@ -50,6 +51,7 @@ on_each_server! {
     a_server_that_is_loading_is_unavailable
     a_busy_server_is_unavailable_until_the_script_is_killed
     a_server_that_cannot_save_takes_no_writes
+    a_server_that_cannot_write_its_log_takes_no_writes
     a_call_under_way_when_the_connection_ends_may_have_happened
     a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it
     a_claimer_is_woken_by_another_process
@@ -188,6 +190,75 @@ async fn forgotten_scripts_are_loaded_again(kind: Kind) {
         }
     }
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 60);
+}
+
+/// Has two calls under way on a server that stands still, which are all there can be: what is sent next waits, and
+/// travels together.
+async fn two_under_way<'s>(
+    store: &'s RedisStore,
+    name: &'s LockName,
+    number: u64,
+) -> Vec<rushgate_core::Answer<'s, Option<rushgate_core::Grant>>> {
+    let mut under_way = Vec::new();
+    for _ in 0..2 {
+        let sent = store.calls().transactions;
+        under_way.push(store.held(name, token(number)));
+        in_time(async {
+            while store.calls().transactions == sent {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    under_way
+}
+
+async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    let id = SaleId::new("s").unwrap();
+    store.create(spec()).await.unwrap();
+    store.open(&id).await.unwrap();
+    assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "+OK");
+    for round in 1..=3 {
+        server.pause();
+        let name = name();
+        let under_way = two_under_way(&store, &name, round).await;
+        // It is there before the batch, which is sent when what is under way is answered.
+        let _flush = send_only(&server, "SCRIPT FLUSH\r\n");
+        let key = round.to_string();
+        let added = put(&store, round);
+        let locked = store.acquire(ask(round, Duration::ZERO));
+        let reserved = store.reserve(wish(&key));
+        let stats = store.stats(&queue());
+        let sale = store.sale(&id);
+        let released = store.release(&name, token(round));
+        let claimed = claim(&store, 100 + round);
+        // Those that are futures of this test are sent when they are first looked at, the others were sent already.
+        let all = async { tokio::join!(added, locked, reserved, stats, sale, released, claimed) };
+        let resumed = async { server.resume() };
+        let ((added, locked, reserved, stats, sale, released, claimed), ()) = tokio::join!(all, resumed);
+        assert!(matches!(added.unwrap()[0], Enqueued::Added { .. }));
+        assert!(matches!(locked.unwrap(), Acquired::Granted(_)));
+        assert!(matches!(reserved.unwrap(), Reserved::Reserved(_)));
+        assert_eq!(stats.unwrap().ready, 0, "the one of each round was claimed");
+        assert_eq!(sale.unwrap().skus[0].total, 5);
+        assert_eq!(released.unwrap(), Released::Released, "in the order in which they were asked");
+        assert_eq!(claimed.len(), 1, "it was put in before");
+        for question in under_way {
+            assert!(question.await.unwrap().is_none(), "it was asked before all others");
+        }
+    }
+    // Seven a round if the flush came behind the questions; if it came before, the first of them has all loaded again.
+    let met = unknown_scripts(&server);
+    assert!((7..=3 * 9).contains(&met), "{met} steps met a server without their script");
+}
+
+/// How many steps were refused because their script was not there.
+fn unknown_scripts(server: &RedisServer) -> u64 {
+    let text = server.ask(&["INFO", "errorstats"]).concat();
+    let count = text.lines().find_map(|line| line.trim().strip_prefix("errorstat_NOSCRIPT:count="));
+    count.map_or(0, |count| count.parse().unwrap())
 }
 
 async fn a_killed_connection_comes_back(kind: Kind) {
@@ -438,6 +509,38 @@ async fn a_server_that_cannot_save_takes_no_writes(kind: Kind) {
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 2);
 }
 
+async fn a_server_that_cannot_write_its_log_takes_no_writes(kind: Kind) {
+    let server = server(kind);
+    let store = open(&server).await;
+    put(&store, 1).await.unwrap();
+    // Its next log is on a disk without room.
+    let folder = server.folder().join("appendonlydir");
+    let number_of = |name: &str| name.strip_suffix(".incr.aof")?.rsplit('.').next()?.parse::<u32>().ok();
+    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name());
+    let latest = files.filter_map(|name| number_of(name.to_str()?)).max().expect("it has a log");
+    let next = folder.join(format!("appendonly.aof.{}.incr.aof", latest + 1));
+    std::os::unix::fs::symlink("/dev/full", next).unwrap();
+    begin_another_log(&server).await;
+    let mut number = 2;
+    let error = loop {
+        match put(&store, number).await {
+            // It is in the server's memory, and the log is tried after it.
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("disk"), "{error}");
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, number - 1, "it answers questions");
+    begin_another_log(&server).await;
+    until_it_answers(|| put(&store, number)).await;
+    assert_eq!(store.stats(&queue()).await.unwrap().ready, number);
+}
+
+async fn begin_another_log(server: &RedisServer) {
+    common::until(|| server.command(&["BGREWRITEAOF"]).starts_with("+Background")).await;
+}
+
 async fn a_call_under_way_when_the_connection_ends_may_have_happened(kind: Kind) {
     let mut server = server(kind);
     let store = open(&server).await;
@@ -468,19 +571,8 @@ async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: 
     server.command(&["DEL", "rg:{l:bad}:s"]);
     server.command(&["LPUSH", "rg:{l:bad}:s", "no lock at all"]);
 
-    // Two calls are under way at most. So what is sent next waits, and travels together.
     server.pause();
-    let mut under_way = Vec::new();
-    for _ in 0..2 {
-        let sent = store.calls().transactions;
-        under_way.push(store.held(&good, token(1)));
-        in_time(async {
-            while store.calls().transactions == sent {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    }
+    let under_way = two_under_way(&store, &good, 1).await;
     drop(store.release(&good, token(1)));
     let refused = store.release(&bad, token(2));
     let before = store.calls().statements;

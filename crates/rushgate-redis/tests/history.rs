@@ -9,6 +9,9 @@ const SEEDS: u64 = 50;
 const STEPS: usize = 400;
 /// The same where each history needs several servers.
 const SEEDS_OF_GROUPS: u64 = 6;
+/// And where these have replicas.
+const SEEDS_OF_WHOLE_GROUPS: u64 = 1;
+const STEPS_OF_WHOLE_GROUPS: usize = 150;
 
 #[test]
 fn redis_answers_as_the_model_does() {
@@ -38,4 +41,24 @@ fn a_redis_cluster_answers_as_the_model_does() {
 #[test]
 fn a_valkey_cluster_answers_as_the_model_does() {
     history::check(common::valkey_cluster, 0..SEEDS_OF_GROUPS, STEPS);
+}
+
+#[test]
+fn a_primary_of_redis_with_two_replicas_and_three_sentinels_answers_as_the_model_does() {
+    history::check(common::redis_sentinel_group, 0..SEEDS_OF_WHOLE_GROUPS, STEPS_OF_WHOLE_GROUPS);
+}
+
+#[test]
+fn three_primaries_of_redis_with_replicas_answer_as_the_model_does() {
+    history::check(common::redis_cluster_group, 0..SEEDS_OF_WHOLE_GROUPS, STEPS_OF_WHOLE_GROUPS);
+}
+
+#[test]
+fn a_primary_of_valkey_with_two_replicas_and_three_sentinels_answers_as_the_model_does() {
+    history::check(common::valkey_sentinel_group, 0..SEEDS_OF_WHOLE_GROUPS, STEPS_OF_WHOLE_GROUPS);
+}
+
+#[test]
+fn three_primaries_of_valkey_with_replicas_answer_as_the_model_does() {
+    history::check(common::valkey_cluster_group, 0..SEEDS_OF_WHOLE_GROUPS, STEPS_OF_WHOLE_GROUPS);
 }

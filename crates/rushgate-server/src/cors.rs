@@ -16,8 +16,8 @@ use crate::problem::{Code, Problem};
 /// What a page may send, beside what every page may.
 const SENT: &str = "authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer, rushgate-proof, traceparent";
 /// What a page may read of an answer, beside what every page may.
-const READ: &str =
-    "allow, etag, idempotency-replayed, location, preference-applied, retry-after, www-authenticate";
+const READ: &str = "allow, etag, idempotency-replayed, location, preference-applied, retry-after, \
+                    rushgate-durability, www-authenticate";
 /// How long a browser may remember what it was allowed, in seconds.
 const REMEMBERED: &str = "600";
 

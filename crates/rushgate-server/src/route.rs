@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
-use rushgate::trace;
+use rushgate::{Durability, trace};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +32,8 @@ use crate::shop::Shop;
 /// What a body may weigh unless its route says otherwise.
 const BODY_MAX: usize = 64 << 10;
 
+/// What an acknowledged write survives: it is in every answer that acknowledges one.
+const DURABILITY: HeaderName = HeaderName::from_static("rushgate-durability");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -282,7 +284,7 @@ impl Route {
 
     /// Carries a request out. It is a problem of this route, or one of those that any may have.
     pub async fn answer(&self, shop: Arc<Shop>, path: PathParams, request: Request<Body>) -> Response<Body> {
-        let (began, metrics) = (Instant::now(), shop.metrics.clone());
+        let (began, metrics, gate) = (Instant::now(), shop.metrics.clone(), shop.gate.clone());
         let span = self.span(request.headers());
         let carried_out = self.carry_out(shop, path, request).instrument(span.clone());
         let answered = AssertUnwindSafe(carried_out).catch_unwind().await;
@@ -291,10 +293,14 @@ impl Route {
             Err(Problem::plain(Code::Bug))
         });
         let response = match answered {
-            Ok(response) => {
+            Ok(mut response) => {
                 debug_assert!(
                     self.succeeds.contains(&response.status().as_u16()) || !response.status().is_success()
                 );
+                if response.status().is_success() && self.method != Method::GET {
+                    let class = word_of(gate.info().durability);
+                    response.headers_mut().insert(DURABILITY, HeaderValue::from_static(class));
+                }
                 response
             }
             Err(problem) => {
@@ -519,6 +525,17 @@ fn is_ours(shop: &Shop, host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.is_loopback())
         || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+}
+
+/// The class of the store as it was found at its latest connection.
+const fn word_of(class: Durability) -> &'static str {
+    match class {
+        Durability::D0 => "D0",
+        Durability::D1 => "D1",
+        Durability::D2 => "D2",
+        Durability::D3 => "D3",
+        Durability::D4 => "D4",
+    }
 }
 
 /// What every answer says of itself, whichever it is.

@@ -40,6 +40,19 @@ async fn a_lock_is_acquired_shown_extended_and_released() {
 }
 
 #[tokio::test]
+async fn what_acknowledges_a_write_says_what_it_survives() {
+    let stand = Stand::open().await;
+    let lease = json!({ "lease_ms": 60_000 });
+    let granted = stand.post("/v1/locks/a/acquire", lease.clone()).await;
+    let class = stand.get("/readyz").await.ok(200)["durability"].clone();
+    assert_eq!((granted.status, granted.header("rushgate-durability")), (201, class.as_str().unwrap()));
+    for nothing_written in [stand.get("/v1/locks/a").await, stand.post("/v1/locks/a/acquire", lease).await] {
+        assert_eq!(nothing_written.header("rushgate-durability"), "");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_busy_lock_says_when_to_come_back() {
     let stand = Stand::open().await;
     stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 100_000 })).await.ok(201);

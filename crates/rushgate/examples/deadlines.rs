@@ -12,7 +12,8 @@ async fn send_code(code: String, State(sent): State<UnboundedSender<String>>) {
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let codes = gate.queue_of::<String>("codes")?;
     let put = |id, code: &str, time| codes.enqueue(id, code.to_owned()).kind("code").deadline(time).send();
 

@@ -50,7 +50,8 @@ async fn pay(payment: Payment, id: TaskId, attempt: Attempt, State(bank): State<
 #[tokio::main]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("pay.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("pay.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let payments = gate.queue_of::<Payment>("payments")?;
     payments.enqueue("order:1", Payment { cents: 995 }).kind("pay").max_attempts(10).send().await?;
     payments.enqueue("order:2", Payment { cents: 0 }).kind("pay").priority(9).send().await?;

@@ -8,7 +8,8 @@ use rushgate::{BusyPolicy, RunOutcome, Rushgate};
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("shop.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("shop.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
 
     let order = gate.lock("order:42")?.lease(Duration::from_secs(15));
     let ann = order.acquire().await?.held().expect("nobody else has it");

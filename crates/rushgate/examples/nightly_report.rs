@@ -11,7 +11,8 @@ async fn report(of: String, id: TaskId, State(written): State<UnboundedSender<St
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let url = format!("sqlite:{}", dir.path().join("reports.db").display());
+    let file = format!("sqlite:{}", dir.path().join("reports.db").display());
+    let url = std::env::var("RUSHGATE_STORE").unwrap_or(file);
     let (written, mut reports) = unbounded_channel();
     let shutdown = CancellationToken::new();
     let mut fleet = Vec::new();

@@ -14,7 +14,8 @@ async fn report(shop: String, State(written): State<UnboundedSender<String>>) {
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let reports = gate.queue_of::<String>("reports")?;
     let (written, mut desk) = unbounded_channel();
     let shutdown = CancellationToken::new();

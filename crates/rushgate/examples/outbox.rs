@@ -40,7 +40,8 @@ async fn main() -> rushgate::Result<()> {
     let mut shop = rusqlite::Connection::open(&path).expect("the shop's own database");
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)").expect("a table");
 
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let mail = gate.queue_of::<String>("mail")?;
     let outbox = Outbox::open(&format!("sqlite:{}", path.display())).await?;
     for (n, (buyer, pays)) in [("ann", true), ("bob", false), ("cem", true)].into_iter().enumerate() {

@@ -5,7 +5,8 @@ use rushgate::{Enqueued, Overflow, QueueLimits, Rushgate};
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let samples = gate.queue_of::<u32>("samples")?;
     let at_most = |bound, overflow| QueueLimits { bound: Some(bound), overflow, ..QueueLimits::default() };
 

@@ -22,7 +22,8 @@ fn shrink(picture: Payload, queue: QueueName, cancel: CancellationToken) -> Resu
 #[tokio::main]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("pictures.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("pictures.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let (urgent, backlog) = (gate.queue("urgent")?, gate.queue("backlog")?);
     let picture = |n: u8| Payload::new("image/x-raw".parse()?, vec![n; 4_096]);
     for n in 0..10 {

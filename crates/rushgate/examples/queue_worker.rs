@@ -26,7 +26,8 @@ async fn send(job: Job<Mail>) -> Outcome {
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("mail.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("mail.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
 
     let mail = gate.queue_of::<Mail>("mail")?;
     for to in ["ann", "bob", "nobody"] {

@@ -17,7 +17,8 @@ async fn sum(numbers: Vec<u64>, progress: Progress) -> Output<u64> {
 #[tokio::main]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("results.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("results.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let sums = gate.queue_of::<Vec<u64>>("sums")?;
     // What is over is kept for an hour, and no more than the latest 10,000.
     let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));

@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the stores");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("shop.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("shop.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let ledger = connect_ledger(&format!("sqlite:{}", dir.path().join("orders.db").display()))?;
 
     gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;

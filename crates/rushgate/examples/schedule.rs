@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let url = format!("sqlite:{}", dir.path().join("reports.db").display());
+    let file = format!("sqlite:{}", dir.path().join("reports.db").display());
+    let url = std::env::var("RUSHGATE_STORE").unwrap_or(file);
     let shutdown = CancellationToken::new();
     let (written, mut reports) = mpsc::unbounded_channel();
 

@@ -18,7 +18,8 @@ async fn rebuild(_page: u32, id: TaskId, tenant: Option<TaskKey>, State(log): St
 #[tokio::main]
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("tenants.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("tenants.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let pages = gate.queue_of::<u32>("pages")?;
     // One at a time for each tenant, in its order, at most 100 a second; the whole queue at most 1,000.
     pages

@@ -27,7 +27,8 @@ async fn book(train: &Sale, passenger: &str, segments: &[&str]) -> Result<Option
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
-    let gate = Rushgate::connect(&format!("sqlite:{}", dir.path().join("train.db").display())).await?;
+    let file = format!("sqlite:{}", dir.path().join("train.db").display());
+    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let seats = SEGMENTS.iter().fold(SaleBuilder::new("train-1"), |sale, segment| sale.sku(*segment, 3, 1));
     gate.create_sale(seats).await?;
     let train = gate.sale("train-1")?;

@@ -6,16 +6,20 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use common::{Bench, PATIENCE, eventually, in_time, ms, secs};
 use rushgate::{
-    Backoff, BuyerId, CancellationToken, IdempotencyKey, Job, Ledger, Line, LostReason, OrderWorker,
-    Reserved, RunOutcome, Rushgate, SaleBuilder, Sku, Store, Worker, fence::Highest,
+    Backoff, BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Ledger, Line, LostReason,
+    OrderWorker, Reserved, RunOutcome, Rushgate, SaleBuilder, Sku, Store, Worker, fence::Highest,
 };
 use rushgate_ledger::SqliteLedger;
+use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup, Wire};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 const BAD: FaultPlan = FaultPlan { before: 100, reply: 100, twice: 50 };
@@ -24,6 +28,7 @@ const BAD: FaultPlan = FaultPlan { before: 100, reply: 100, twice: 50 };
 struct Wires {
     open: Box<dyn Fn(Option<u64>) -> Rushgate + Send + Sync>,
     _dir: Option<tempfile::TempDir>,
+    _server: Option<RedisServer>,
 }
 
 fn behind(store: impl Store + 'static, seed: Option<u64>) -> Rushgate {
@@ -36,13 +41,24 @@ fn behind(store: impl Store + 'static, seed: Option<u64>) -> Rushgate {
 impl Wires {
     fn model() -> Self {
         let store = ModelStore::new();
-        Self { open: Box::new(move |seed| behind(store.clone(), seed)), _dir: None }
+        Self { open: Box::new(move |seed| behind(store.clone(), seed)), _dir: None, _server: None }
     }
 
     fn sqlite() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
-        Self { open: Box::new(move |seed| behind(SqliteStore::open(&url).unwrap(), seed)), _dir: Some(dir) }
+        let open = move |seed| behind(SqliteStore::open(&url).unwrap(), seed);
+        Self { open: Box::new(open), _dir: Some(dir), _server: None }
+    }
+
+    fn redis() -> Self {
+        let server = RedisSetup::new(Kind::Redis).start();
+        let url = server.url();
+        let open = move |seed| {
+            let opened = || Handle::current().block_on(RedisStore::open(&url)).unwrap();
+            behind(tokio::task::block_in_place(opened), seed)
+        };
+        Self { open: Box::new(open), _dir: None, _server: Some(server) }
     }
 
     fn good(&self) -> Rushgate {
@@ -63,6 +79,10 @@ macro_rules! on_each_wire {
         mod sqlite { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() { super::in_time(super::$name(super::Wires::sqlite())).await }
+        )* }
+        mod redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::in_time(super::$name(super::Wires::redis())).await }
         )* }
     };
 }
@@ -223,14 +243,51 @@ async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
     assert!(report.outages > 0);
 }
 
+/// The first answer that is lost is not the last word, and the last is not that nothing was done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_redis_that_is_lost_is_asked_for_again_and_may_have_happened_in_the_end() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let wire = Wire::to(server.port());
+    let gate = Rushgate::connect(&wire.url()).await.unwrap();
+    let queue = gate.queue_of::<u32>("numbers").unwrap();
+    queue.enqueue("1", 1).send().await.unwrap();
+
+    wire.lose_answers(true);
+    let mended = async {
+        eventually(async || wire.lost() > 1).await;
+        wire.lose_answers(false);
+    };
+    let (added, ()) = in_time(async { tokio::join!(queue.enqueue("2", 2).send(), mended) }).await;
+    assert!(matches!(added.unwrap(), Enqueued::Added { .. }), "as the first time");
+
+    wire.lose_answers(true);
+    let (lost, start) = (wire.lost(), Instant::now());
+    let error = in_time(queue.enqueue("3", 3).send()).await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    assert_asked_long_enough(start);
+    assert!(wire.lost() - lost > 2, "it was asked for again and again");
+    wire.lose_answers(false);
+    eventually(async || queue.stats().await.is_ok_and(|stats| stats.ready == 3)).await;
+}
+
+/// An outage is waited for as long as is said, and not much longer on a machine that is busy.
+fn assert_asked_long_enough(start: Instant) {
+    // The last pause would end after the 5 s, and is a second at most.
+    let took = start.elapsed();
+    assert!(took >= secs(4) && took < secs(15), "{took:?}");
+}
+
 #[tokio::test]
 async fn an_outage_ends_with_an_error_that_says_so() {
-    let bench = Bench::model();
-    let gate = bench.client();
-    bench.client().close().await.unwrap();
+    let store = Arc::new(Faulty::new(ModelStore::new(), FaultPlan::default(), 1));
+    let gate = Rushgate::with_store(store.clone());
     let lock = gate.lock("x").unwrap().wait(ms(1));
-    let asking = tokio::spawn(async move { lock.try_acquire().await.map(|_| ()) });
-    gate.close().await.unwrap_or(());
-    let error = in_time(asking).await.unwrap().unwrap_err();
-    assert!(error.is_unavailable() && !error.may_have_happened(), "{error}");
+    store.set_away(true);
+    let start = Instant::now();
+    let error = in_time(lock.try_acquire()).await.expect_err("nobody answers");
+    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    assert!(error.to_string().contains("the call was lost on the way"), "{error}");
+    assert_asked_long_enough(start);
+    store.set_away(false);
+    assert!(lock.try_acquire().await.unwrap().held().is_some(), "nothing was done meanwhile");
 }

@@ -98,6 +98,44 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
     assert_eq!(worked, TASKS);
 }
 
+/// Connections of the server, by its own word.
+fn connections(server: &RedisServer) -> u64 {
+    let script = "return tonumber(string.match(redis.call('INFO', 'clients'), 'connected_clients:(%d+)'))";
+    server.command(&["EVAL", script, "0"]).trim_start_matches(':').trim().parse().unwrap()
+}
+
+/// Half of them in line for a lock, and the other half for tasks of a hundred queues.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_waiters_of_one_process_have_two_connections() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let before = connections(&server);
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    let lock = gate.lock("door").unwrap().wait(secs(300));
+    let guard = lock.acquire().await.unwrap().held().unwrap();
+    let (mut in_line, mut for_tasks) = (JoinSet::new(), JoinSet::new());
+    for n in 0..WORKERS / 2 {
+        let (lock, queue) = (lock.clone(), gate.queue(format!("q{}", n % 100)).unwrap());
+        in_line.spawn(async move { lock.acquire().await.unwrap().held().unwrap().release().await.unwrap() });
+        for_tasks.spawn(async move { queue.claim_wait(1, secs(60), secs(300)).await.unwrap().len() });
+    }
+    tokio::time::timeout(secs(120), async {
+        eventually(|| async { lock.state().await.unwrap().waiters.len() as u64 == WORKERS / 2 }).await;
+        assert_eq!(connections(&server), before + 2);
+
+        // And each of them hears of its turn.
+        guard.release().await.unwrap();
+        for n in 0..WORKERS / 2 {
+            let queue = gate.queue(format!("q{}", n % 100)).unwrap();
+            queue.enqueue(n.to_string(), Payload::empty()).send().await.unwrap();
+        }
+        assert_eq!(in_line.join_all().await.len() as u64, WORKERS / 2);
+        assert_eq!(for_tasks.join_all().await.iter().sum::<usize>() as u64, WORKERS / 2);
+        assert_eq!(connections(&server), before + 2);
+    })
+    .await
+    .unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_idle_workers_cost_redis_next_to_nothing_and_a_task_wakes_few() {
     let server = RedisSetup::new(Kind::Redis).start();

@@ -12,6 +12,7 @@ use rushgate::{
 };
 use rushgate_testkit::servers::PostgresServer;
 use tokio::time::timeout;
+use tokio_postgres::{Client, NoTls};
 
 async fn hold(sale: &Sale, n: u32) -> rushgate::Hold {
     let buyer = BuyerId::new(format!("buyer-{n}")).unwrap();
@@ -35,13 +36,96 @@ async fn trade(sale: &Sale, first: u32) {
     }
 }
 
+/// What befalls the server.
+#[derive(Clone, Copy, Debug)]
+enum Outage {
+    Gone,
+    Silent,
+    Crowded,
+    ReadOnly,
+}
+
+async fn stranger(server: &PostgresServer) -> Option<Client> {
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.ok()?;
+    tokio::spawn(connection);
+    Some(client)
+}
+
+async fn read_only(server: &PostgresServer, on: bool) {
+    let operator = stranger(server).await.expect("it answers");
+    let setting =
+        if on { "SET default_transaction_read_only = on" } else { "RESET default_transaction_read_only" };
+    for words in [
+        "SET default_transaction_read_only = off",
+        &format!("ALTER SYSTEM {setting}"),
+        "SELECT pg_reload_conf()",
+    ] {
+        operator.batch_execute(words).await.unwrap();
+    }
+}
+
+impl Outage {
+    /// Gives those who take the room of others meanwhile.
+    async fn begin(self, server: &mut PostgresServer) -> Vec<Client> {
+        match self {
+            Self::Gone => server.stop(),
+            Self::Silent => server.pause(),
+            Self::Crowded => return crowd(server).await,
+            Self::ReadOnly => {
+                read_only(server, true).await;
+                // Whoever connects from now on was preceded by the word to all the others.
+                eventually(async || connect_ledger(&server.url()).is_err()).await;
+            }
+        }
+        Vec::new()
+    }
+
+    async fn end(self, server: &mut PostgresServer, others: Vec<Client>) {
+        drop(others);
+        match self {
+            Self::Gone => server.start_again(),
+            Self::Silent => server.resume(),
+            Self::Crowded => {}
+            Self::ReadOnly => read_only(server, false).await,
+        }
+    }
+
+    /// What an operator is told who asks.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Gone => "cannot be reached",
+            Self::Silent => "in time",
+            Self::Crowded => "no connection left",
+            Self::ReadOnly => "takes no writes",
+        }
+    }
+}
+
+/// Takes every connection of the server, also those that the ledger had.
+async fn crowd(server: &PostgresServer) -> Vec<Client> {
+    let ours = "FROM pg_stat_activity WHERE application_name = 'rushgate'";
+    let mut others = vec![stranger(server).await.expect("there is room for an operator")];
+    loop {
+        match stranger(server).await {
+            Some(other) => others.push(other),
+            None if others[0].query(&format!("SELECT {ours}"), &[]).await.unwrap().is_empty() => {
+                return others;
+            }
+            None => {
+                drop(others[0].query(&format!("SELECT pg_terminate_backend(pid) {ours}"), &[]).await.unwrap())
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn through_outages_of_the_ledger_reservations_go_on_and_no_order_is_lost_or_doubled() {
-    timeout(secs(120), outages()).await.expect("it should not take so long");
+    timeout(secs(200), outages()).await.expect("it should not take so long");
 }
 
 async fn outages() {
-    let mut server = PostgresServer::start();
+    let settings = ["max_connections=16", "superuser_reserved_connections=0", "max_wal_senders=0"];
+    let mut server = PostgresServer::start_with(&settings);
     let bench = Bench::sqlite();
     let gate = bench.client();
     gate.create_sale(SaleBuilder::new("phones").sku("phone", 500, 1).hold(secs(600)).orders("orders"))
@@ -49,27 +133,38 @@ async fn outages() {
         .unwrap();
     let sale = gate.sale("phones").unwrap();
     sale.open().await.unwrap();
-    let ledger = connect_ledger(&server.url()).unwrap();
+    // A server that is silent is given up after 5 s and twice this.
+    let ledger = connect_ledger(&format!("{}?statement_timeout=300", server.url())).unwrap();
     let shutdown = CancellationToken::new();
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).batch(16).lease(ms(700));
     let worker = tokio::spawn(worker.run(shutdown.clone()));
     let orders = gate.queue("orders").unwrap();
 
-    for round in 0..3 {
-        // The server goes while orders are on their way, and sales go on without it.
-        trade(&sale, round * 100).await;
-        server.stop();
-        trade(&sale, round * 100 + 20).await;
-        let late = hold(&sale, round * 100 + 60).await;
+    for (round, outage) in [Outage::Gone, Outage::Silent, Outage::Crowded, Outage::ReadOnly, Outage::Gone]
+        .into_iter()
+        .enumerate()
+    {
+        let first = round as u32 * 100;
+        // It comes while orders are on their way, and sales go on without the ledger.
+        trade(&sale, first).await;
+        let others = outage.begin(&mut server).await;
+        trade(&sale, first + 20).await;
+        let late = hold(&sale, first + 60).await;
         sale.confirm(late.id).await.unwrap();
+        let told = ledger.ping().await.unwrap_err();
+        assert!(
+            told.to_string().contains(outage.word()) && told.hint_text().is_some(),
+            "{outage:?}: {told:?}"
+        );
         let waiting = sale.wait_final(late.id, ms(50)).await.unwrap().unwrap();
-        assert_eq!(waiting.state, HoldState::Confirming, "decided, and not committed");
+        assert_eq!(waiting.state, HoldState::Confirming, "{outage:?}: decided, and not committed");
         let stats = orders.stats().await.unwrap();
-        assert!(stats.ready + stats.leased + stats.scheduled > 0, "its orders wait");
+        assert!(stats.ready + stats.leased + stats.scheduled > 0, "{outage:?}: its orders wait");
+        assert_eq!(stats.dead, 0, "{outage:?}");
 
-        server.start_again();
-        let late = sale.wait_final(late.id, Duration::from_secs(30)).await.unwrap().unwrap();
-        assert_eq!(late.state, HoldState::Confirmed);
+        outage.end(&mut server, others).await;
+        let late = sale.wait_final(late.id, Duration::from_secs(60)).await.unwrap().unwrap();
+        assert_eq!(late.state, HoldState::Confirmed, "{outage:?}");
     }
     let is_empty = async || {
         let stats = orders.stats().await.unwrap();
@@ -82,6 +177,6 @@ async fn outages() {
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
     let sku = sale.state().await.unwrap().skus[0].clone();
-    // 3 × 40 reservations by four, and three that came late.
-    assert_eq!((sku.confirmed, sku.held, sku.free), (63, 30, 407));
+    // 5 × 40 reservations by four, and five that came late.
+    assert_eq!((sku.confirmed, sku.held, sku.free), (105, 50, 345));
 }

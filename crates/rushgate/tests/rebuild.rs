@@ -19,7 +19,7 @@ use rushgate::{
 };
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 use tokio::task::JoinHandle;
 
 on_each_store! {
@@ -595,6 +595,34 @@ async fn a_failover_loses_writes(kind: Kind) {
     gate.close().await.unwrap();
 }
 
+/// The node that keeps the sale goes on acknowledging what its replica does not get, until it is killed.
+async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
+    let (mut group, ledger) = (ClusterSetup::new(kind).start(), in_memory());
+    let gate = Rushgate::connect(&group.url()).await.unwrap();
+    let sale = open(&gate, phones(20)).await;
+    let early = bought(&sale, "early").await;
+    carried(&gate, &sale, &ledger).await;
+    // The sale is kept with the queue of its orders.
+    let key = "rg:{q:orders}:m";
+    let owner = group.owner(key);
+    replicated(&group.nodes[owner], group.replica_of(owner)).await;
+    group.cut_off_replicas(owner);
+    let (mut sold, lost) = buyers(&gate, &ledger).await;
+    group.nodes[owner].kill();
+    eventually(async || group.is_up() && group.find_owner(key).is_some_and(|now| now != owner)).await;
+
+    let gate = Rushgate::connect(&group.url()).await.unwrap();
+    let promoted = gate.sale("phones").unwrap();
+    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
+    stopped_by_a_look(&gate, &ledger).await;
+    let report = rebuild(&promoted, &ledger).await;
+    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
+    assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
+    sold.push(early);
+    all_is_well_again(&gate, &ledger, &lost, &sold).await;
+    gate.close().await.unwrap();
+}
+
 /// The server starts again on the files of an earlier day.
 async fn a_restart_loses_writes(kind: Kind) {
     let (mut server, ledger) = (RedisSetup::new(kind).start(), in_memory());
@@ -632,4 +660,14 @@ async fn writes_lost_by_a_failover_of_redis_come_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_lost_by_a_failover_of_valkey_come_back() {
     in_time(a_failover_loses_writes(Kind::Valkey)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_lost_by_a_failover_in_a_cluster_of_redis_come_back() {
+    in_time(a_failover_in_a_cluster_loses_writes(Kind::Redis)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_lost_by_a_failover_in_a_cluster_of_valkey_come_back() {
+    in_time(a_failover_in_a_cluster_loses_writes(Kind::Valkey)).await;
 }

@@ -15,7 +15,7 @@ use super::{Outbox, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
 use crate::postgres::fault::Fault;
 use crate::postgres::session::Params;
 use crate::postgres::url::Options;
-use crate::postgres::{open, tls};
+use crate::postgres::{hosts, open, tls};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -133,11 +133,11 @@ impl Postgres {
 /// Connects, and has what the server says by itself heard.
 async fn connect<T>(options: &Options, tls: T) -> Result<(Client, Arc<Notify>)>
 where
-    T: tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket>,
+    T: tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket> + Clone,
     T::Stream: Send + 'static,
 {
-    let at_most = options.config.get_connect_timeout().copied().unwrap_or_default() * 2;
-    let connected = timeout(at_most, options.config.connect(tls)).await.map_err(|_| no_answer())?;
+    let connecting = hosts::connect(&options.hosts, &tls, options.host_max());
+    let connected = timeout(options.connect_max(), connecting).await.ok().flatten().ok_or_else(no_answer)?;
     let (client, mut connection) = connected.map_err(said)?;
     let news = Arc::new(Notify::new());
     let teller = Arc::clone(&news);

@@ -8,7 +8,7 @@ use rushgate_core::{
 };
 use tokio::time::timeout;
 
-use super::fault::Fault;
+use super::fault::{Fault, takes_no_writes};
 use super::record::{name, number, range};
 use super::session::{Session, Sql};
 use super::sql;
@@ -77,6 +77,7 @@ impl Desk {
             let result = timeout(self.step_max, self.session(&client).rows(sql::PING, &[])).await;
             self.counters.worked(start.elapsed(), std::time::Duration::ZERO);
             match result.unwrap_or(Err(Fault::NoAnswer)) {
+                Ok(rows) if rows.iter().any(|row| row.get(0)) => return Err(takes_no_writes()),
                 Ok(_) => return Ok(()),
                 Err(fault) => {
                     self.put_back(client, &fault).await;

@@ -184,6 +184,12 @@ fn postgres_error(error: tokio_postgres::Error) -> Error {
     told.caused_by(error)
 }
 
+/// It is there, and of no use.
+pub(super) fn takes_no_writes() -> Error {
+    Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
+        .hint("name the primary in the URL, and see default_transaction_read_only")
+}
+
 /// By SQLSTATE, because the messages are in the server's language.
 fn db_error(error: &DbError) -> Error {
     let code = error.code().code();
@@ -196,8 +202,7 @@ fn db_error(error: &DbError) -> Error {
         "53300" => Error::unavailable("Postgres has no connection left")
             .hint("raise max_connections on the server, or lower pool= in the URL"),
         "53200" => unavailable("Postgres has no memory left"),
-        "25006" => Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
-            .hint("name the primary in the URL, and see default_transaction_read_only"),
+        "25006" => takes_no_writes(),
         "57P01" => unavailable("Postgres ended the connection: it shuts down, or an operator ended it"),
         "57P02" => unavailable("Postgres restarts after a crash of one of its processes"),
         "57P03" => unavailable("Postgres starts up or shuts down"),

@@ -1,5 +1,6 @@
 mod books;
 pub(crate) mod fault;
+pub(crate) mod hosts;
 pub(crate) mod open;
 mod record;
 mod serve;

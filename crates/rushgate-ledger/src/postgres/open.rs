@@ -8,7 +8,8 @@ use deadpool_postgres::{
 use rushgate_core::{Durability, Error, Result};
 use tokio_postgres::NoTls;
 
-use super::fault::Fault;
+use super::fault::{Fault, takes_no_writes};
+use super::hosts::EachHost;
 use super::tls;
 use super::url::Options;
 
@@ -32,21 +33,21 @@ pub(crate) struct Server {
 
 pub(crate) fn pool(options: &Options) -> Result<Pool> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let (hosts, at_most) = (options.hosts.clone(), options.host_max());
     let manager = if options.uses_tls() {
-        Manager::from_config(options.config.clone(), tls::connector(&options.trust)?, config)
+        let each = EachHost { hosts, tls: tls::connector(&options.trust)?, at_most };
+        Manager::from_connect(options.config.clone(), each, config)
     } else {
-        Manager::from_config(options.config.clone(), NoTls, config)
+        Manager::from_connect(options.config.clone(), EachHost { hosts, tls: NoTls, at_most }, config)
     };
     let settings = settings(options);
-    let connect_max = options.config.get_connect_timeout().copied().unwrap_or(Duration::from_secs(5));
     Pool::builder(manager)
         .max_size(options.pool)
         .runtime(Runtime::Tokio1)
         .timeouts(Timeouts {
             wait: Some(options.statement_timeout),
-            // The limit of the connection covers each host; the start-up messages come on top.
-            create: Some(connect_max * 2),
-            recycle: Some(connect_max),
+            create: Some(options.connect_max()),
+            recycle: Some(options.connect_timeout()),
         })
         .post_create(Hook::async_fn(move |client, _| {
             let settings = settings.clone();
@@ -103,8 +104,7 @@ async fn check_server(client: &Client) -> Result<Server> {
         return Err(Error::misconfigured(why).hint("use a newer server"));
     }
     if row.get(2) {
-        return Err(Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
-            .hint("name the primary in the URL, and see default_transaction_read_only"));
+        return Err(takes_no_writes());
     }
     let durability = match (row.get::<_, bool>(3), row.get::<_, &str>(4)) {
         (false, _) => Durability::D1,

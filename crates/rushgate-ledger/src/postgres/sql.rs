@@ -45,5 +45,7 @@ SET LOCAL enable_hashjoin = on;
 SET LOCAL enable_mergejoin = on;";
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
-/// Reads one page at most.
-pub(super) const PING: &str = "SELECT count(*) FROM (SELECT FROM sale LIMIT 1) AS first";
+/// → whether it takes no writes. Reads one page at most.
+pub(super) const PING: &str =
+    "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, count(*)
+     FROM (SELECT FROM sale LIMIT 1) AS first";

@@ -33,6 +33,8 @@ pub(crate) enum Trust {
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) config: Config,
+    /// The same for each host by itself, in their order.
+    pub(crate) hosts: Vec<Config>,
     pub(crate) schema: String,
     pub(super) pool: usize,
     pub(crate) statement_timeout: Duration,
@@ -47,6 +49,7 @@ impl Options {
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let mut options = Self {
             config: Config::new(),
+            hosts: Vec::new(),
             schema: SCHEMA.into(),
             pool: POOL,
             statement_timeout: STATEMENT_TIMEOUT,
@@ -78,30 +81,40 @@ impl Options {
             None if verify => Trust::System,
             None => Trust::Anything,
         };
-        options.config =
-            Config::from_str(&format!("{address}?{}", theirs.join("&"))).map_err(|_| not_understood())?;
-        options.settle();
+        let theirs = theirs.join("&");
+        let understood =
+            |address: &str| Config::from_str(&format!("{address}?{theirs}")).map_err(|_| not_understood());
+        options.config = understood(address)?;
+        // Several may be named among the options too. Then they are asked as the library does.
+        let alone = hosts_of(address);
+        let alone =
+            if alone.len() == options.config.get_hosts().len() { alone } else { vec![address.to_owned()] };
+        options.hosts = alone.iter().map(|address| understood(address)).collect::<Result<_>>()?;
+        // Among several hosts the one that takes writes is meant.
+        let takes_writes = options.config.get_hosts().len() > 1
+            && options.config.get_target_session_attrs() == TargetSessionAttrs::Any;
+        for config in options.hosts.iter_mut().chain([&mut options.config]) {
+            settle(config);
+            if takes_writes {
+                config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
+        }
         Ok(options)
     }
 
-    /// What the URL leaves open.
-    fn settle(&mut self) {
-        let config = &mut self.config;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host("localhost");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("rushgate");
-        }
-        // Among several hosts the one that takes writes is meant.
-        if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
-        // A server that vanished without a word is noticed by these, besides the limit on each step.
-        config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
+    /// How long connecting may take in all.
+    pub(crate) fn connect_max(&self) -> Duration {
+        self.connect_timeout() * (self.hosts.len() as u32 + 1)
+    }
+
+    /// How long one host may take, with the start-up messages, before the next is asked.
+    pub(crate) fn host_max(&self) -> Duration {
+        if self.hosts.len() > 1 { self.connect_timeout() } else { self.connect_max() }
+    }
+
+    /// How long a host may take to accept a connection.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
     }
 
     pub(crate) fn uses_tls(&self) -> bool {
@@ -112,6 +125,32 @@ impl Options {
     pub(crate) fn step_max(&self) -> Duration {
         self.statement_timeout * 2 + CONNECT_TIMEOUT
     }
+}
+
+/// What the URL leaves open.
+fn settle(config: &mut Config) {
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        config.host("localhost");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("rushgate");
+    }
+    // A server that vanished without a word is noticed by these, besides the limit on each step.
+    config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
+}
+
+/// An address for each host of one: `postgres://ann@a:1,b/shop` is `postgres://ann@a:1/shop` and `postgres://ann@b/shop`.
+fn hosts_of(address: &str) -> Vec<String> {
+    let Some((scheme, rest)) = address.split_once("://") else { return vec![address.to_owned()] };
+    let (authority, database) =
+        rest.split_once('/').map_or((rest, None), |(first, rest)| (first, Some(rest)));
+    let (user, hosts) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
+    let at = if user.is_empty() { "" } else { "@" };
+    let database = database.map(|name| format!("/{name}")).unwrap_or_default();
+    hosts.split(',').map(|host| format!("{scheme}://{user}{at}{host}{database}")).collect()
 }
 
 /// The URL without the password.
@@ -201,6 +240,23 @@ mod tests {
         assert!(options.uses_tls());
         let hosts = Options::parse("postgres://a,b/shop").unwrap();
         assert_eq!(hosts.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    }
+
+    #[test]
+    fn several_hosts_are_known_one_by_one() {
+        let url = "postgres://ann:pa%40ss@one:1,two,[::1]:3/shop?sslmode=disable&schema=sales";
+        let options = Options::parse(url).unwrap();
+        assert_eq!(options.hosts.len(), 3);
+        for (at, host) in options.hosts.iter().enumerate() {
+            assert_eq!(host.get_hosts(), [options.config.get_hosts()[at].clone()]);
+            assert_eq!(host.get_ports()[0], [1, 5432, 3][at]);
+            assert_eq!((host.get_user(), host.get_dbname()), (Some("ann"), Some("shop")));
+            assert_eq!(host.get_password(), Some(&b"pa@ss"[..]));
+            assert_eq!(host.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+        let one = Options::parse("postgres://db/shop").unwrap();
+        assert_eq!((one.hosts.len(), one.hosts[0].get_target_session_attrs()), (1, TargetSessionAttrs::Any));
+        assert_eq!(Options::parse("postgres:///shop").unwrap().hosts.len(), 1);
     }
 
     #[test]

@@ -143,6 +143,16 @@ async fn spread(kind: Kind) -> Arc<RedisHarness> {
     lent("cluster", kind, |clock| ClusterSetup::new(kind).of(3, 0).on(clock).start()).await
 }
 
+/// A primary, two replicas and three sentinels.
+async fn replicated_behind_sentinels(kind: Kind) -> Arc<RedisHarness> {
+    lent("behind-sentinels", kind, |clock| SentinelSetup::new(kind).on(clock).start()).await
+}
+
+/// Three primaries with a replica each.
+async fn replicated_and_spread(kind: Kind) -> Arc<RedisHarness> {
+    lent("whole-cluster", kind, |clock| ClusterSetup::new(kind).on(clock).start()).await
+}
+
 macro_rules! factories {
     ($($name:ident: $factory:ident $kind:ident)*) => { $(
         pub async fn $name() -> Arc<RedisHarness> {
@@ -158,6 +168,10 @@ factories! {
     valkey_sentinel: behind_a_sentinel Valkey
     redis_cluster: spread Redis
     valkey_cluster: spread Valkey
+    redis_sentinel_group: replicated_behind_sentinels Redis
+    valkey_sentinel_group: replicated_behind_sentinels Valkey
+    redis_cluster_group: replicated_and_spread Redis
+    valkey_cluster_group: replicated_and_spread Valkey
 }
 
 impl Harness for RedisHarness {

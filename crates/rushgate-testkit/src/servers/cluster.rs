@@ -4,7 +4,7 @@ use std::time::Duration;
 use rushgate_core::Timestamp;
 
 use super::redis::{Kind, RedisServer, RedisSetup, free_port};
-use super::sentinel::online_replicas;
+use super::sentinel::{cut_off_replicas, online_replicas};
 use super::setup::{Settings, Setup};
 use super::wait_until;
 
@@ -159,6 +159,17 @@ impl ClusterGroup {
         let text = asked.ask(&["CLUSTER", "NODES"]).concat();
         let line = text.lines().find(|line| serves(line, slot))?;
         (0..self.nodes.len()).find(|number| line.starts_with(&id(self.group, *number)))
+    }
+
+    /// Keeps the replicas of a primary away from it for as long as it runs: what it acknowledges from now on it has
+    /// alone. Its callers and the other nodes notice nothing.
+    pub fn cut_off_replicas(&self, primary: usize) {
+        cut_off_replicas(&self.nodes[primary]);
+    }
+
+    /// The replica with which one of the first primaries was started.
+    pub fn replica_of(&self, primary: usize) -> &RedisServer {
+        &self.nodes[primary + self.shape.primaries]
     }
 
     fn running_primaries(&self) -> Vec<usize> {

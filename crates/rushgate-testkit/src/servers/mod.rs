@@ -12,6 +12,7 @@ mod redis;
 mod sentinel;
 mod setup;
 mod shared;
+mod wire;
 
 pub use certificates::{Certificates, again_trusting};
 pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
@@ -20,6 +21,7 @@ pub use redis::{Kind, RedisServer, RedisSetup};
 pub use sentinel::{SERVICE, SentinelGroup, SentinelSetup};
 pub use setup::Setup;
 pub use shared::{Lendable, Lent};
+pub use wire::Wire;
 
 /// Looks again and again until it is so, at most as long as a server may take to come up.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {

@@ -54,15 +54,55 @@ impl PostgresServer {
     /// # Panics
     /// If Postgres 15 is not installed, with what to install.
     pub fn start_with(settings: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let n = COUNT.fetch_add(1, Relaxed);
-        let directory = std::env::temp_dir().join(format!("rushgate-postgres-{}-{n}", std::process::id()));
+        let directory = scratch();
         make(&directory);
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let mut server = Self { directory, port: free_port(), settings, postgres: None, keeper: None };
         init(&server.directory);
         server.start_again();
         server
+    }
+
+    /// A copy of this server that follows it, with all its settings: a hot standby, until it is [promoted](Self::promote).
+    pub fn standby(&self) -> Self {
+        let directory = scratch();
+        make(&directory);
+        let mut copy = program("pg_basebackup");
+        copy.args(["--host=127.0.0.1", "--username=postgres", "--checkpoint=fast", "--no-sync"]);
+        copy.args(["--wal-method=stream", "--write-recovery-conf"]).arg(format!("--port={}", self.port));
+        let output = copy.arg("-D").arg(directory.join("data")).current_dir(&directory).output();
+        let output = output.unwrap_or_else(|error| missing(&error));
+        assert!(output.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&output.stderr));
+        let settings = self.settings.clone();
+        let mut standby = Self { directory, port: free_port(), settings, postgres: None, keeper: None };
+        standby.start_again();
+        standby
+    }
+
+    /// Makes a standby take writes, and waits until it does.
+    pub fn promote(&self) {
+        let mut promote = program("pg_ctl");
+        promote.args(["promote", "--wait"]).arg("-D").arg(self.directory.join("data"));
+        let output = promote.current_dir(&self.directory).output().unwrap_or_else(|error| missing(&error));
+        assert!(output.status.success(), "pg_ctl promote: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Stops every process of it as `kill -STOP` does, until [`resume`](Self::resume): connections are taken by the
+    /// system, and nobody answers.
+    pub fn pause(&self) {
+        self.signal_all("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal_all("CONT");
+    }
+
+    fn signal_all(&self, name: &str) {
+        let postmaster = self.postgres.as_ref().expect("it runs").id();
+        // First, so that it starts no further one.
+        signal(name, postmaster);
+        children(postmaster).into_iter().for_each(|child| signal(name, child));
     }
 
     /// The URL of its database.
@@ -84,6 +124,8 @@ impl PostgresServer {
     pub fn stop(&mut self) {
         if let Some(mut postgres) = self.postgres.take() {
             signal("QUIT", postgres.id());
+            // One that is paused hears of it then, and kills its paused children.
+            signal("CONT", postgres.id());
             postgres.wait().expect("a child can be waited for");
         }
     }
@@ -99,7 +141,7 @@ impl PostgresServer {
         self.stop_keeper();
         let mut postgres = launch(&self.directory, self.port, &self.settings);
         wait_until_ready(&self.directory, &mut postgres);
-        let script = r#"cat >/dev/null; kill -QUIT "$0"; sleep 0.5; rm -rf "$1""#;
+        let script = r#"cat >/dev/null; kill -QUIT "$0"; kill -CONT "$0"; sleep 0.5; rm -rf "$1""#;
         let mut keeper = Command::new("sh");
         keeper.arg("-c").arg(script).arg(postgres.id().to_string()).arg(&self.directory);
         self.keeper = Some(background(&mut keeper).stdin(Stdio::piped()).spawn().expect("sh starts"));
@@ -175,6 +217,25 @@ fn keep(base: &Path, pid: u32) {
     let mut keeper = Command::new("sh");
     keeper.arg("-c").arg(script).arg(pid.to_string()).arg(base).arg(LINGER);
     background(&mut keeper).stdin(Stdio::null()).spawn().expect("sh starts");
+}
+
+/// The name of a directory that nobody has.
+fn scratch() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let n = COUNT.fetch_add(1, Relaxed);
+    std::env::temp_dir().join(format!("rushgate-postgres-{}-{n}", std::process::id()))
+}
+
+/// The processes that this one has started and that run.
+fn children(of: u32) -> Vec<u32> {
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The program's name, in brackets, may have blanks in it.
+        stat.rsplit(") ").next()?.split(' ').nth(1)?.parse::<u32>().ok()
+    };
+    let all = fs::read_dir("/proc").expect("the system tells of its processes").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent(*pid) == Some(of)).collect()
 }
 
 /// A directory that the server's user owns.

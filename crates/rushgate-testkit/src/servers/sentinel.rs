@@ -87,6 +87,13 @@ pub(super) fn online_replicas(primary: &RedisServer) -> usize {
     primary.ask(&["INFO", "replication"]).concat().matches("state=online").count()
 }
 
+/// Keeps the replicas away from a primary for as long as it runs.
+pub(super) fn cut_off_replicas(primary: &RedisServer) {
+    assert_eq!(primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]), "+OK");
+    primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
+    wait_until("the end of the replicas' links", || online_replicas(primary) == 0);
+}
+
 /// A primary, its replicas and their sentinels. Dropping it ends them all.
 pub struct SentinelGroup {
     /// The servers; the first one was the primary when they were started.
@@ -116,10 +123,7 @@ impl SentinelGroup {
     /// Its callers and the sentinels notice nothing. Sentinels promote a replica that was away for less than ten times
     /// as long as a primary may be silent.
     pub fn cut_off_replicas(&self) {
-        let primary = &self.servers[self.primary()];
-        assert_eq!(primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]), "+OK");
-        primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
-        wait_until("the end of the replicas' links", || online_replicas(primary) == 0);
+        cut_off_replicas(&self.servers[self.primary()]);
     }
 
     /// Puts the servers' clocks to a moment.
