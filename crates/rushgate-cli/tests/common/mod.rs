@@ -121,6 +121,13 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The next line of its stderr.
+    pub fn note(&mut self) -> String {
+        // No more than the line: what comes after it is for `end`.
+        let bytes = self.child.stderr.as_mut().unwrap().bytes().map(Result::unwrap);
+        String::from_utf8(bytes.take_while(|byte| *byte != b'\n').collect()).unwrap()
+    }
+
     /// What is left of its stdout, which ends when everybody who could write to it has ended.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
