@@ -124,8 +124,11 @@ impl Running {
     /// The next line of its stderr.
     pub fn note(&mut self) -> String {
         // No more than the line: what comes after it is for `end`.
-        let bytes = self.child.stderr.as_mut().unwrap().bytes().map(Result::unwrap);
-        String::from_utf8(bytes.take_while(|byte| *byte != b'\n').collect()).unwrap()
+        let (stderr, mut line, mut byte) = (self.child.stderr.as_mut().unwrap(), Vec::new(), [0]);
+        while stderr.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
     }
 
     /// What is left of its stdout, which ends when everybody who could write to it has ended.
