@@ -2,6 +2,11 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use common::{Running, Shop};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -90,6 +95,57 @@ fn what_the_command_writes_is_kept_as_the_result() {
     shop.ok(&work(&["--until-empty", "--keep-output", "application/octet-stream"], script));
     let out = shop.command(&["queue", "wait", "mail", "bytes"]).output().unwrap().stdout;
     assert_eq!(out, b"a\xffb");
+}
+
+/// Asks for a page, and gives all of the answer.
+fn ask(url: &str, method: &str, path: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+#[test]
+fn what_the_worker_counts_is_shown_to_prometheus() {
+    let shop = Shop::new();
+    ["0", "65"].iter().for_each(|id| push(&shop, id));
+    let options = ["--metrics", "0", "--concurrency", "1"];
+    let mut worker = shop.start(&[&["--json"][..], &work(&options, "exit $RUSHGATE_TASK")].concat());
+    let note = worker.note();
+    let url = note.split_once("metrics at ").unwrap().1.trim();
+    assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/metrics"), "{note}");
+    let queue = "queue=\"mail\"";
+    let counted = |outcome: &str| format!("{queue},kind=\"*\",outcome=\"{outcome}\"}} 1");
+    // The store has the answers, and then they are counted.
+    let start = Instant::now();
+    let page = loop {
+        let page = ask(url, "GET", "/metrics");
+        if ["done", "dead"].iter().all(|outcome| page.contains(&counted(outcome))) {
+            break page;
+        }
+        assert!(start.elapsed().as_secs() < 30, "{page}");
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("text/plain; version=0.0.4"), "{page}");
+    for line in [
+        "outcome=\"lost\"} 0".to_owned(),
+        "rushgate_worker_run_seconds_count{worker=".to_owned(),
+        format!("{queue},kind=\"*\",le=\"+Inf\"}} 2"),
+        "rushgate_worker_claim_seconds_bucket{worker=".to_owned(),
+    ] {
+        assert!(page.contains(&line), "{line} in\n{page}");
+    }
+    assert!(ask(url, "GET", "/").starts_with("HTTP/1.1 404 "));
+    assert!(ask(url, "POST", "/metrics").starts_with("HTTP/1.1 405 "));
+
+    // Another cannot have the same port, and says so before it takes a task.
+    let port = url.rsplit(':').next().unwrap().split('/').next().unwrap();
+    let said = shop.run(&work(&["--metrics", port], "true"));
+    assert!(said.status == 2 && said.err.contains("metrics cannot be shown at 127.0.0.1:"), "{}", said.err);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().status, 0);
 }
 
 #[test]

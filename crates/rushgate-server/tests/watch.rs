@@ -3,14 +3,19 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use common::{Ask, Stand, new_token};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, SaleBuilder, Sku};
+use rushgate::worker::prometheus;
+use rushgate::{
+    BuyerId, CancellationToken, IdempotencyKey, Line, Payload, Reserved, Rushgate, SaleBuilder, Sku, Worker,
+};
 use rushgate_server::Role;
+use rushgate_testkit::ModelStore;
 use serde_json::{Value, json};
 
 /// A stream of events, read one by one.
@@ -200,6 +205,22 @@ fn asked_of_prometheus() -> Vec<String> {
     asked
 }
 
+/// What a worker shows that has done one task.
+async fn shown_by_a_worker() -> String {
+    let gate = Rushgate::with_store(Arc::new(ModelStore::new()));
+    let queue = gate.queue("q").unwrap();
+    queue.enqueue("a", Payload::empty()).send().await.unwrap();
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    let worker = Worker::new(&queue).register("*", move |_: Payload| {
+        stop.cancel();
+        async {}
+    });
+    let metrics = worker.metrics();
+    worker.run_until(shutdown.cancelled_owned()).await.unwrap();
+    prometheus([&metrics.snapshot()])
+}
+
 #[tokio::test]
 async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
     let stand = Stand::open().await;
@@ -208,15 +229,20 @@ async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "x" }] });
     stand.ask(Ask::new("POST", "/v1/sales/s/reservations").json(&body).key("k")).await.ok(202);
     let said = stand.get("/metrics").await;
-    let said = std::str::from_utf8(&said.body).unwrap();
-    let (there, asked) = (metrics_of(said), asked_of_prometheus());
+    let said = std::str::from_utf8(&said.body).unwrap().to_owned() + &shown_by_a_worker().await;
+    let (there, asked) = (metrics_of(&said), asked_of_prometheus());
     assert!(asked.len() >= 15, "{asked:?}");
     for expr in &asked {
         let metrics = metrics_of(expr);
         assert!(!metrics.is_empty() && metrics.is_subset(&there), "`{expr}` asks for more than {there:?}");
     }
-    for label in ["route=\"/v1/sales/{sale}/reservations\"", "method=\"POST\"", "state=\"dead\"", "status=\""]
-    {
+    for label in [
+        "route=\"/v1/sales/{sale}/reservations\"",
+        "method=\"POST\"",
+        "state=\"dead\"",
+        "status=\"",
+        "outcome=\"lost\"",
+    ] {
         let is_asked = asked.iter().any(|expr| expr.contains(label.trim_end_matches("=\"")));
         assert!(is_asked && said.contains(label), "{label}");
     }

@@ -31,6 +31,51 @@ pub struct FaultPlan {
     pub twice: u32,
 }
 
+/// A call in a task's life that a [`Trap`] can be laid for, and that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// [`QueueStore::enqueue`].
+    Enqueue,
+    /// [`QueueStore::claim`].
+    Claim,
+    /// [`QueueStore::extend_tasks`].
+    Extend,
+    /// [`QueueStore::complete`].
+    Complete,
+    /// [`QueueStore::retry`].
+    Retry,
+    /// [`QueueStore::give_back`].
+    GiveBack,
+    /// [`ScheduleStore::fire`].
+    Fire,
+}
+
+impl Verb {
+    const N: usize = 7;
+}
+
+/// On which side of the store's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The call has not been sent.
+    Before,
+    /// The store has carried it out, and nobody has heard of it.
+    After,
+}
+
+/// What happens at one moment of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Trap {
+    /// At which calls.
+    pub verb: Verb,
+    /// On which side of the step.
+    pub moment: Moment,
+    /// At which of those calls; the first is 1.
+    pub nth: u64,
+    /// What happens: something that kills the process, say.
+    pub spring: fn(),
+}
+
 /// A store whose calls fail by a plan. The errors are those of a backend: unavailable, and honest about what may
 /// have happened.
 pub struct Faulty<S> {
@@ -39,6 +84,8 @@ pub struct Faulty<S> {
     rng: Mutex<StdRng>,
     faults: AtomicU64,
     away: AtomicBool,
+    trap: Option<Trap>,
+    calls: [AtomicU64; Verb::N],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +105,27 @@ impl<S: Store> Faulty<S> {
     /// Puts a bad network before a store. The same seed fails the same calls, if they come in the same order.
     pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
-        Self { store, plan, rng, faults: AtomicU64::new(0), away: AtomicBool::new(false) }
+        Self {
+            store,
+            plan,
+            rng,
+            faults: AtomicU64::new(0),
+            away: AtomicBool::new(false),
+            trap: None,
+            calls: Default::default(),
+        }
+    }
+
+    /// The same with a trap.
+    #[must_use]
+    pub fn trapped(mut self, trap: Trap) -> Self {
+        self.trap = Some(trap);
+        self
+    }
+
+    /// How many calls of that kind were begun, whatever became of them.
+    pub fn calls_of(&self, verb: Verb) -> u64 {
+        self.calls[verb as usize].load(Ordering::SeqCst)
     }
 
     /// The store behind the network.
@@ -115,6 +182,29 @@ impl<S: Store> Faulty<S> {
                 })
             }
         }
+    }
+
+    /// As [`send`](Self::send), for calls that are counted and that a trap may be laid for.
+    fn send_as<'a, T: Send + 'a>(
+        &'a self,
+        verb: Verb,
+        repeat: Repeat,
+        step: impl Fn(&'a S) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        let nth = self.calls[verb as usize].fetch_add(1, Ordering::SeqCst) + 1;
+        let Some(trap) = self.trap.filter(|trap| (trap.verb, trap.nth) == (verb, nth)) else {
+            return self.send(repeat, step);
+        };
+        Box::pin(async move {
+            if trap.moment == Moment::Before {
+                (trap.spring)();
+            }
+            let answer = self.send(repeat, step).await?;
+            if trap.moment == Moment::After {
+                (trap.spring)();
+            }
+            Ok(answer)
+        })
     }
 
     /// News is a hint: all that a bad network can do is to lose it.
@@ -180,7 +270,7 @@ impl<S: Store> LockStore for Faulty<S> {
 impl<S: Store> QueueStore for Faulty<S> {
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.enqueue(op, &queue, tasks.clone()))
+        self.send_as(Verb::Enqueue, Repeat::Yes, move |store| store.enqueue(op, &queue, tasks.clone()))
     }
 
     fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
@@ -195,22 +285,22 @@ impl<S: Store> QueueStore for Faulty<S> {
 
     fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.claim(op, &queue, claim.clone()))
+        self.send_as(Verb::Claim, Repeat::Yes, move |store| store.claim(op, &queue, claim.clone()))
     }
 
     fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.complete(op, &queue, done.clone()))
+        self.send_as(Verb::Complete, Repeat::Yes, move |store| store.complete(op, &queue, done.clone()))
     }
 
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.retry(op, &queue, failed.clone()))
+        self.send_as(Verb::Retry, Repeat::Yes, move |store| store.retry(op, &queue, failed.clone()))
     }
 
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let queue = queue.clone();
-        self.send(Repeat::Yes, move |store| store.give_back(op, &queue, back.clone()))
+        self.send_as(Verb::GiveBack, Repeat::Yes, move |store| store.give_back(op, &queue, back.clone()))
     }
 
     fn extend_tasks(
@@ -220,7 +310,7 @@ impl<S: Store> QueueStore for Faulty<S> {
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
         let queue = queue.clone();
-        self.send(Repeat::No, move |store| store.extend_tasks(&queue, beats.clone(), lease))
+        self.send_as(Verb::Extend, Repeat::No, move |store| store.extend_tasks(&queue, beats.clone(), lease))
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
@@ -350,7 +440,7 @@ impl<S: Store> ScheduleStore for Faulty<S> {
 
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         let queue = queue.clone();
-        self.send(Repeat::No, move |store| store.fire(&queue, fire.clone()))
+        self.send_as(Verb::Fire, Repeat::No, move |store| store.fire(&queue, fire.clone()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Traces that go on where a task is carried out.
 //!
-//! A task that is put in within a span carries that span's [`TraceParent`] as a parameter of its content type, and the
-//! worker's span of it goes on from there. What a trace is, only the program's tracing library knows: give it to
+//! A task that is put in within a span, which is the one in which `enqueue` or `new_task` is called, carries that span's
+//! [`TraceParent`] as a parameter of its content type, and the worker's span of it goes on from there. What a trace is, only the program's tracing library knows: give it to
 //! [`set_trace_context`] once, at the start. Without it tasks carry nothing, and cost nothing more.
 //!
 //! Supported: the W3C `traceparent`, from [`Queue::enqueue`](crate::Queue::enqueue) and
@@ -11,12 +11,21 @@
 //! the span of a batch, which has as many origins as tasks (link them with `Job::traceparent`); tasks of a schedule and
 //! orders of a sale, which nobody's span puts in. A content type with no room for it goes without.
 //!
-//! With `tracing-opentelemetry` it is:
+//! With `tracing-opentelemetry` it is this; the whole way to a collector is in `examples/traces.rs`.
 //!
-//! ```ignore
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use opentelemetry::propagation::TextMapPropagator;
+//! use opentelemetry_sdk::propagation::TraceContextPropagator;
+//! use rushgate::TraceParent;
+//! use rushgate::trace::{TraceContext, set_trace_context};
+//! use tracing::Span;
+//! use tracing_opentelemetry::OpenTelemetrySpanExt;
+//!
 //! struct OpenTelemetry(TraceContextPropagator);
 //!
-//! impl rushgate::trace::TraceContext for OpenTelemetry {
+//! impl TraceContext for OpenTelemetry {
 //!     fn current(&self) -> Option<TraceParent> {
 //!         let mut carrier = HashMap::new();
 //!         self.0.inject_context(&Span::current().context(), &mut carrier);
@@ -27,6 +36,9 @@
 //!         let _ = span.set_parent(self.0.extract(&carrier));
 //!     }
 //! }
+//!
+//! set_trace_context(OpenTelemetry(TraceContextPropagator::new()))?;
+//! # Ok::<_, rushgate::Error>(())
 //! ```
 
 use std::sync::OnceLock;

@@ -1,15 +1,19 @@
-//! Workers that are killed or stopped, at each step of a task's life: what becomes of the task, and how often it runs.
+//! Workers that are killed or stopped while a handler is at work, and a store that is: what becomes of the tasks, and
+//! how often they run. Deaths at the calls of a task's life are in `failpoints`.
 //!
 //! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays the
 //! worker that suffers.
 
 mod common;
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use common::parts::{Lines, path, play, say, signal};
 use common::{eventually, in_time, ms};
@@ -19,6 +23,7 @@ use rushgate::{
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
+use tokio::sync::Semaphore;
 
 /// A store of its own for each scene, and a folder that both processes know.
 struct Scene {
@@ -73,12 +78,12 @@ async fn is_empty(queue: &Queue<u32>) -> bool {
 
 /// Where every run is written down, whichever process it is in.
 #[derive(Clone)]
-struct Diary(std::sync::Arc<Mutex<fs::File>>);
+struct Diary(Arc<Mutex<fs::File>>);
 
 impl Diary {
     fn open(path: &str) -> Self {
         let file = fs::File::options().create(true).append(true).open(path).unwrap();
-        Self(std::sync::Arc::new(Mutex::new(file)))
+        Self(Arc::new(Mutex::new(file)))
     }
 }
 
@@ -162,13 +167,6 @@ async fn worker_that_dies_before_its_answer() {
 }
 
 #[tokio::test]
-#[ignore = "a part: a worker that works until it is killed"]
-async fn worker_that_works() {
-    let worker = worker(&store_of_the_scene().await).register("*", note);
-    worker.run_until(std::future::pending::<()>()).await.unwrap();
-}
-
-#[tokio::test]
 #[ignore = "a part: a worker that says what it lost"]
 async fn worker_that_hears_of_its_loss() {
     let handler = async |job: Job<u32>, diary: State<Diary>| {
@@ -224,16 +222,6 @@ async fn a_worker_killed_before_its_answer_has_its_task_run_again(scene: Scene) 
     assert_eq!(scene.runs(), ["0 1", "0 2"]);
 }
 
-async fn a_worker_killed_after_its_answer_has_nothing_run_again(scene: Scene) {
-    scene.fill(50).await;
-    let mut part = play("worker_that_works", &scene.folder);
-    in_time(eventually(async || is_empty(&scene.queue).await)).await;
-    signal(&part, Signal::KILL);
-    part.wait().unwrap();
-    assert_eq!(scene.work_off().await.claimed, 0);
-    assert_eq!(scene.runs().len(), 50);
-}
-
 async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: Scene) {
     scene.fill(1).await;
     let mut part = play("worker_that_hears_of_its_loss", &scene.folder);
@@ -260,6 +248,61 @@ async fn a_task_that_kills_its_worker_is_a_dead_letter_in_the_end(scene: Scene) 
     assert_eq!(scene.queue.delete_dead(Selection::All).await.unwrap(), 1);
 }
 
+/// A store that is killed twice while a worker works: every task is done, and none is given out again while its lease
+/// runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_none() {
+    const TASKS: usize = 500;
+    const LEASE: Duration = Duration::from_secs(10);
+    let mut server = RedisSetup::new(Kind::Redis).start();
+    assert_eq!(server.ask(&["CONFIG", "GET", "appendonly"]).last().map(String::as_str), Some("yes"));
+    let queue: Queue<u32> = Rushgate::connect(&server.url()).await.unwrap().queue_of("numbers").unwrap();
+    let tasks = (0..TASKS as u32).map(|n| queue.new_task(n.to_string(), n).unwrap());
+    queue.enqueue_all(tasks.collect()).await.unwrap();
+
+    // Each run with the moment of its claim, in the order in which they began; as many may end as were let go.
+    let runs: Arc<Mutex<Vec<(u32, u64)>>> = Arc::default();
+    let (ended, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(100)));
+    let handler = {
+        let (runs, ended, may_end) = (Arc::clone(&runs), Arc::clone(&ended), Arc::clone(&may_end));
+        move |job: Job<u32>| {
+            runs.lock().unwrap().push((job.payload, job.fence().as_u64()));
+            let (ended, may_end) = (Arc::clone(&ended), Arc::clone(&may_end));
+            async move {
+                may_end.acquire().await.unwrap().forget();
+                ended.fetch_add(1, SeqCst);
+            }
+        }
+    };
+    let shutdown = CancellationToken::new();
+    let worker = Worker::new(&queue).lease(LEASE).concurrency(8).register("*", handler);
+    let metrics = worker.metrics();
+    let outages = || metrics.snapshot().total().outages;
+    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    for let_go in [100, 300] {
+        in_time(eventually(async || ended.load(SeqCst) >= let_go)).await;
+        let before = outages();
+        may_end.add_permits(200);
+        server.kill();
+        in_time(eventually(async || outages() > before)).await;
+        server.restart();
+    }
+    // What a lost answer to a claim left behind is given out again, and may end too.
+    may_end.add_permits(TASKS);
+    in_time(eventually(async || is_empty(&queue).await)).await;
+    shutdown.cancel();
+    let report = working.await.unwrap().unwrap();
+    assert!(report.outages >= 2, "{report:?}");
+    assert_eq!((report.dead, report.retried, report.unanswered), (0, 0, 0));
+    let mut claims = HashMap::new();
+    for (n, claimed) in runs.lock().unwrap().iter() {
+        let last = claims.insert(*n, *claimed);
+        let freed = last.map(|last| last + LEASE.as_micros() as u64);
+        assert!(freed.is_none_or(|freed| *claimed >= freed), "{n} ran twice under live leases");
+    }
+    assert_eq!(claims.len(), TASKS, "each has run");
+}
+
 macro_rules! scenes {
     ($($name:ident)*) => {
         mod sqlite { $(
@@ -279,7 +322,6 @@ macro_rules! scenes {
 scenes! {
     a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another
     a_worker_killed_before_its_answer_has_its_task_run_again
-    a_worker_killed_after_its_answer_has_nothing_run_again
     a_worker_stopped_past_its_lease_is_told_and_its_answer_refused
     a_task_that_kills_its_worker_is_a_dead_letter_in_the_end
 }

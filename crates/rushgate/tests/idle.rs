@@ -6,12 +6,15 @@ mod common;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{eventually, secs};
 use rushgate::{
-    CancellationToken, ContentType, Due, Job, NewTask, Payload, Rushgate, TaskId, Timestamp, Worker,
+    CancellationToken, ContentType, Due, Job, Listing, NewTask, Payload, Queue, Rushgate, Store, TaskId,
+    TaskState, Timestamp, Worker,
 };
+use rushgate_testkit::ModelStore;
+use rushgate_testkit::faults::{FaultPlan, Faulty, Verb};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinSet;
 
@@ -81,7 +84,7 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
     // A herd would come a hundred thousand times.
     let before = counted.count();
     let queue = gates[0].queue("empty").unwrap();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     for n in 0..TASKS {
         queue.enqueue(n.to_string(), Payload::empty()).send().await.unwrap();
         eventually(|| async { done.load(SeqCst) > n }).await;
@@ -239,4 +242,132 @@ async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
     a_multitude_due_at_one_instant(&url).await;
+}
+
+/// As many workers as sleep until the instant, in so many clients as if they were processes.
+const SLEEPERS: u64 = 100;
+/// So many wait for the instant, or as many as the environment says.
+fn crowd() -> u64 {
+    std::env::var("RUSHGATE_DUE").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000)
+}
+
+async fn put_in(queue: &Queue, n: u64, due: Due) {
+    for first in (0..n).step_by(1_000) {
+        let payload = Payload::new(ContentType::bytes(), *b"x").unwrap();
+        let task =
+            |n: u64| NewTask { due, ..NewTask::new(TaskId::new(n.to_string()).unwrap(), payload.clone()) };
+        queue.enqueue_all((first..(first + 1_000).min(n)).map(task).collect()).await.unwrap();
+    }
+}
+
+/// Nobody holds the queue back, and nobody but the store's clock wakes the workers.
+async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
+    let n = crowd();
+    // The instant comes when all are in, however slow the store is today.
+    let start = Instant::now();
+    put_in(&gates[0].queue("warm-up").unwrap(), n / 10, Due::Now).await;
+    let until = secs(2) + start.elapsed() * 40;
+    let instant = Timestamp::from_micros(now_us()) + until;
+
+    let runs: Arc<Vec<AtomicU64>> = Arc::new((0..n).map(|_| AtomicU64::new(0)).collect());
+    let done = Arc::new(AtomicU64::new(0));
+    let shutdown = CancellationToken::new();
+    let mut workers = JoinSet::new();
+    for gate in &gates {
+        let queue = gate.queue("rush").unwrap();
+        for _ in 0..SLEEPERS / gates.len() as u64 {
+            let (runs, done) = (Arc::clone(&runs), Arc::clone(&done));
+            let worker = Worker::new(&queue).register("*", move |job: Job| {
+                assert!(job.fence().as_u64() >= instant.as_micros(), "{} before its time", job.id());
+                let id: usize = job.id().as_str().parse().unwrap();
+                runs[id].fetch_add(1, SeqCst);
+                done.fetch_add(1, SeqCst);
+                std::future::ready(())
+            });
+            workers.spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        }
+    }
+    let queue = gates[0].queue("rush").unwrap();
+    put_in(&queue, n, Due::At(instant)).await;
+    assert!(now_us() < instant.as_micros(), "they were put in before the instant");
+    assert_eq!((queue.stats().await.unwrap().scheduled, done.load(SeqCst)), (n, 0));
+
+    let calls = || gates.iter().map(|gate| gate.calls().calls).sum::<u64>();
+    let before = calls();
+    let start = Instant::now();
+    eventually(async || done.load(SeqCst) >= n).await;
+    // One look more, because the last answers are on their way.
+    eventually(async || {
+        let stats = queue.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    })
+    .await;
+    let made = calls() - before;
+    shutdown.cancel();
+    let mut worked = 0;
+    while let Some(report) = workers.join_next().await {
+        let report = report.unwrap().unwrap();
+        assert_eq!((report.lost, report.retried, report.unanswered), (0, 0, 0));
+        worked += report.done;
+    }
+    assert_eq!(worked, n);
+    assert!(runs.iter().all(|runs| runs.load(SeqCst) == 1), "each once");
+    // A claim and an answer for each few of them, and what all have asked for while they slept: not a call for each.
+    let looks = 2 * SLEEPERS * (start.elapsed().as_secs() / 5 + 2);
+    assert!(made <= n / 2 + looks, "{n} tasks made {made} calls in {:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instant_wakes_workers_that_sleep_on_redis() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let mut gates = Vec::new();
+    for _ in 0..CLIENTS {
+        gates.push(Rushgate::connect(&server.url()).await.unwrap());
+    }
+    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(gates)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_instant_wakes_workers_that_sleep_on_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
+    let mut gates = Vec::new();
+    for _ in 0..CLIENTS {
+        gates.push(Rushgate::connect(&url).await.unwrap());
+    }
+    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(gates)).await.unwrap();
+}
+
+/// A hundred handlers at once have one heartbeat: a call for all of them, not a call for each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
+    const HANDLERS: u64 = 100;
+    const BEATS: u64 = 4;
+    let lease = Duration::from_millis(1_200);
+    let store = Arc::new(Faulty::new(ModelStore::new(), FaultPlan::default(), 0));
+    let queue = Rushgate::with_store(Arc::clone(&store) as Arc<dyn Store>).queue("long").unwrap();
+    put_in(&queue, HANDLERS, Due::Now).await;
+    let shutdown = CancellationToken::new();
+    let running = Arc::new(AtomicU64::new(0));
+    let worker = Worker::new(&queue).lease(lease).concurrency(HANDLERS as u32).register("*", {
+        let running = Arc::clone(&running);
+        move |job: Job| {
+            running.fetch_add(1, SeqCst);
+            async move { job.cancel.cancelled().await }
+        }
+    });
+    let start = Instant::now();
+    let working = tokio::spawn(worker.grace(Duration::ZERO).run_until(shutdown.clone().cancelled_owned()));
+    tokio::time::timeout(secs(30), eventually(async || store.calls_of(Verb::Extend) >= BEATS)).await.unwrap();
+    // They come at a third of the lease; at a quarter, if the one before had no answer by then.
+    assert!(start.elapsed() >= lease / 4 * BEATS as u32, "{BEATS} calls in {:?}", start.elapsed());
+    assert_eq!(running.load(SeqCst), HANDLERS);
+    let listing = Listing { state: Some(TaskState::Leased), after: String::new(), limit: 1_000 };
+    let leases: Vec<_> =
+        queue.tasks(listing).await.unwrap().into_iter().map(|task| task.lease_until.unwrap()).collect();
+    assert_eq!(leases.len() as u64, HANDLERS, "all are held");
+    assert_eq!(leases.iter().collect::<HashSet<_>>().len(), 1, "and were extended in one step");
+    shutdown.cancel();
+    let report = working.await.unwrap().unwrap();
+    assert_eq!((report.claimed, report.lost, report.given_back), (HANDLERS, 0, HANDLERS));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Closed, Completed, Dequeued, Enqueued, Error, IfDead, Lifted, OnDuplicate, Queue, Retried, Retry,
-    Rushgate, Selection, Task, Unmet, Why,
+    Closed, Completed, Dequeued, Enqueued, Error, IfDead, KeyLimits, Lifted, OnDuplicate, Queue, QueueLimits,
+    Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, Unmet, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,7 @@ on_each_store! {
     a_paused_queue_gives_nothing_out
     a_task_that_waits_says_for_what
     a_task_says_why_it_is_not_running
+    a_task_says_which_limit_of_its_key_it_waits_for
     an_id_is_taken_once_in_its_period_unless_it_is_lifted
 }
 
@@ -266,9 +267,15 @@ async fn a_task_says_why_it_is_not_running(bench: Bench) {
 
     queue.enqueue("urgent", 3).priority(0).send().await.unwrap();
     let why = queue.why("b").await.unwrap();
-    assert!(matches!(why[..], [Why::Waiting { ahead: Some(1), leased: 0, .. }]), "{why:?}");
+    assert!(matches!(why[..], [Why::Waiting { ahead: Some(1), leased: 0, last_claim: None, .. }]), "{why:?}");
 
     let claimed = queue.claim(10, secs(60)).await.unwrap();
+    queue.enqueue("c", 4).send().await.unwrap();
+    let why = queue.why("c").await.unwrap();
+    let [Why::Waiting { leased: 2, last_claim: Some(last), .. }] = &why[..] else { panic!("{why:?}") };
+    // The number of a claim is its moment, or a little later.
+    assert!(last.as_micros() <= claimed[1].ticket.claim.unwrap().as_u64(), "{why:?}");
+    assert_eq!(queue.claim(1, secs(60)).await.unwrap().len(), 1);
     let why = queue.why("b").await.unwrap();
     let [Why::Running { attempt: 1, lease_left, fence, .. }] = &why[..] else { panic!("{why:?}") };
     let ticket = claimed[1].ticket.clone();
@@ -285,4 +292,33 @@ async fn a_task_says_why_it_is_not_running(bench: Bench) {
     let why = queue.why("urgent").await.unwrap();
     assert!(matches!(&why[..], [Why::Dead { error, attempts: 1, .. }] if error == "boom"), "{why:?}");
     assert!(queue.why("two words").await.unwrap_err().is_invalid());
+}
+
+async fn a_task_says_which_limit_of_its_key_it_waits_for(bench: Bench) {
+    let queue: Queue<u32> = bench.client().queue_of("why").unwrap();
+    let ann: TaskKey = "ann".parse().unwrap();
+    let put = async |id: &str| queue.enqueue(id, 1).key("ann").send().await.unwrap();
+    let per_key = |per_key| QueueLimits { per_key, ..QueueLimits::default() };
+
+    queue.limit(per_key(KeyLimits { concurrency: Some(1), ..KeyLimits::default() })).await.unwrap();
+    put("a").await;
+    put("b").await;
+    let held = queue.claim(10, secs(60)).await.unwrap();
+    assert_eq!(held.len(), 1);
+    let why = queue.why("b").await.unwrap();
+    let [Why::KeyBusy { key, running }] = &why[..] else { panic!("{why:?}") };
+    let until = queue.task("a").await.unwrap().unwrap().lease_until.unwrap();
+    assert_eq!((key, running.len(), running[0].id.as_str(), running[0].lease_until), (&ann, 1, "a", until));
+    assert!(!running[0].worker.is_empty(), "somebody holds it");
+    queue.complete(vec![held[0].ticket.clone()]).await.unwrap();
+
+    let rate = Some(Rate::new(1, secs(60)));
+    queue.limit(per_key(KeyLimits { rate, ..KeyLimits::default() })).await.unwrap();
+    assert_eq!(queue.claim(10, secs(60)).await.unwrap().len(), 1, "the one that waited");
+    put("c").await;
+    let why = queue.why("c").await.unwrap();
+    let [Why::RateLimited { key: Some(key), until, wait }] = &why[..] else { panic!("{why:?}") };
+    assert!(*key == ann && *wait > secs(0) && *wait <= secs(60), "{why:?}");
+    let not_before = queue.task("c").await.unwrap().unwrap().not_before;
+    assert_eq!(Some(*until), not_before);
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Bench, secs};
+use common::{Bench, eventually, secs};
 use rushgate::{
     CancellationToken, Enqueued, Missed, NewTask, Page, Queue, Recurrence, Rushgate, Scheduled, Scheduler,
     Task, Timestamp, Worker,
@@ -15,6 +16,7 @@ on_each_store! {
     three_schedulers_put_each_moment_in_once
     a_worker_fires_the_schedules_of_its_queue
     a_fleet_that_starts_anew_changes_nothing
+    a_scheduler_that_was_away_makes_up_for_what_was_missed_as_it_was_told
     a_paused_schedule_goes_on_from_now
     a_schedule_can_be_run_at_once
     a_schedule_that_cannot_be_read_stops_no_other
@@ -127,6 +129,52 @@ async fn a_paused_schedule_goes_on_from_now(bench: Bench) {
     shutdown.cancel();
     scheduler.await.unwrap().unwrap();
     assert!(!queue.pause_schedule("nothing", true).await.unwrap());
+}
+
+/// Nobody was there for the last hours, at a moment that is not within a minute of the last of them.
+async fn a_scheduler_that_was_away_makes_up_for_what_was_missed_as_it_was_told(bench: Bench) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+    // Neither the last moment nor the next is near, whatever the time is now.
+    let far = |every: &Duration| {
+        let gone = now % every.as_micros() as u64;
+        gone > 600_000_000 && every.as_micros() as u64 - gone > 600_000_000
+    };
+    let every = [secs(86_400), secs(90_000)].into_iter().find(far).unwrap();
+    let (now, recurrence) = (Timestamp::from_micros(now), Recurrence::every(every).unwrap());
+    let last = recurrence.latest_until(now).unwrap();
+    let before = |n: u64| Timestamp::from_micros(last.as_micros() - n * every.as_micros() as u64);
+    let missed = [4, 3, 2, 1, 0].map(before);
+    let policies = [("skip", Missed::Skip), ("once", Missed::Once), ("all", Missed::All)];
+    let queue = pulse(&bench.client());
+    for (id, policy) in policies {
+        let task = queue.new_task("x", 0).unwrap();
+        let new = rushgate_core::NewSchedule {
+            id: id.parse().unwrap(),
+            recurrence: serde_json::to_string(&recurrence.clone().missed(policy)).unwrap(),
+            payload: task.payload,
+            priority: task.priority,
+            max_attempts: 1,
+            next: Some(missed[0]),
+            paused: None,
+            as_of: None,
+        };
+        bench.store().schedule(queue.name(), new).await.unwrap();
+    }
+    let shutdown = CancellationToken::new();
+    let scheduler = tokio::spawn(Scheduler::new(queue.clone()).run(shutdown.clone()));
+    let all_fired = async || {
+        let schedules = queue.schedules(Page::default()).await.unwrap();
+        schedules.iter().all(|schedule| schedule.next == recurrence.next_after(now))
+    };
+    eventually(all_fired).await;
+    shutdown.cancel();
+    assert_eq!(scheduler.await.unwrap().unwrap().tasks, 6);
+    let mut moments: BTreeMap<String, Vec<Timestamp>> = BTreeMap::new();
+    for task in claim_all(&queue, 6).await {
+        let id = task.ticket.id.as_str().split('@').next().unwrap().to_owned();
+        moments.entry(id).or_default().push(task.ticket.due);
+    }
+    assert_eq!(moments, BTreeMap::from([("all".into(), missed.to_vec()), ("once".into(), vec![last])]));
 }
 
 async fn a_schedule_can_be_run_at_once(bench: Bench) {

@@ -4,13 +4,13 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
     Attempt, Backoff, CancellationToken, ContentType, Dequeued, Fence, Finish, Job, Outcome, Output, Over,
-    Payload, Progress, Queue, QueueLimits, Retention, Rushgate, Selection, State, TaskId, TaskProgress,
-    Worker, WorkerReport,
+    Payload, Priority, Progress, Queue, QueueLimits, QueueName, Retention, Rushgate, Selection, State,
+    TaskId, TaskKey, TaskProgress, Ticket, TraceParent, Worker, WorkerReport,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -35,6 +35,7 @@ on_each_store! {
     a_task_that_comes_while_the_worker_idles_is_taken_at_once
     no_more_handlers_run_than_allowed
     each_kind_has_its_handler
+    a_handler_may_ask_for_all_that_is_known_of_its_task
     a_task_of_an_unknown_kind_waits_for_a_worker_that_knows_it
     a_discarded_task_is_over_and_counted_apart
     a_task_that_comes_too_early_comes_again_without_an_attempt_counted
@@ -302,8 +303,8 @@ async fn a_lost_lease_cancels_the_handler(bench: Bench) {
 async fn a_cancelled_task_tells_its_handler_and_ends(bench: Bench) {
     let queue = numbers(&bench.client());
     fill(&queue, 1).await;
-    let started = Arc::new(Notify::new());
-    let worker = Worker::new(&queue).lease(ms(300));
+    let (started, lease) = (Arc::new(Notify::new()), secs(4));
+    let worker = Worker::new(&queue).lease(lease);
     let metrics = worker.metrics();
     let at_hand = || metrics.snapshot().queues[0].kinds[0].at_hand();
     let running = Running::start(worker, {
@@ -315,10 +316,12 @@ async fn a_cancelled_task_tells_its_handler_and_ends(bench: Bench) {
     });
     started.notified().await;
     assert_eq!(at_hand(), 1);
+    let asked = Instant::now();
     queue.cancel("0").await.unwrap();
     eventually(async || is_empty(&queue).await).await;
+    assert!(asked.elapsed() < lease, "a heartbeat told it, which comes each third of the lease");
     let report = running.stop().await;
-    assert_eq!((report.cancelled, report.done, at_hand()), (1, 1, 0));
+    assert_eq!((report.cancelled, report.done, report.lost, at_hand()), (1, 1, 0, 0));
 }
 
 async fn a_cancelled_task_that_fails_is_over(bench: Bench) {
@@ -468,6 +471,39 @@ async fn each_kind_has_its_handler(bench: Bench) {
 }
 
 type Tell = tokio::sync::mpsc::UnboundedSender<String>;
+
+async fn a_handler_may_ask_for_all_that_is_known_of_its_task(bench: Bench) {
+    type Known = (u32, Ticket, QueueName, Option<TraceParent>, Option<TaskKey>, Priority);
+    async fn tell(
+        n: u32,
+        ticket: Ticket,
+        queue: QueueName,
+        parent: Option<TraceParent>,
+        key: Option<TaskKey>,
+        priority: Priority,
+        State(told): State<tokio::sync::mpsc::UnboundedSender<Known>>,
+    ) {
+        told.send((n, ticket, queue, parent, key, priority)).unwrap();
+    }
+    let queue = numbers(&bench.client());
+    let parent: TraceParent = "00-0af7651916cd43dd8448eb211c803101-b7ad6b7169203331-01".parse().unwrap();
+    let mut traced = queue.new_task("traced", 1).unwrap();
+    traced.payload = traced.payload.with_traceparent(&parent).unwrap();
+    traced.key = Some("ann".parse().unwrap());
+    traced.priority = Priority::new(2).unwrap();
+    queue.enqueue_all(vec![traced, queue.new_task("plain", 2).unwrap()]).await.unwrap();
+    let (tell_it, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let running = Running::just(Worker::new(&queue).concurrency(1).state(tell_it).register("*", tell));
+    let (first, second) = (told.recv().await.unwrap(), told.recv().await.unwrap());
+    assert_eq!((first.0, first.1.id.as_str(), &first.2), (1, "traced", queue.name()));
+    assert!(first.1.claim.is_some(), "it is the claim's");
+    assert_eq!(
+        (first.3, first.4.as_ref().map(TaskKey::as_str), first.5.get()),
+        (Some(parent), Some("ann"), 2)
+    );
+    assert_eq!((second.0, second.1.id.as_str(), second.3, second.4), (2, "plain", None, None));
+    assert_eq!(running.stop().await.done, 2);
+}
 
 async fn a_task_of_an_unknown_kind_waits_for_a_worker_that_knows_it(bench: Bench) {
     let queue = numbers(&bench.client());

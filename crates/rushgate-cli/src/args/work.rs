@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::net::{AddrParseError, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ Examples:
   rushgate work mail --concurrency 8 --until-empty \\
     --exec sh -c 'curl -sf -d @- http://localhost/mail'
   rushgate work sums --keep-output application/json --exec ./add.py
+  rushgate work mail --metrics 9464 --exec ./send-mail.sh
   rushgate work urgent=6 mail=3 reports --concurrency 10 \\
     --webhook http://localhost:8080/tasks
 
@@ -58,6 +60,10 @@ pub(crate) struct WorkArgs {
     /// Stop when the queues have no task left, delayed ones included.
     #[arg(long)]
     pub(crate) until_empty: bool,
+    /// Show Prometheus what the worker counts, at /metrics there: a port of 127.0.0.1, or an address and a port. Whoever
+    /// reaches it may read names of queues and workers, and no content.
+    #[arg(long, value_parser = listen_at, value_name = "[ADDR:]PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Keep what a command that succeeds writes to stdout as its task's result, of that type: at most 64 KiB, and JSON
     /// is checked; with anything else it is given up. The queue must have a retention.
     #[arg(long, value_name = "TYPE", conflicts_with = "webhook")]
@@ -78,4 +84,23 @@ pub(crate) struct WorkArgs {
 pub(crate) struct QueueWeight {
     pub(crate) name: String,
     pub(crate) weight: u32,
+}
+
+/// An address, or a port of loopback.
+fn listen_at(text: &str) -> Result<SocketAddr, AddrParseError> {
+    text.parse().map_or_else(|_| text.parse(), |port| Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_loopback() {
+        let read = |text: &str| listen_at(text).map(|address| address.to_string());
+        assert_eq!(read("9464").as_deref(), Ok("127.0.0.1:9464"));
+        assert_eq!(read("0.0.0.0:9464").as_deref(), Ok("0.0.0.0:9464"));
+        assert_eq!(read("[::1]:0").as_deref(), Ok("[::1]:0"));
+        assert!(read("localhost").is_err() && read("70000").is_err());
+    }
 }

@@ -2,8 +2,10 @@
 
 mod exec;
 mod line;
+mod metrics;
 mod webhook;
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,12 +73,20 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
         check_they_keep(&queues).await?;
     }
     let worker = worker(&queues, &args)?.register("*", move |job: Job| carry_out(hands.clone(), job));
+    let page = match args.metrics {
+        Some(address) => Some(metrics::Page::bind(address, worker.metrics()).await?),
+        None => None,
+    };
+    if let Some(page) = &page {
+        output.note(format_args!("metrics at {}", page.url()?));
+    }
     let report = tokio::select! {
         report = worker.run_until(shutdown.cancelled()) => report?,
         _ = second_signal => {
             output.note("stopped at once; the tasks at hand come again when their leases run out");
             return Ok(Exit::Done);
         }
+        never = shown(page) => match never {},
         never = until_empty(&queues, args.until_empty, &shutdown) => match never? {},
     };
     say(report, output)?;
@@ -122,11 +132,20 @@ fn worker(queues: &[(Queue, u32)], args: &WorkArgs) -> Result<Worker> {
     })
 }
 
-/// There is no such value.
-enum Never {}
+/// Shows what is counted, to the end of the work.
+async fn shown(page: Option<metrics::Page>) -> Infallible {
+    match page {
+        Some(page) => page.serve().await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Stops the work once nothing is left in the queues.
-async fn until_empty(queues: &[(Queue, u32)], wanted: bool, shutdown: &CancellationToken) -> Result<Never> {
+async fn until_empty(
+    queues: &[(Queue, u32)],
+    wanted: bool,
+    shutdown: &CancellationToken,
+) -> Result<Infallible> {
     if wanted {
         for (queue, _) in queues.iter().cycle().take_while(|_| !shutdown.is_cancelled()) {
             if !is_empty(queue).await? {

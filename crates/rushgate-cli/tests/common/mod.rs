@@ -121,6 +121,16 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The next line of its stderr.
+    pub fn note(&mut self) -> String {
+        // No more than the line: what comes after it is for `end`.
+        let (stderr, mut line, mut byte) = (self.child.stderr.as_mut().unwrap(), Vec::new(), [0]);
+        while stderr.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     /// What is left of its stdout, which ends when everybody who could write to it has ended.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();

@@ -1,0 +1,100 @@
+//! `rushgate work --metrics`: what the worker counts, for Prometheus to read.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rushgate::WorkerMetrics;
+use rushgate::worker::prometheus;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::exit::Fault;
+
+/// The text format of Prometheus.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Connections at a time; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 16;
+/// How long a request may take to arrive, and a connection may be silent.
+const ARRIVAL: Duration = Duration::from_secs(10);
+/// How long to wait if no connection can be accepted, for want of files mostly.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Who answers Prometheus, from the moment at which it is bound.
+pub(super) struct Page {
+    listener: TcpListener,
+    metrics: WorkerMetrics,
+}
+
+impl Page {
+    /// Listens there; what comes is answered by [`serve`](Self::serve).
+    pub(super) async fn bind(address: SocketAddr, metrics: WorkerMetrics) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            Fault::usage(format_args!("metrics cannot be shown at {address}: {error}"))
+                .hint("give another port; 0 has the system choose one")
+        })?;
+        Ok(Self { listener, metrics })
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> anyhow::Result<String> {
+        Ok(format!("http://{}/metrics", self.listener.local_addr()?))
+    }
+
+    /// Answers until it is dropped, and its connections with it.
+    pub(super) async fn serve(self) -> Infallible {
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.len() >= CONNECTIONS_MAX {
+                connections.join_next().await;
+            }
+            match self.listener.accept().await {
+                Ok((stream, _)) => drop(connections.spawn(talk(stream, self.metrics.clone()))),
+                Err(error) => {
+                    tracing::warn!(%error, "a reader of the metrics cannot be heard");
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+    }
+}
+
+async fn talk(stream: TcpStream, metrics: WorkerMetrics) {
+    let service = service_fn(move |request| {
+        let answer = answer(&request, &metrics);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(ARRIVAL)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whoever hangs up has what he wanted.
+    let _ = connection.await;
+}
+
+fn answer(request: &Request<Incoming>, metrics: &WorkerMetrics) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::default());
+    let headers = answer.headers_mut();
+    match (request.uri().path(), request.method()) {
+        ("/metrics", &Method::GET | &Method::HEAD) => {
+            headers.insert(CONTENT_TYPE, TEXT.parse().expect("it is a header's value"));
+            headers.insert(CACHE_CONTROL, "no-store".parse().expect("it is a header's value"));
+            *answer.body_mut() = Full::from(prometheus([&metrics.snapshot()]));
+        }
+        ("/metrics", _) => {
+            headers.insert(ALLOW, "GET, HEAD".parse().expect("it is a header's value"));
+            *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        }
+        _ => *answer.status_mut() = StatusCode::NOT_FOUND,
+    }
+    answer
+}

@@ -1,0 +1,378 @@
+//! A process that is killed at each call of a task's life, before the call is sent and after the store carried it out
+//! while nobody has heard of it: what becomes of the tasks, and how often each of them runs.
+//!
+//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays
+//! the one that dies at its failpoint. What the store says right after the death is what the promise is held to.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::parts::{path, play};
+use common::{eventually, in_time, secs};
+use rushgate::{
+    Backoff, CancellationToken, Enqueued, Job, Listing, Missed, Outcome, Queue, Recurrence, Rushgate, State,
+    Store, TaskInfo, TaskState, Timestamp, Worker,
+};
+use rushgate_redis::RedisStore;
+use rushgate_sqlite::SqliteStore;
+use rushgate_testkit::faults::{FaultPlan, Faulty, Moment, Trap, Verb};
+use rushgate_testkit::servers::{Kind, RedisSetup};
+use rustix::process::{Signal, getpid, kill_process};
+use tempfile::TempDir;
+
+/// What the one that dies holds its tasks for.
+const LEASE: Duration = Duration::from_millis(1_500);
+/// Longer than a process takes to die.
+const LATER: Duration = Duration::from_millis(400);
+/// The first of them is what the scene is about.
+const TASKS: [&str; 4] = ["t0", "t1", "t2", "t3"];
+
+/// What the store did or did not do before the death, and what comes of the first task.
+#[derive(Clone, Copy)]
+struct Step {
+    verb: Verb,
+    /// What the handler makes of the first task.
+    way: &'static str,
+    part: &'static str,
+}
+
+const fn step(verb: Verb, way: &'static str) -> Step {
+    Step { verb, way, part: "worker_that_dies_at_its_failpoint" }
+}
+
+const CLAIM: Step = step(Verb::Claim, "done");
+const EXTEND: Step = step(Verb::Extend, "stays");
+const COMPLETE: Step = step(Verb::Complete, "done");
+const RETRY: Step = step(Verb::Retry, "fails");
+const DEAD: Step = step(Verb::Retry, "gives-up");
+const GIVE_BACK: Step = step(Verb::GiveBack, "snoozes");
+const FIRE: Step = step(Verb::Fire, "done");
+const ENQUEUE: Step = Step { verb: Verb::Enqueue, way: "done", part: "client_that_dies_at_its_failpoint" };
+
+/// Of the calls, the one at which the process dies.
+const fn nth(verb: Verb) -> u64 {
+    if matches!(verb, Verb::Enqueue) { 3 } else { 1 }
+}
+
+fn die() {
+    kill_process(getpid(), Signal::KILL).unwrap();
+}
+
+// ── the diary ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// One run of a task, in whichever process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    id: String,
+    attempt: u32,
+    /// When it was claimed, on the store's clock.
+    claimed: Timestamp,
+    due: Timestamp,
+}
+
+/// Where every run is written down as it begins, and in which process that is.
+#[derive(Clone)]
+struct Diary {
+    path: PathBuf,
+    mortal: bool,
+}
+
+impl Diary {
+    fn in_folder(folder: &Path, mortal: bool) -> Self {
+        Self { path: folder.join("diary"), mortal }
+    }
+
+    fn note(&self, job: &Job<String>) {
+        let claim = job.ticket.claim.unwrap().as_u64();
+        let line = format!("{} {} {claim} {}\n", job.ticket.id, job.attempt, job.ticket.due.as_micros());
+        let mut file = fs::File::options().create(true).append(true).open(&self.path).unwrap();
+        // In one write, so that a death leaves a line or none.
+        file.write_all(line.as_bytes()).unwrap();
+    }
+
+    fn runs(&self) -> Vec<Run> {
+        let diary = fs::read_to_string(&self.path).unwrap_or_default();
+        let run = |line: &str| {
+            let words: Vec<_> = line.split(' ').collect();
+            let moment = |word: &str| Timestamp::from_micros(word.parse().unwrap());
+            Run {
+                id: words[0].to_owned(),
+                attempt: words[1].parse().unwrap(),
+                claimed: moment(words[2]),
+                due: moment(words[3]),
+            }
+        };
+        diary.lines().map(run).collect()
+    }
+}
+
+async fn carry_out(job: Job<String>, State(diary): State<Diary>) -> Result<(), Outcome> {
+    diary.note(&job);
+    match job.payload.as_str() {
+        "fails" if job.attempt == 1 => Err(Outcome::retry("on purpose")),
+        "gives-up" => Err(Outcome::give_up("on purpose")),
+        "snoozes" if diary.mortal => Err(Outcome::snooze(LATER)),
+        "stays" if diary.mortal => std::future::pending().await,
+        _ => Ok(()),
+    }
+}
+
+// ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// The store of the scene, with the trap of the scene.
+async fn trapped() -> Rushgate {
+    let read = |file| fs::read_to_string(path(file)).unwrap();
+    let (url, trap) = (read("url"), read("trap"));
+    let (verb, moment) = trap.split_once(' ').unwrap();
+    let verbs = [CLAIM, EXTEND, COMPLETE, RETRY, GIVE_BACK, FIRE, ENQUEUE].map(|step| step.verb);
+    let verb = verbs.into_iter().find(|known| format!("{known:?}") == verb).unwrap();
+    let moment = if moment == "After" { Moment::After } else { Moment::Before };
+    let trap = Trap { verb, moment, nth: nth(verb), spring: die };
+    fn behind(store: impl Store + 'static, trap: Trap) -> Rushgate {
+        Rushgate::with_store(Arc::new(Faulty::new(store, FaultPlan::default(), 0).trapped(trap)))
+    }
+    if url.starts_with("sqlite") {
+        behind(SqliteStore::open(&url).unwrap(), trap)
+    } else {
+        behind(RedisStore::open(&url).await.unwrap(), trap)
+    }
+}
+
+#[tokio::test]
+#[ignore = "a part: a worker that dies at its failpoint"]
+async fn worker_that_dies_at_its_failpoint() {
+    let diary = Diary::in_folder(Path::new(&path("")), true);
+    let later = Backoff { base: LATER, factor: 1.0, max: LATER, jitter: false };
+    let worker = Worker::new(&trapped().await.queue("tasks").unwrap()).lease(LEASE).concurrency(1);
+    let worker = worker.retry_policy(later).state(diary).register("*", carry_out);
+    worker.run_until(std::future::pending::<()>()).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "a part: a client that writes down what was acknowledged to it, and dies at its failpoint"]
+async fn client_that_dies_at_its_failpoint() {
+    let queue = trapped().await.queue_of::<String>("tasks").unwrap();
+    for id in TASKS {
+        queue.enqueue(id, "done".to_owned()).send().await.unwrap();
+        let mut acknowledged =
+            fs::File::options().create(true).append(true).open(path("acknowledged")).unwrap();
+        acknowledged.write_all(format!("{id}\n").as_bytes()).unwrap();
+    }
+}
+
+// ── the scenes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+struct Scene {
+    folder: TempDir,
+    queue: Queue<String>,
+    diary: Diary,
+}
+
+impl Scene {
+    async fn set(url: Option<&str>, step: Step, moment: Moment) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        let url = url.map_or_else(|| format!("sqlite:{}?durability=process", file.display()), str::to_owned);
+        fs::write(folder.path().join("url"), &url).unwrap();
+        fs::write(folder.path().join("trap"), format!("{:?} {moment:?}", step.verb)).unwrap();
+        let queue = Rushgate::connect(&url).await.unwrap().queue_of("tasks").unwrap();
+        let diary = Diary::in_folder(folder.path(), false);
+        Self { folder, queue, diary }
+    }
+
+    async fn fill(&self, way: &str) {
+        let way_of = |id: &str| if id == TASKS[0] { way.to_owned() } else { "done".to_owned() };
+        let tasks = TASKS.iter().map(|id| self.queue.new_task(id, way_of(id)).unwrap());
+        self.queue.enqueue_all(tasks.collect()).await.unwrap();
+    }
+
+    /// Plays the part to its end, which is the one at the failpoint.
+    async fn play(&self, step: Step) {
+        let mut part = play(step.part, &self.folder);
+        let mut status = None;
+        in_time(eventually(|| {
+            status = part.try_wait().unwrap();
+            std::future::ready(status.is_some())
+        }))
+        .await;
+        assert_eq!(status.unwrap().signal(), Some(Signal::KILL.as_raw()), "it reached its failpoint");
+    }
+
+    /// What the store has now.
+    async fn look(&self) -> BTreeMap<String, TaskInfo> {
+        let all = Listing { state: None, after: String::new(), limit: 1_000 };
+        let tasks = self.queue.tasks(all).await.unwrap();
+        tasks.into_iter().map(|info| (info.task.ticket.id.to_string(), info)).collect()
+    }
+
+    /// Works off what is left, as another process of the fleet would, until it `is_over`.
+    async fn work_off<F: Future<Output = bool>>(&self, is_over: impl FnMut() -> F) {
+        let shutdown = CancellationToken::new();
+        let worker = Worker::new(&self.queue).state(self.diary.clone()).register("*", carry_out);
+        let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        in_time(eventually(is_over)).await;
+        shutdown.cancel();
+        let report = working.await.unwrap().unwrap();
+        assert_eq!((report.lost, report.unanswered), (0, 0));
+    }
+
+    async fn is_empty(&self) -> bool {
+        self.look().await.is_empty()
+    }
+}
+
+/// After the death: what the store still has runs once more each, a leased one not before its lease has run out; what
+/// it has no longer does not run again; and nothing that was put in is missing.
+async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
+    scene.fill(step.way).await;
+    scene.play(step).await;
+    let (ran, left) = (scene.diary.runs(), scene.look().await);
+    for id in TASKS {
+        assert!(left.contains_key(id) || ran.iter().any(|run| run.id == id), "{id} is missing");
+    }
+    let first = left.get(TASKS[0]);
+    let claimed = ran.first().map(|run| run.claimed);
+    match (step.verb, moment) {
+        (Verb::Claim, Moment::Before) => {
+            assert!(left.values().all(|info| info.state == TaskState::Ready) && ran.is_empty());
+        }
+        (Verb::Claim, Moment::After) => {
+            let leased = left.values().filter(|info| info.state == TaskState::Leased).count();
+            assert_eq!((first.unwrap().state, leased, ran.len()), (TaskState::Leased, 1, 0));
+        }
+        // The number of a claim is its moment, or a little later.
+        (Verb::Extend, Moment::Before) => {
+            assert!(first.unwrap().lease_until.unwrap() <= claimed.unwrap() + LEASE)
+        }
+        (Verb::Extend, Moment::After) => {
+            assert!(first.unwrap().lease_until.unwrap() > claimed.unwrap() + LEASE)
+        }
+        (Verb::Complete, Moment::After) => assert_eq!(first, None),
+        (Verb::Retry, Moment::After) if step.way == "gives-up" => {
+            assert_eq!(first, None);
+            assert_eq!(scene.queue.dead_letter(TASKS[0]).await.unwrap().unwrap().attempts, 1);
+        }
+        (Verb::Retry, Moment::After) => {
+            let first = first.unwrap();
+            assert_eq!((first.lease_until, first.error.as_deref()), (None, Some("on purpose")));
+            assert_eq!(first.task.attempt, 1);
+        }
+        (Verb::GiveBack, Moment::After) => {
+            let first = first.unwrap();
+            assert_eq!((first.lease_until, first.task.attempt), (None, 0), "no attempt was used");
+        }
+        // The store was not told.
+        _ => assert_eq!((first.unwrap().state, first.unwrap().task.attempt), (TaskState::Leased, 1)),
+    }
+
+    scene.work_off(async || scene.is_empty().await).await;
+    let mut later = scene.diary.runs().split_off(ran.len());
+    later.sort_by(|a, b| a.id.cmp(&b.id));
+    let runs: Vec<_> = later.iter().map(|run| (run.id.as_str(), run.attempt)).collect();
+    let due: Vec<_> = left.iter().map(|(id, info)| (id.as_str(), info.task.attempt + 1)).collect();
+    assert_eq!(runs, due, "after {ran:?}");
+    for run in &later {
+        let until = left[&run.id].lease_until;
+        assert!(until.is_none_or(|until| run.claimed >= until), "{run:?} under a lease until {until:?}");
+    }
+    let dead = scene.queue.dead("", 10).await.unwrap();
+    assert_eq!(dead.len(), usize::from(step.way == "gives-up"), "{dead:?}");
+}
+
+/// A schedule whose moment is lost with nobody, and put in twice by nobody.
+async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
+    let each_second = Recurrence::every(secs(1)).unwrap().missed(Missed::All);
+    scene.queue.schedule("beat", "done".to_owned(), each_second).save().await.unwrap();
+    let first = scene.queue.find_schedule("beat").await.unwrap().unwrap().next.unwrap();
+    scene.play(step).await;
+    let beat = scene.queue.find_schedule("beat").await.unwrap().unwrap();
+    let (ran, left) = (scene.diary.runs(), scene.look().await);
+    match moment {
+        Moment::Before => assert!(beat.next == Some(first) && left.is_empty() && ran.is_empty()),
+        Moment::After => assert!(beat.previous == Some(first) && left.len() == 1, "{beat:?} {left:?}"),
+    }
+
+    let moments = || scene.diary.runs().iter().map(|run| run.due).collect::<BTreeSet<_>>();
+    scene
+        .work_off(async || {
+            if moments().len() < 3 {
+                return false;
+            }
+            scene.queue.unschedule("beat").await.unwrap();
+            scene.is_empty().await
+        })
+        .await;
+    for (n, moment) in moments().into_iter().enumerate() {
+        assert_eq!(moment, first + secs(n as u64), "each moment came");
+    }
+    let mut runs = BTreeSet::new();
+    for run in scene.diary.runs() {
+        assert!(runs.insert((run.id.clone(), run.attempt)), "{} was put in twice", run.id);
+        let until = left.get(&run.id).and_then(|info| info.lease_until);
+        assert!(ran.contains(&run) || until.is_none_or(|until| run.claimed >= until));
+    }
+}
+
+/// What was acknowledged is there; whoever heard nothing asks again, and the task is there once.
+async fn a_client_dies(scene: Scene, step: Step, moment: Moment) {
+    scene.play(step).await;
+    let acknowledged = fs::read_to_string(scene.folder.path().join("acknowledged")).unwrap();
+    assert_eq!(acknowledged, "t0\nt1\n");
+    let there = if moment == Moment::After { &TASKS[..3] } else { &TASKS[..2] };
+    assert_eq!(scene.look().await.into_keys().collect::<Vec<_>>(), there);
+    for id in &TASKS[2..] {
+        let answer = scene.queue.enqueue(id, "done".to_owned()).send().await.unwrap();
+        assert_eq!(matches!(answer, Enqueued::Kept { .. }), there.contains(id), "{answer:?}");
+    }
+    scene.work_off(async || scene.is_empty().await).await;
+    let mut runs: Vec<_> = scene.diary.runs().into_iter().map(|run| (run.id, run.attempt)).collect();
+    runs.sort();
+    assert_eq!(runs, TASKS.map(|id| (id.to_owned(), 1)));
+}
+
+async fn play_both(url: [Option<&str>; 2], step: Step) {
+    let scene = async |moment, url| {
+        let scene = Scene::set(url, step, moment).await;
+        match step.verb {
+            Verb::Fire => a_scheduler_dies(scene, step, moment).await,
+            Verb::Enqueue => a_client_dies(scene, step, moment).await,
+            _ => a_worker_dies(scene, step, moment).await,
+        }
+    };
+    tokio::join!(scene(Moment::Before, url[0]), scene(Moment::After, url[1]));
+}
+
+macro_rules! at_each_step {
+    ($($name:ident $step:ident)*) => {
+        mod sqlite { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::play_both([None; 2], super::$step).await }
+        )* }
+        mod redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let server = super::RedisSetup::new(super::Kind::Redis).start();
+                let url = server.url();
+                super::play_both([Some(&format!("{url}/0")), Some(&format!("{url}/1"))], super::$step).await
+            }
+        )* }
+    };
+}
+
+at_each_step! {
+    a_death_at_a_claim CLAIM
+    a_death_at_a_heartbeat EXTEND
+    a_death_at_a_completion COMPLETE
+    a_death_at_a_retry RETRY
+    a_death_at_a_dead_letter DEAD
+    a_death_at_a_return GIVE_BACK
+    a_death_at_a_schedules_moment FIRE
+    a_death_at_an_enqueue ENQUEUE
+}
