@@ -1,6 +1,7 @@
 //! What a queue is like over time: delayed tasks, many that wait, and workers that have nothing to do. These have no
 //! ceiling beside them; the server's and the clients' own figures are told.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,9 @@ const DELAYED: u64 = 20_000;
 const SPREAD: Duration = Duration::from_secs(4);
 /// Before the first falls due they must all be in.
 const AHEAD: Duration = Duration::from_secs(3);
+/// Tasks that do nothing, and how many of them a worker carries out at a time.
+const NO_OPS: u64 = 100_000;
+const HANDS: u32 = 100;
 /// Workers without work, in as many clients as if they were processes.
 const IDLE: u64 = 1_000;
 const CLIENTS: u64 = 10;
@@ -47,6 +51,13 @@ pub fn measure(
             let rates = (0..ROUNDS).map(|_| runtime.block_on(ours::queue_in_batches(&url, LENGTH)));
             println!("{row:<52} {:>12.1}", median(rates.collect::<Result<_>>()?));
         }
+    }
+    let row = format!("{name}: a worker's no-ops: /s, CPU µs each, server's, calls");
+    if table.wants(&row) {
+        let rounds = (0..ROUNDS).map(|_| drained(runtime, &fresh()?, told)).collect::<Result<Vec<_>>>()?;
+        let [rate, ours, servers, calls] =
+            [0, 1, 2, 3].map(|at| median(rounds.iter().map(|round| round[at]).collect()));
+        println!("{row:<52} {rate:>12.0} {ours:>12.1} {servers:>7.1} {calls:>7.3}");
     }
     let row = format!("{name}: lateness of delayed tasks, p50 and p99 ms");
     if table.wants(&row) {
@@ -103,6 +114,38 @@ async fn lateness(url: &str) -> Result<Vec<f64>> {
     let late = std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner));
     ensure!(late.iter().all(|late| *late >= 0.0), "a task was given out before it was due");
     Ok(late)
+}
+
+/// A worker with a hundred hands works off tasks that do nothing: how many a second; and of each the CPU time here, the
+/// server's, and the calls.
+fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 4]> {
+    runtime.block_on(ours::fill_queue(url, "noop", NO_OPS))?;
+    let gate = runtime.block_on(Rushgate::connect(url))?;
+    let look = || anyhow::Ok((told.map_or(Ok((gate.calls().calls as f64, 0.0)), |told| told())?, cpu_us()?));
+    let (((calls_before, server_before), cpu_before), start) = (look()?, Instant::now());
+    let (stop, left) = (CancellationToken::new(), Arc::new(AtomicU64::new(NO_OPS)));
+    let handler = {
+        let stop = stop.clone();
+        move |_: Job| {
+            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                stop.cancel();
+            }
+            async {}
+        }
+    };
+    let worker = Worker::new(&gate.queue("noop")?).register("*", handler).concurrency(HANDS);
+    runtime.block_on(worker.run_until(stop.cancelled_owned()))?;
+    let length = start.elapsed().as_secs_f64();
+    let ((calls_after, server_after), cpu_after) = look()?;
+    ensure!(runtime.block_on(gate.queue("noop")?.stats())?.ready == 0, "every task is done");
+    runtime.block_on(gate.close())?;
+    let each = |difference: f64| difference / NO_OPS as f64;
+    Ok([
+        NO_OPS as f64 / length,
+        each(cpu_after - cpu_before),
+        each(server_after - server_before),
+        each(calls_after - calls_before),
+    ])
 }
 
 /// Of one worker in a second: calls of the store, CPU time here, and the server's.

@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "6150ecc7e472c9b5f1d205b9defca6689db2586f";
+    const CONTRACT: &str = "1f365ad6e82f49a41e18f68770808fff3485d10c";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -98,8 +98,14 @@ fn waits_asked(task: &NewTask) -> String {
     format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))
 }
 
-/// A request that others may join in one call: the op stands before its first item, and nothing before the others.
-fn joined(script: Script, queue: &QueueName, op: Op, items: impl Iterator<Item = Command>) -> Call {
+/// A request that others may join in one call, as much work as its items and so many more: the op stands before its first item, and nothing before the others.
+fn joined(
+    script: Script,
+    queue: &QueueName,
+    op: Op,
+    more: usize,
+    items: impl Iterator<Item = Command>,
+) -> Call {
     let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
     let (mut args, mut n, bytes) = (Command::default(), 0, op.to_bytes());
     let mut of_request = &bytes[8..];
@@ -108,7 +114,7 @@ fn joined(script: Script, queue: &QueueName, op: Op, items: impl Iterator<Item =
         args.extend(&item);
         (of_request, n) = (b"", n + 1);
     }
-    let weight = n + args.len() as u32 / BYTES_OF_ONE;
+    let weight = n + more as u32 + args.len() as u32 / BYTES_OF_ONE;
     Call::new(script, keys).item(weight, args)
 }
 
@@ -116,7 +122,9 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
     let item = |task: &NewTask| {
         Command::default().arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     };
-    joined(Script::QueueEnqueue, queue, op, tasks.iter().map(item)).key(keys::unique(queue))
+    // Each that a task waits for is looked up and noted.
+    let others: usize = tasks.iter().map(|task| task.after.len()).sum();
+    joined(Script::QueueEnqueue, queue, op, others, tasks.iter().map(item)).key(keys::unique(queue))
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
@@ -329,13 +337,13 @@ pub(crate) fn complete(op: Op, queue: &QueueName, done: &[Completion]) -> Call {
     let of =
         |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
     if done.iter().all(|one| one.result.is_none() && !one.discarded) {
-        return joined(Script::QueueComplete, queue, op, done.iter().map(|one| of(&one.ticket)));
+        return joined(Script::QueueComplete, queue, op, 0, done.iter().map(|one| of(&one.ticket)));
     }
     let item = |one: &Completion| {
         let result = one.result.as_ref().map(write_body).unwrap_or_default();
         of(&one.ticket).arg(if one.discarded { "1" } else { "0" }).arg(result)
     };
-    joined(Script::QueueFinish, queue, op, done.iter().map(item))
+    joined(Script::QueueFinish, queue, op, 0, done.iter().map(item))
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {

@@ -51,7 +51,7 @@ export class Problem extends Error {
   }
 }
 
-const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
+export const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
 export const setBearer = (token) => sessionStorage.setItem('bearer', token);
 
 /** The headers of every request. */

@@ -455,7 +455,7 @@ async function openQueue(name) {
     letters.fill(foundDead.slice(0, SHOWN_MAX), (letter) => letter.id,
       (letter) => [letter.id, `${letter.attempts}/${letter.max_attempts}`, letter.error],
       (letter) => [verb('retry', letter.id, () => act(name, () => api('POST', `${base}/dead/retry`, { body: { ids: [letter.id] } })))]);
-    // What was found when the question was asked: what came since stays as it is.
+    // Those that the list shows, which is as old as its loading: what came since stays as it is.
     const letters_ = (word) => () => act(name, () => inBatches(deadIds, (some) => api('POST', `${base}/dead/${word}`, { body: { ids: some } })));
     const gone = (error) => { if (!(error instanceof Problem && error.code === 'not_found')) throw error; };
     const cancel = () => act(name, () => forEach(ids, (id) => api('DELETE', `${base}/tasks/${path(id)}`).catch(gone)));

@@ -1,6 +1,6 @@
 // A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
 // a lost network all lead to the same reservation.
-import { Problem, api, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
+import { Problem, api, bearer, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
 
 const at = (id) => document.getElementById(id);
 const sale = decodeURIComponent(location.pathname.split('/').pop());
@@ -14,11 +14,24 @@ const REFUSED = {
 
 // A shop's own page may hand over what it knows: #token=…, which says who the buyer is, and #proof=…, which shows that he is let in.
 let proof = null;
+let buyer; // nothing where the token says it
+let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
+/** Whom a token names. */
+function who(token) {
+  try { return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).sub; } catch { return token; }
+}
 function takeOver() {
   const handed = new URLSearchParams(location.hash.slice(1));
-  if (handed.get('token')) {
-    setBearer(handed.get('token'));
+  const token = handed.get('token');
+  // Whoever is somebody already is asked before he becomes somebody else: a link may come from anywhere.
+  if (token && (!bearer() || who(bearer()) === who(token) || confirm(t('otherBuyer')))) {
+    if (bearer() && who(bearer()) !== who(token)) {
+      attempt = null;
+      store(`attempt:${sale}`, null);
+    }
+    setBearer(token);
     sessionStorage.setItem('named', 'yes');
+    buyer = undefined;
   }
   proof = handed.get('proof') ?? proof;
   if (handed.has('token') || handed.has('proof')) history.replaceState(null, '', location.pathname);
@@ -26,12 +39,10 @@ function takeOver() {
 takeOver();
 addEventListener('hashchange', takeOver);
 
-let buyer; // nothing where the token says it
 if (!sessionStorage.getItem('named')) {
   buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
   store('buyer', buyer);
 }
-let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
 let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
 let hold = null;
@@ -157,6 +168,7 @@ async function reserve() {
       if (refused) await look();
       if (refused && !error.problem.retryable) {
         if (!word) say(at('state'), error.message);
+        store(`unproved:${sale}`, word === 'proveFirst' ? JSON.stringify(attempt) : null);
         keep(null);
         break;
       }
@@ -204,7 +216,9 @@ async function follow() {
 
 at('buy').addEventListener('click', () => {
   if (attempt) return;
-  keep({ key: crypto.randomUUID(), sku: chosen() });
+  // An attempt that wanted a proof goes on; it may have been made already, and its answer lost.
+  keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: crypto.randomUUID(), sku: chosen() });
+  store(`unproved:${sale}`, null);
   hold = null;
   word = 'wait';
   draw();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -86,7 +86,26 @@ pub(crate) struct Checker {
     refused: Arc<Memory>,
     /// What is being asked: a request that is sent again waits for the answer to the first, because many a proof can be
     /// redeemed once only.
-    asking: Mutex<HashMap<Key, WeakShared<BoxFuture<'static, Verdict>>>>,
+    asking: Arc<Asking>,
+}
+
+/// What is being asked, by who and with what.
+#[derive(Default)]
+struct Asking(Mutex<HashMap<Key, WeakShared<BoxFuture<'static, Verdict>>>>);
+
+impl Asking {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, WeakShared<BoxFuture<'static, Verdict>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets a question when it was answered, or everybody who asked has left.
+struct Forgets(Arc<Asking>, Key);
+
+impl Drop for Forgets {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
+    }
 }
 
 impl fmt::Debug for Checker {
@@ -109,23 +128,34 @@ fn key(parts: [&str; 3]) -> Key {
     key
 }
 
+/// How often a memory that is full looks for what is over.
+const SWEEP_EACH: Duration = Duration::from_secs(1);
+
 /// What holds for a while, of so many at most.
 #[derive(Default)]
-struct Memory(Mutex<HashMap<Key, Instant>>);
+struct Memory(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    until: HashMap<Key, Instant>,
+    swept: Option<Instant>,
+}
 
 impl Memory {
     fn holds(&self, key: &Key, now: Instant) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).is_some_and(|until| now < *until)
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.until.get(key).is_some_and(|until| now < *until)
     }
 
     /// What is over goes when there is no place. If nothing is over the newcomer is not remembered, and asked about again.
     fn keep(&self, key: Key, now: Instant, time: Duration) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= REMEMBERED_MAX {
-            kept.retain(|_, until| now < *until);
+        if kept.until.len() >= REMEMBERED_MAX && kept.swept.is_none_or(|swept| now >= swept + SWEEP_EACH) {
+            kept.swept = Some(now);
+            kept.until.retain(|_, until| now < *until);
         }
-        if kept.len() < REMEMBERED_MAX {
-            kept.insert(key, now + time);
+        if kept.until.len() < REMEMBERED_MAX {
+            kept.until.insert(key, now + time);
         }
     }
 }
@@ -139,7 +169,7 @@ impl Checker {
             places: Arc::new(Semaphore::new(AT_A_TIME)),
             admitted: Arc::default(),
             refused: Arc::default(),
-            asking: Mutex::default(),
+            asking: Arc::default(),
         }
     }
 
@@ -173,13 +203,9 @@ impl Checker {
     }
 
     fn ask(&self, visit: Visit, who: Key, with: Key) -> Shared<BoxFuture<'static, Verdict>> {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = self.asking.lock();
         if let Some(shared) = asking.get(&with).and_then(WeakShared::upgrade) {
             return shared;
-        }
-        // Whoever was asked about and has left, or was answered.
-        if asking.len() >= 2 * AT_A_TIME {
-            asking.retain(|_, asked| asked.upgrade().is_some());
         }
         let shared = self.asked(visit, who, with).shared();
         if let Some(weak) = shared.downgrade() {
@@ -191,6 +217,7 @@ impl Checker {
     fn asked(&self, visit: Visit, who: Key, with: Key) -> BoxFuture<'static, Verdict> {
         let (rules, check, places) = (self.rules, Arc::clone(&self.check), Arc::clone(&self.places));
         let (admitted, refused) = (Arc::clone(&self.admitted), Arc::clone(&self.refused));
+        let forgets = Forgets(Arc::clone(&self.asking), with);
         let ask = async move {
             let Ok(_place) = places.acquire().await else {
                 return Verdict::Unknown("it is closed".to_owned());
@@ -198,6 +225,7 @@ impl Checker {
             check.ask(visit).await
         };
         async move {
+            let _forgets = forgets;
             let verdict = tokio::time::timeout(rules.timeout, ask).await;
             let verdict = verdict.unwrap_or_else(|_| Verdict::Unknown("no answer in time".to_owned()));
             match verdict {

@@ -18,6 +18,7 @@ CREATE TABLE wait (
     error       TEXT
 );
 CREATE UNIQUE INDEX wait_of ON wait (arrival, id);
+CREATE INDEX wait_left ON wait (arrival, id) WHERE how IS NULL;
 CREATE INDEX wait_for ON wait (queue, how, id, if_dead, arrival);
 
 -- Tasks that are over, of which those that wait for them have not heard.

@@ -11,7 +11,7 @@ const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/planted-bug
 const WRITE: &str = "RUSHGATE_WRITE_TABLES";
 const SEEDS: u64 = 20;
 /// A bug that none of them meets is looked for in so many.
-const SEEDS_MOST: u64 = 100;
+const SEEDS_MOST: u64 = 400;
 const STEPS: usize = 400;
 
 /// Cases that race on purpose may or may not meet a bug, so the table leaves them out.

@@ -85,7 +85,7 @@ async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
     assert!(wait > secs(1_150) && wait <= secs(1_200), "{wait:?}");
     // Whoever sells in another process knows it too.
     let shop = bench.client().sale("phones").unwrap().room();
-    assert_eq!(shop.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(()));
+    assert_eq!(shop.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(true));
     let bad = shop.check(Some(&pass), &buyer("bob")).await.unwrap();
     assert_eq!(bad, Err(NoPass::Bad(BadPass::OtherBuyer)));
     assert_eq!(shop.check(None, &buyer("bob")).await.unwrap(), Err(NoPass::Needed));
@@ -96,7 +96,7 @@ async fn a_sale_without_a_room_lets_everybody_in(bench: Bench) {
     let room = open(&bench.client(), phones()).await.room();
     assert_eq!(join(&room, "ann").await, Turn::NoRoom);
     assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Turn::NoRoom);
-    assert_eq!(room.check(None, &buyer("ann")).await.unwrap(), Ok(()));
+    assert_eq!(room.check(None, &buyer("ann")).await.unwrap(), Ok(false));
     assert_eq!((room.state().await.unwrap(), room.draw_record().await.unwrap()), (None, None));
     let stranger = bench.client().sale("stranger").unwrap().room();
     assert!(stranger.enter(&buyer("ann")).await.unwrap_err().is_not_found());
@@ -135,21 +135,21 @@ async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench
     let (_, room) = with_room(&bench.client(), secs(3_600)).await;
     join(&room, "ann").await;
     let pass = pass_of(room.enter(&buyer("ann")).await.unwrap());
-    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(()));
+    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(true));
     room.close().await.unwrap();
     room.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
     let bad = room.check(Some(&pass), &buyer("ann")).await.unwrap();
     assert_eq!(bad, Err(NoPass::Bad(BadPass::OtherRoom)));
     join(&room, "ann").await;
     let pass = pass_of(room.enter(&buyer("ann")).await.unwrap());
-    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(()));
+    assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(true));
 }
 
 /// Another process has opened the room, or made it slower, and this one does not know yet.
 async fn who_is_told_to_wait_asks_no_more_than_he_must(bench: Bench) {
     let here = open(&bench.client(), phones()).await.room();
     let there = bench.client().sale("phones").unwrap().room();
-    assert_eq!(here.check(None, &buyer("ann")).await.unwrap(), Ok(()), "there is none");
+    assert_eq!(here.check(None, &buyer("ann")).await.unwrap(), Ok(false), "there is none");
     there.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
     join(&there, "ann").await;
     join(&there, "bob").await;
@@ -268,7 +268,7 @@ async fn a_room_that_is_closed_lets_everybody_in(bench: Bench) {
     assert_eq!(room.check(None, &buyer("bob")).await.unwrap(), Err(NoPass::Needed));
     assert!(room.close().await.unwrap());
     assert!(!room.close().await.unwrap());
-    assert_eq!(room.check(None, &buyer("bob")).await.unwrap(), Ok(()));
+    assert_eq!(room.check(None, &buyer("bob")).await.unwrap(), Ok(false));
     assert_eq!(room.enter(&buyer("bob")).await.unwrap(), Turn::NoRoom);
 }
 

@@ -169,6 +169,9 @@ pub(crate) struct DrawVerifyArgs {
     /// How many took part, as was published when the entry was closed; a record with another number does not hold.
     #[arg(long, value_name = "N")]
     pub(crate) entrants: Option<u64>,
+    /// The public text, as it was announced that it would be written; a record with another one does not hold.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) beacon: Option<String>,
     /// Print the place of this serial, too; give it again for each further one.
     #[arg(long = "serial", value_name = "N")]
     pub(crate) serials: Vec<u64>,

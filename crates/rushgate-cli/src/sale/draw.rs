@@ -48,6 +48,9 @@ fn note_unchecked(record: &DrawRecord, args: &DrawVerifyArgs, output: Output) {
             "compare the commitment with what was published before people joined, or give it: --commitment",
         );
     }
+    if args.beacon.is_none() {
+        output.note("compare the beacon with what was announced, to the byte, or give it: --beacon");
+    }
     if record.entry_closed.is_none() {
         output.note(
             "its entry was not closed before the draw: who knew the secret and the beacon could still join",
@@ -67,6 +70,10 @@ fn wrong_with(record: &DrawRecord, args: &DrawVerifyArgs) -> Option<String> {
     let entrants = record.drawn.entrants;
     if let Some(published) = args.entrants.filter(|published| *published != entrants) {
         return Some(format!("{entrants} took part, and {published} were published"));
+    }
+    let beacon = record.drawn.beacon.as_str();
+    if let Some(announced) = args.beacon.as_ref().filter(|announced| *announced != beacon) {
+        return Some(format!("its beacon is `{beacon}`, and not `{announced}`"));
     }
     if !record.keeps_its_word() {
         return Some("its secret is not the one that it was committed to".to_owned());

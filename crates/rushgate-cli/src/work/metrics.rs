@@ -15,7 +15,7 @@ use rushgate::WorkerMetrics;
 use rushgate::worker::prometheus;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::exit::Fault;
 
@@ -25,6 +25,8 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const CONNECTIONS_MAX: usize = 16;
 /// How long a request may take to arrive, and a connection may be silent.
 const ARRIVAL: Duration = Duration::from_secs(10);
+/// How long a connection may last in all, so that none who never reads keeps a place for ever. Whoever reads connects again.
+const LASTING: Duration = Duration::from_secs(300);
 /// How long to wait if no connection can be accepted, for want of files mostly.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -78,7 +80,7 @@ async fn talk(stream: TcpStream, metrics: WorkerMetrics) {
         .header_read_timeout(ARRIVAL)
         .serve_connection(TokioIo::new(stream), service);
     // Whoever hangs up has what he wanted.
-    let _ = connection.await;
+    let _ = timeout(LASTING, connection).await;
 }
 
 fn answer(request: &Request<Incoming>, metrics: &WorkerMetrics) -> Response<Full<Bytes>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rushgate_core::{Error, Result};
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -85,10 +85,12 @@ impl Options {
         let understood =
             |address: &str| Config::from_str(&format!("{address}?{theirs}")).map_err(|_| not_understood());
         options.config = understood(address)?;
-        // Several may be named among the options too. Then they are asked as the library does.
+        // Several may be named among the options too, or in what order they are asked. Then they are asked as the library does.
         let alone = hosts_of(address);
-        let alone =
-            if alone.len() == options.config.get_hosts().len() { alone } else { vec![address.to_owned()] };
+        let as_library = !options.config.get_hostaddrs().is_empty()
+            || options.config.get_load_balance_hosts() != LoadBalanceHosts::Disable
+            || alone.len() != options.config.get_hosts().len();
+        let alone = if as_library { vec![address.to_owned()] } else { alone };
         options.hosts = alone.iter().map(|address| understood(address)).collect::<Result<_>>()?;
         // Among several hosts the one that takes writes is meant.
         let takes_writes = options.config.get_hosts().len() > 1
@@ -104,12 +106,17 @@ impl Options {
 
     /// How long connecting may take in all.
     pub(crate) fn connect_max(&self) -> Duration {
-        self.connect_timeout() * (self.hosts.len() as u32 + 1)
+        if self.hosts.len() > 1 {
+            self.host_max() * self.hosts.len() as u32
+        } else {
+            self.connect_timeout() * (self.config.get_hosts().len().max(1) as u32 + 1)
+        }
     }
 
-    /// How long one host may take, with the start-up messages, before the next is asked.
+    /// How long one host may take, with the start-up messages, before the next is asked: two addresses of one name have
+    /// their time.
     pub(crate) fn host_max(&self) -> Duration {
-        if self.hosts.len() > 1 { self.connect_timeout() } else { self.connect_max() }
+        if self.hosts.len() > 1 { self.connect_timeout() * 2 } else { self.connect_max() }
     }
 
     /// How long a host may take to accept a connection.

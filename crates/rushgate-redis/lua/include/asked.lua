@@ -61,6 +61,8 @@ local function put_asked(q, id, text, body)
   local of, till = terms_of(q, text), q.unique[id]
   if till and not read(q.records, id) then return 7, till end
   if of.if_dead then
+    -- What ended before is not what it is to wait for.
+    while q.ended and settle(q) do end
     local why, other = refusal(q, id, of)
     if why then return 8, why, other end
   end

@@ -24,7 +24,7 @@
 --                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1) place(7) id ->
 --                    0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by the task, and without
 --                    the other while it is held open; if dead: 0 it goes on waiting, 1 it fails, 2 it runs; ENQ and ACK -> 0,
---                    the fields of the dead that begin so; ACK finished(7) SOH place(7) -> 0, of a task that is gone and waited
+--                    the fields of the dead that begin so; ACK finished(7) SOH place(7) id -> 0, of a task that is gone and waited
 --                    for others. A place is a record's arrival and turn
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
 --   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
@@ -470,11 +470,11 @@ local function beginning(q, with, most)
 end
 
 -- A record is gone, and what it waited for is to be forgotten.
-local function forget_waits(q, record)
+local function forget_waits(q, id, record)
   if not q.linked then return end
   local place = string.sub(record, 1, PLACE_BYTES)
   if beginning(q, linked_by.own .. place, 1)[1] or beginning(q, linked_by.over .. place, 1)[1] then
-    redis.call('ZADD', q.dead_ids, 0, linked_by.ended .. struct.pack('>I7', now) .. '\1' .. place)
+    redis.call('ZADD', q.dead_ids, 0, linked_by.ended .. struct.pack('>I7', now) .. '\1' .. place .. id)
     q.ended = true
   end
 end
@@ -506,7 +506,7 @@ local function remove(q, t, wake)
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
   if q.keep_n then tell_over(q, t.id) end
-  forget_waits(q, t.record)
+  forget_waits(q, t.id, t.record)
 end
 
 -- A task is over. It is kept as long as the queue's retention says.
@@ -584,7 +584,7 @@ end
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
   lift(q, t)
-  forget_waits(q, t.record)
+  forget_waits(q, t.id, t.record)
   q.arrival, q.turn = q.arrival + 1, nil
   local record = struct.pack('>I6', q.arrival) .. string.sub(redis.call('HGET', q.newcomers, t.id), 7)
   redis.call('HDEL', q.newcomers, t.id)
@@ -658,30 +658,35 @@ local function tell(q, ended, most)
   return #told
 end
 
--- Forgets what a task that is gone waited for, so many at most. How many there were. Where it is named as one that waits, it
--- is passed over and taken out when that is over.
+-- Forgets what a task that is gone waited for, so many at most. How many there were.
 local function unlink(q, gone, most)
-  local place = string.sub(gone, 10)
-  local left, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
-  if #left + #over < most then redis.call('ZREM', q.dead_ids, gone) end
-  in_chunks('ZREM', q.dead_ids, left)
+  local place, id = string.sub(gone, 10, 9 + PLACE_BYTES), string.sub(gone, 10 + PLACE_BYTES)
+  local links, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
+  if #links + #over < most then redis.call('ZREM', q.dead_ids, gone) end
+  in_chunks('ZREM', q.dead_ids, links)
   in_chunks('ZREM', q.dead_ids, over)
   in_chunks('HDEL', q.dead, over)
-  return #left + #over
+  -- The same from the other end, which the task is named at.
+  for at, link in ipairs(links) do
+    local policy, other = string.sub(link, PLACE_BYTES + 2, PLACE_BYTES + 2), string.sub(link, PLACE_BYTES + 3)
+    links[at] = linked_by.other .. other .. '\0' .. policy .. place .. id
+  end
+  in_chunks('ZREM', q.dead_ids, links)
+  return #links + #over
 end
 
 -- Tells those that wait for what is over, in the order in which it ended. True if there is more of it than one call tells.
 local function settle(q)
   if not q.ended then return false end
-  local left = TOLD_MAX
-  while left > 0 do
+  local room = TOLD_MAX
+  while room > 0 do
     local first = beginning(q, linked_by.ended, 1)[1]
     if not first then
       q.ended = nil
       return false
     end
-    local n = string.byte(first, 9) == 0 and tell(q, first, left) or unlink(q, first, left)
-    left = left - n - 1
+    local n = string.byte(first, 9) == 0 and tell(q, first, room) or unlink(q, first, room)
+    room = room - n - 1
   end
   return true
 end

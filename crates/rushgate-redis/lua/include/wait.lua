@@ -63,6 +63,8 @@ local function refusal(q, id, of)
     if t and t.held then return 2, id end
   end
   if t or not of.hold then return nil end
+  -- A task that others wait for would wait for itself in the end.
+  if q.linked and beginning(q, linked_by.other .. id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
     if not what_is_known(q, other) then return 0, other end
   end

@@ -23,7 +23,7 @@ if not q.paused then
     set_field(q.records, id, false)
     if runs[at] then set_field(q.runs, id, false) end
     if q.keep_n then tell_over(q, id) end
-    forget_waits(q, records[at])
+    forget_waits(q, id, records[at])
     has_ended(q, id, now, ends_as.popped, '')
     table.insert(answer, id)
     table.insert(answer, records[at])

@@ -271,8 +271,15 @@ pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
     let sale = call.sale()?;
     let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
     let room = sale.room();
-    // Whoever cannot join in any case is told so without being asked about.
-    if call.check().is_some() && room.recent().await?.is_some() && !room.is_over().await? {
+    if call.check().is_some() {
+        // Whoever cannot join in any case is told so without being asked about. Nobody joins unasked, so a room that this
+        // process does not know of yet is none.
+        if room.recent().await?.is_none() {
+            return Err(no_room());
+        }
+        if room.is_over().await? {
+            return Err(Problem::plain(Code::RoomClosed));
+        }
         call.must_be_let_in(&sale, &buyer).await?;
     }
     let ticket = room.join(&buyer).await?;
@@ -301,25 +308,25 @@ fn ask_again_s(wait_ms: Option<u64>) -> u64 {
     (wait_ms.unwrap_or(UNKNOWN_MS) / 2).div_ceil(1_000).clamp(1, 60)
 }
 
-/// Refuses a buyer without a pass, if the sale has a waiting room. Whoever sells for others needs none, and what was
-/// reserved with a pass is told after it has run out.
+/// Refuses a buyer without a pass, if the sale has a waiting room; says whether it has one. Whoever sells for others needs
+/// none, and what was reserved with a pass is told after it has run out.
 pub(crate) async fn must_have_pass(
     sale: &Sale,
     role: Role,
     buyer: &BuyerId,
     pass: Option<&str>,
     key: &rushgate::IdempotencyKey,
-) -> Result<(), Problem> {
+) -> Result<bool, Problem> {
     if role > Role::Buyer {
-        return Ok(());
+        return Ok(true);
     }
     match sale.room().check(pass, buyer).await? {
-        Ok(()) => Ok(()),
+        Ok(has_room) => Ok(has_room),
         Err(NoPass::Needed) => Err(Problem::plain(Code::PassNeeded).field("pass")),
         // It was a good one once, so the store is asked: that of a stranger is refused without.
         Err(NoPass::Bad(why @ (BadPass::Expired | BadPass::OtherRoom))) => {
             match sale.reservation_of(buyer, key).await? {
-                Some(_) => Ok(()),
+                Some(_) => Ok(true),
                 None if why == BadPass::Expired => Err(Problem::plain(Code::PassExpired).field("pass")),
                 None => Err(Problem::new(Code::PassRefused, why).field("pass")),
             }

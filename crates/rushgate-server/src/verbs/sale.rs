@@ -404,11 +404,12 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
     let key = IdempotencyKey::new(call.key.as_deref().unwrap_or_default())?;
     let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
-    super::room::must_have_pass(&sale, call.caller.role, &buyer, call.body.pass.as_deref(), &key).await?;
+    let (role, pass) = (call.caller.role, call.body.pass.as_deref());
+    let has_room = super::room::must_have_pass(&sale, role, &buyer, pass, &key).await?;
     let of = |line: &LineBody| Line { sku: line.sku.clone(), quantity: line.quantity };
     let lines: Vec<_> = call.body.lines.iter().map(of).collect();
     // Where there is a room he was asked about when he joined.
-    if call.check().is_some() && sale.room().recent().await?.is_none() {
+    if call.check().is_some() && !has_room {
         match sale.foresee(&buyer, &lines, &key).await? {
             Foreseen::Answer(refused) => return Err(refusal(refused)),
             Foreseen::Replay => {}

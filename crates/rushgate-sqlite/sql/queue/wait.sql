@@ -63,6 +63,11 @@ SELECT DISTINCT wait.id FROM wait JOIN dead ON dead.queue = wait.queue AND dead.
 WHERE wait.queue = ?1 AND how IS NULL
   AND NOT EXISTS (SELECT 1 FROM task WHERE task.queue = wait.queue AND task.id = wait.id);
 
+-- name: is_buried
+SELECT EXISTS (SELECT 1 FROM wait WHERE queue = ?1 AND how IS NULL AND id = ?2)
+   AND EXISTS (SELECT 1 FROM dead WHERE queue = ?1 AND id = ?2)
+   AND NOT EXISTS (SELECT 1 FROM task WHERE queue = ?1 AND id = ?2);
+
 -- name: counts
 SELECT arrival,
        (SELECT count(*) FROM wait WHERE wait.arrival = task.arrival AND how IS NULL AND wait.id <> ''),

@@ -89,6 +89,10 @@ impl Queue<'_, '_> {
         if !task.is_to_wait() && task.part_of.is_none() {
             return Ok(None);
         }
+        // What ended before is not what it is to wait for.
+        while self.row.ended {
+            self.settle()?;
+        }
         let refused = |task: &TaskId, why| Ok(Some(Enqueued::Refused { task: task.clone(), why }));
         let present = self.present(&task.id)?;
         if task.is_to_wait() && present.as_ref().is_some_and(|present| present.cancelled) {
@@ -104,6 +108,11 @@ impl Queue<'_, '_> {
         }
         if present.is_some() {
             return Ok(None);
+        }
+        // A task that others wait for would wait for itself in the end.
+        let of = (self.row.id, task.id.as_str());
+        if task.is_to_wait() && self.step.value(sql!("queue/wait", "is_waited_for"), of)?.unwrap_or(false) {
+            return refused(&task.id, Unmet::Taken);
         }
         for id in &task.after {
             if matches!(self.known(id)?, Known::Nothing) {
@@ -338,14 +347,17 @@ impl Queue<'_, '_> {
         if !self.row.linked {
             return Ok(Vec::new());
         }
-        let all: Vec<String> =
-            self.step.rows(sql!("queue/wait", "buried"), [self.row.id], |row| row.get(0))?;
-        Ok(match which {
-            Selection::All => all,
-            Selection::Ids(ids) => {
-                all.into_iter().filter(|id| ids.iter().any(|it| it.as_str() == id)).collect()
+        let Selection::Ids(ids) = which else {
+            return self.step.rows(sql!("queue/wait", "buried"), [self.row.id], |row| row.get(0));
+        };
+        let mut found = Vec::new();
+        for id in ids {
+            let of = (self.row.id, id.as_str());
+            if self.step.value(sql!("queue/wait", "is_buried"), of)?.unwrap_or(false) {
+                found.push(id.to_string());
             }
-        })
+        }
+        Ok(found)
     }
 }
 

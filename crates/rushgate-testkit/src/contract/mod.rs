@@ -401,6 +401,7 @@ macro_rules! contract_suite {
                 periods_outside_the_limits_are_refused
             }
             wait {
+                a_task_that_others_wait_for_does_not_begin_to_wait
                 a_task_runs_when_all_that_it_waits_for_are_done
                 a_task_may_wait_for_one_of_the_same_call
                 an_unknown_task_is_not_waited_for_and_nothing_is_put_in

@@ -32,6 +32,26 @@ fn part(id: &str, whole: &str) -> NewTask {
     NewTask { part_of: Some(task_id(whole)), ..task(id) }
 }
 
+pub(super) async fn a_task_that_others_wait_for_does_not_begin_to_wait(desk: Desk) {
+    desk.put(task("x")).await;
+    added(desk.put(following("a", &["x"])).await);
+    let ticket = desk.claim_one().await.ticket;
+    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
+    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
+    // Nothing of that id is live, but `a` waits for it: behind `a` neither would ever run.
+    let refused = desk.put(following("x", &["a"])).await;
+    assert!(matches!(refused, Enqueued::Refused { why: Unmet::Taken, .. }), "{refused:?}");
+    // Who waited and is gone stands in nobody's way.
+    desk.store.cancel(desk.op(), &q(), &task_id("a")).await.unwrap();
+    desk.put(task("b")).await;
+    added(desk.put(following("x", &["b"])).await);
+    for id in ["b", "x"] {
+        let claimed = desk.claim_one().await;
+        assert_eq!(text(&claimed), id);
+        desk.store.complete(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap();
+    }
+}
+
 #[track_caller]
 fn added(answer: Enqueued) {
     assert!(matches!(answer, Enqueued::Added { .. }), "{answer:?}");

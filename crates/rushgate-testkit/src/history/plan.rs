@@ -379,10 +379,10 @@ impl Plan {
     fn limits(&mut self) -> QueueLimits {
         let (fifo, one) = (self.chance(30), self.chance(50));
         QueueLimits {
-            bound: self.chance(30).then(|| self.rng.random_range(0..6)),
-            overflow: match self.rng.random_range(0..3) {
-                0 => Overflow::Refuse,
-                1 => Overflow::DropNew,
+            bound: self.chance(40).then(|| self.rng.random_range(0..6)),
+            overflow: match self.rng.random_range(0..4) {
+                0..=1 => Overflow::Refuse,
+                2 => Overflow::DropNew,
                 _ => Overflow::DropOldest,
             },
             concurrency: self.chance(30).then(|| self.rng.random_range(1..=3)),
@@ -556,7 +556,7 @@ impl Plan {
     fn relay(&mut self) -> Relay {
         let mut number = self.relayed.saturating_sub(self.rng.random_range(0..=3)) + 1;
         let mut tasks = Vec::new();
-        for _ in 0..self.rng.random_range(0..=3) {
+        for _ in 0..self.rng.random_range(0..=4) {
             tasks.push((number, self.new_task()));
             self.relayed = self.relayed.max(number);
             number += self.rng.random_range(1..=2);

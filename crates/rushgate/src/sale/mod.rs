@@ -287,6 +287,10 @@ impl Sale {
             gate::Foreseen::Due => {
                 let window = (&self.state().await?).into();
                 gate.learn(self.gate.store(), self.id(), window).await?;
+                // What was learnt may be that this very attempt was made before.
+                if let gate::Foreseen::Replay = gate.foresee(id, lines) {
+                    return Ok(Foreseen::Replay);
+                }
             }
             gate::Foreseen::Unknown => {}
         }

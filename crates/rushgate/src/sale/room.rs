@@ -355,7 +355,7 @@ impl Room {
         closed
     }
 
-    /// Whether the buyer may buy: there is no room, or the pass that he shows lets him in. Asks the store once a second at
+    /// Whether the buyer may buy: there is no room (false), or the pass that he shows lets him in (true). Asks the store once a second at
     /// most, for all buyers, so a room that was opened elsewhere is known after a second, or three while the store is slow.
     ///
     /// # Errors
@@ -364,16 +364,16 @@ impl Room {
         &self,
         pass: Option<&str>,
         buyer: &BuyerId,
-    ) -> Result<std::result::Result<(), NoPass>> {
+    ) -> Result<std::result::Result<bool, NoPass>> {
         let look = self.look().await?;
-        let Some(room) = &look.room else { return Ok(Ok(())) };
+        let Some(room) = &look.room else { return Ok(Ok(false)) };
         let Some(pass) = pass else { return Ok(Err(NoPass::Needed)) };
         let read = Pass::read(pass, look.sale.spec.secret, self.sale.id(), buyer, look.room_now());
         Ok(match read {
             Err(bad) => Err(NoPass::Bad(bad)),
             // This process may not know yet that the room is another one.
             Ok(pass) if pass.room < room.opened => Err(NoPass::Bad(BadPass::OtherRoom)),
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(true),
         })
     }
 

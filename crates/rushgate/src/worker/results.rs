@@ -7,7 +7,9 @@ use crate::Queue;
 /// an argument that a handler may have.
 ///
 /// The store is asked when the handler asks, so that a task which waited for nothing costs nothing. What it tells is kept
-/// until the task is over, for every attempt, whatever the queue's [`Retention`](crate::Retention).
+/// until the task is over, for every attempt, whatever the queue's [`Retention`](crate::Retention). A dead letter that is
+/// put back has none of it, nor has what took the task's place while it ran. The list is that of the live task of this id: a
+/// handler whose lease was lost, and whose answer will be refused, may see a part.
 ///
 /// ```
 /// use rushgate::{Output, Results};

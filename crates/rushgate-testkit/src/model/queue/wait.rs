@@ -69,6 +69,10 @@ impl Queue {
         if record.is_some() {
             return None;
         }
+        let mut waiting = self.records.values().filter_map(|record| record.waits.as_ref());
+        if task.is_to_wait() && waiting.any(|waits| waits.left.contains(&task.id)) {
+            return refused(&task.id, Unmet::Taken);
+        }
         let unknown = task.after.iter().find(|id| matches!(self.known(id), Known::Nothing));
         unknown.and_then(|id| refused(id, Unmet::Unknown))
     }
