@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "1f365ad6e82f49a41e18f68770808fff3485d10c";
+    const CONTRACT: &str = "7d1c6bac6b61b4567442c31e9ba21b980c4354c7";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {
