@@ -105,7 +105,8 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         match n / group % 3 {
             0 => {
                 let (id, content_type) = (format!("task:{n}"), "application/octet-stream");
-                let params = (1, id, 5, at, n, at, 20, content_type, payload, n, false, None::<i64>);
+                let params =
+                    (1, id, 5, at, n, at, 20, content_type, payload, n, false, None::<i64>, None::<String>);
                 conn.prepare_cached(add)?.execute(params)?;
             }
             1 => {
@@ -161,7 +162,21 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         conn.prepare_cached(append)?.execute((1, n + 1, at, 0, id, "0:1"))?;
         conn.prepare_cached(hold)?.execute((1, id, &buyer, at, n + 1, 1, "any unit*1", "0:1"))?;
         let task = format!("{:032x}", u128::from_be_bytes(id));
-        let params = (1, task, 5, at, n + 1, at, 1_000, "application/json", order, n, false, None::<i64>);
+        let params = (
+            1,
+            task,
+            5,
+            at,
+            n + 1,
+            at,
+            1_000,
+            "application/json",
+            order,
+            n,
+            false,
+            None::<i64>,
+            None::<String>,
+        );
         conn.prepare_cached(add)?.execute(params)?;
         if n % group == group - 1 {
             let never = None::<i64>;

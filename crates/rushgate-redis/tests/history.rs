@@ -5,7 +5,7 @@ mod common;
 use rushgate_testkit::history;
 
 /// Histories with fixed seeds. Each test runs one more, from the time of day.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 30;
 const STEPS: usize = 400;
 /// The same where each history needs several servers.
 const SEEDS_OF_GROUPS: u64 = 6;

@@ -310,7 +310,12 @@ async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
         })
         .await;
     for (n, moment) in moments().into_iter().enumerate() {
-        assert_eq!(moment, first + secs(n as u64), "each moment came");
+        let runs = scene.diary.runs();
+        assert_eq!(
+            moment,
+            first + secs(n as u64),
+            "each moment came: {runs:?}, {left:?} left by {ran:?}, {beat:?}"
+        );
     }
     let mut runs = BTreeSet::new();
     for run in scene.diary.runs() {

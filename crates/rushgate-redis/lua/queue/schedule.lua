@@ -23,7 +23,11 @@ local id, recurrence = ARGV[1], ARGV[2]
 if #id > ID_MAX then return { err = 'INVALID the id has more than 170 bytes; those of its tasks would be too long' } end
 local q, of = queue_keys(1), schedule_keys(22)
 local old = read_schedule(of, id)
-if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then return { 5 } end
+if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
+  -- Whoever named the queue has used it, as with every answer.
+  touch(q)
+  return { 5 }
+end
 local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]
 local paused = tonumber(ARGV[7]) or (old and old.paused or 0)
 if old and old.template == template and old.paused == paused then return { 3, old.revision } end

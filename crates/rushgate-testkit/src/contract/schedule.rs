@@ -144,6 +144,7 @@ pub(super) async fn a_change_to_what_was_read_is_stale_after_another(desk: Desk)
     let other = |as_of| NewSchedule { recurrence: "weekly".into(), as_of, ..schedule("a", Some(at)) };
     let never = Some(Revision::from_u64(1));
     assert_eq!(enter(&desk, other(never)).await, Scheduled::Stale, "there is none");
+    assert_eq!(desk.store.queues().await.unwrap(), [q()], "who named it has used it");
     let read = Some(revision_of(enter(&desk, schedule("a", Some(at))).await));
     assert!(matches!(enter(&desk, other(read)).await, Scheduled::Changed { .. }));
     let paused = NewSchedule { paused: Some(true), as_of: read, ..schedule("a", Some(at)) };
