@@ -84,7 +84,8 @@ async fn opened_by_the_version_before(changes: &str) -> (TempDir, SqliteStore) {
     first.close().await.unwrap();
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(&format!(
-        "{changes}; ALTER TABLE room DROP COLUMN closed_us; PRAGMA user_version = 9"
+        "{changes}; ALTER TABLE room DROP COLUMN closed_us; DROP INDEX task_held; ALTER TABLE task DROP COLUMN held;
+         DROP TABLE wait; DROP TABLE ended; PRAGMA user_version = 9"
     ))
     .unwrap();
     conn.close().unwrap();
