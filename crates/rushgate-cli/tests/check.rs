@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{Running, Shop};
+use common::{Request, Running, Shop};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -44,18 +44,8 @@ fn service() -> (String, Arc<Mutex<Vec<Seen>>>) {
 }
 
 fn question(reader: &mut impl BufRead) -> Option<Seen> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
-    assert_eq!(line, "POST /check HTTP/1.1\r\n");
-    let mut headers = HashMap::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim().split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
-    }
-    let mut body = vec![0; headers["content-length"].parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
+    let Request { line, headers, body } = Request::read(reader)?;
+    assert_eq!(line, "POST /check HTTP/1.1");
     Some(Seen { headers, body: serde_json::from_slice(&body).ok()? })
 }
 

@@ -149,8 +149,14 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     // Who let more in after the number was published is found out by it.
     let said = verify(&record, 1, &["--entrants", "4"]);
     assert_eq!(said["why"], "5 took part, and 4 were published");
+    // A beacon that is written otherwise than was announced is another one.
+    let beacon = record["beacon"].as_str().unwrap().to_owned();
+    verify(&record, 0, &["--beacon", &beacon]);
+    let said = verify(&record, 1, &["--beacon", &format!("{beacon} ")]);
+    assert_eq!(said["why"], format!("its beacon is `{beacon}`, and not `{beacon} `"));
     let checked = shop.run(&["sale", "draw", "verify", "draw.json", "--commitment", &published]);
     assert!(checked.status == 0 && checked.err.contains("--entrants"), "{}", checked.err);
+    assert!(checked.err.contains("--beacon"), "{}", checked.err);
     let mut open = record.clone();
     open.as_object_mut().unwrap().remove("entry_closed_us");
     verify(&open, 0, &[]);

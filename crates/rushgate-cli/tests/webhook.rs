@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use common::{Said, Shop};
+use common::{Request, Said, Shop};
 use serde_json::{Value, json};
 
 /// One request as it came in.
@@ -41,18 +41,8 @@ fn receiver(answer: fn(&str, &str) -> String) -> (String, Receiver<Seen>) {
 }
 
 fn request(reader: &mut impl BufRead) -> Option<Seen> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+    let Request { line, headers, body } = Request::read(reader)?;
     let path = line.split(' ').nth(1)?.to_owned();
-    let mut headers = HashMap::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim().split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
-    }
-    let mut body = vec![0; headers["content-length"].parse().ok()?];
-    reader.read_exact(&mut body).ok()?;
     Some(Seen { path, headers, body: String::from_utf8(body).ok()? })
 }
 

@@ -98,7 +98,8 @@ fn waits_asked(task: &NewTask) -> String {
     format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))
 }
 
-/// A request that others may join in one call, as much work as its items and so many more: the op stands before its first item, and nothing before the others.
+/// A request that others may join in one call, as much work as its items and so many more: the op stands before its first
+/// item, and nothing before the others.
 fn joined(
     script: Script,
     queue: &QueueName,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 macro_rules! planted {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+    ($dollar:tt $($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// A bug that the model can be given.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Planted {
@@ -21,10 +21,18 @@ macro_rules! planted {
                 }
             }
         }
+
+        /// Hands the names of all planted bugs to the macro that is named.
+        #[macro_export]
+        macro_rules! every_planted {
+            ($dollar with:ident) => {
+                $dollar with! { $($name)* }
+            };
+        }
     };
 }
 
-planted! {
+planted! { $
     /// A release does not ask whose lock it is.
     ReleaseWithoutOwner,
     /// The fence after an expired holder is the expired holder's.

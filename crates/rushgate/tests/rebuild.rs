@@ -444,6 +444,25 @@ async fn a_store_with_another_incarnation_is_compared_with_the_ledger_at_once() 
 
 // ── stores that really lose ─────────────────────────────────────────────────────────────────────────────────────────
 
+/// Another server has taken the place of one that acknowledged more: somebody reserves there before the loss is seen, and
+/// the sale is rebuilt with him in it.
+async fn what_took_its_place_is_put_right(
+    url: &str,
+    ledger: &Arc<dyn Ledger>,
+    lost: &[(Hold, String)],
+    sold: &[Hold],
+) {
+    let gate = Rushgate::connect(url).await.unwrap();
+    let promoted = gate.sale("phones").unwrap();
+    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
+    stopped_by_a_look(&gate, ledger).await;
+    let report = rebuild(&promoted, ledger).await;
+    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
+    assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
+    all_is_well_again(&gate, ledger, lost, sold).await;
+    gate.close().await.unwrap();
+}
+
 /// What became of those whose reservations a store lost.
 async fn all_is_well_again(
     gate: &Rushgate,
@@ -583,16 +602,8 @@ async fn a_failover_loses_writes(kind: Kind) {
     let (mut sold, lost) = buyers(&gate, &ledger).await;
     primary.kill();
 
-    let gate = Rushgate::connect(&replica.url()).await.unwrap();
-    let promoted = gate.sale("phones").unwrap();
-    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
-    stopped_by_a_look(&gate, &ledger).await;
-    let report = rebuild(&promoted, &ledger).await;
-    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
-    assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
     sold.push(early);
-    all_is_well_again(&gate, &ledger, &lost, &sold).await;
-    gate.close().await.unwrap();
+    what_took_its_place_is_put_right(&replica.url(), &ledger, &lost, &sold).await;
 }
 
 /// The node that keeps the sale goes on acknowledging what its replica does not get, until it is killed.
@@ -611,16 +622,8 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     group.nodes[owner].kill();
     eventually(async || group.is_up() && group.find_owner(key).is_some_and(|now| now != owner)).await;
 
-    let gate = Rushgate::connect(&group.url()).await.unwrap();
-    let promoted = gate.sale("phones").unwrap();
-    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
-    stopped_by_a_look(&gate, &ledger).await;
-    let report = rebuild(&promoted, &ledger).await;
-    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
-    assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
     sold.push(early);
-    all_is_well_again(&gate, &ledger, &lost, &sold).await;
-    gate.close().await.unwrap();
+    what_took_its_place_is_put_right(&group.url(), &ledger, &lost, &sold).await;
 }
 
 /// The server starts again on the files of an earlier day.

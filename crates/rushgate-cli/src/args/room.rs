@@ -156,9 +156,9 @@ Examples:
   rushgate sale draw verify draw.json --serial 4711
   curl https://shop.example/v1/sales/phones/room | rushgate sale draw verify -
 
-Without --commitment and --entrants the record is held against itself alone:
-compare what is printed with what was published before people joined, and when
-the entry was closed.
+Without --commitment, --entrants and --beacon the record is held against itself
+alone: compare what is printed with what was published before people joined,
+when the entry was closed, and of how the beacon would be written.
 Exit status: 1 if it does not hold.")]
 pub(crate) struct DrawVerifyArgs {
     /// The record as JSON; - for stdin.

@@ -5,6 +5,7 @@
 
 pub mod rushes;
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -12,6 +13,31 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// A request as it came in at a test's own server.
+pub struct Request {
+    pub line: String,
+    pub headers: HashMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// The next one of a connection; `None` at its end.
+    pub fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
+        let mut headers = HashMap::new();
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim().split_once(": ") else { break };
+            headers.insert(name.to_lowercase(), value.to_owned());
+        }
+        let mut body = vec![0; headers["content-length"].parse().ok()?];
+        reader.read_exact(&mut body).ok()?;
+        Some(Self { line: line.trim().to_owned(), headers, body })
+    }
+}
 
 /// A directory with a store, in which commands are run.
 pub struct Shop {

@@ -250,6 +250,16 @@ mod tests {
     }
 
     #[test]
+    fn hosts_whose_addresses_or_order_are_said_are_left_to_the_library() {
+        for more in ["hostaddr=127.0.0.1,127.0.0.2", "load_balance_hosts=random"] {
+            let options = Options::parse(&format!("postgres://one,two/shop?{more}")).unwrap();
+            assert_eq!(options.hosts.len(), 1, "{more}");
+            assert_eq!(options.hosts[0].get_hosts().len(), 2, "{more}");
+            assert_eq!(options.connect_max(), CONNECT_TIMEOUT * 3, "{more}");
+        }
+    }
+
+    #[test]
     fn several_hosts_are_known_one_by_one() {
         let url = "postgres://ann:pa%40ss@one:1,two,[::1]:3/shop?sslmode=disable&schema=sales";
         let options = Options::parse(url).unwrap();

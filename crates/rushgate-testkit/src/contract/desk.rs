@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, ContentType, Due, Enqueued, Grant, Hold, HoldTime,
-    IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
-    ReservationId, Reserve, Reserved, Result, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, SkuState,
-    Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, audit,
+    Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, Completed, ContentType, Due, Enqueued, Grant, Hold,
+    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
+    ReservationId, Reserve, Reserved, Result, Retry, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec,
+    SkuState, Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, audit,
 };
 
 use super::Harness;
@@ -149,6 +149,32 @@ pub(super) fn near(actual: Duration, expected: Duration) {
 /// Waits for a signal that must come.
 pub(super) async fn soon<T>(signal: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, signal).await.expect("the signal comes in time")
+}
+
+#[track_caller]
+pub(super) fn added(answer: Enqueued) {
+    assert!(matches!(answer, Enqueued::Added { .. }), "{answer:?}");
+}
+
+/// Completes a claimed task of the queue `q`.
+pub(super) async fn complete(desk: &Desk, task: Task) {
+    let done = desk.store.complete(desk.op(), &queue_name("q"), vec![task.ticket.into()]).await.unwrap();
+    assert!(matches!(done[..], [Completed::Done | Completed::Requeued]), "{done:?}");
+}
+
+/// Claims the one task that is due, and completes it: what it carries.
+pub(super) async fn work_off(desk: &Desk) -> String {
+    let claimed = desk.claim_one().await;
+    let text = text(&claimed);
+    complete(desk, claimed).await;
+    text
+}
+
+/// Claims the one task that is due, and has it die of "boom".
+pub(super) async fn fail_for_good(desk: &Desk) {
+    let ticket = desk.claim_one().await.ticket;
+    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
+    desk.store.retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
 }
 
 /// What a case works with: the store, its clock, and names that are never used twice.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Enqueued, Fire, Fired, Lifted, NewSchedule, NewTask, OnDuplicate, OutboxId, Overflow, Page,
-    Priority, QueueLimits, QueueName, Relay, Retention, Retry, ScheduleId, Selection, Task, Timestamp,
+    Priority, QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp,
 };
 
 use super::desk::*;
@@ -27,32 +27,9 @@ async fn lift(desk: &Desk, id: &str) -> Lifted {
     desk.store.lift(desk.op(), &q(), &task_id(id)).await.unwrap()
 }
 
-async fn complete(desk: &Desk, task: Task) {
-    desk.store.complete(desk.op(), &q(), vec![task.ticket.into()]).await.unwrap();
-}
-
-/// Claims the one task that is due, and completes it.
-async fn work_off(desk: &Desk) -> String {
-    let claimed = desk.claim_one().await;
-    let text = text(&claimed);
-    complete(desk, claimed).await;
-    text
-}
-
-async fn fail_for_good(desk: &Desk) {
-    let ticket = desk.claim_one().await.ticket;
-    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
-    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
-}
-
 async fn limit(desk: &Desk, bound: u64, overflow: Overflow) {
     let limits = QueueLimits { bound: Some(bound), overflow, ..QueueLimits::default() };
     desk.store.limit(&q(), limits).await.unwrap();
-}
-
-#[track_caller]
-fn added(answer: Enqueued) {
-    assert!(matches!(answer, Enqueued::Added { .. }), "{answer:?}");
 }
 
 #[track_caller]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Closed, Completed, Completion, ContentType, Due, Enqueued, IfDead, KeyLimits, Listing,
-    NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName, Relay, Retention, Retry,
-    Selection, Task, TaskEnd, TaskKey, TaskState, Unmet, Waited, Waits,
+    Cancelled, Claim, Closed, Completion, ContentType, Due, Enqueued, IfDead, KeyLimits, Listing, NewTask,
+    OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName, Relay, Retention, Retry, Selection,
+    TaskEnd, TaskKey, TaskState, Unmet, Waited, Waits,
 };
 
 use super::desk::*;
@@ -35,26 +35,15 @@ fn part(id: &str, whole: &str) -> NewTask {
 pub(super) async fn a_task_that_others_wait_for_does_not_begin_to_wait(desk: Desk) {
     desk.put(task("x")).await;
     added(desk.put(following("a", &["x"])).await);
-    let ticket = desk.claim_one().await.ticket;
-    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
-    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
+    fail_for_good(&desk).await;
     // Nothing of that id is live, but `a` waits for it: behind `a` neither would ever run.
     let refused = desk.put(following("x", &["a"])).await;
     assert!(matches!(refused, Enqueued::Refused { why: Unmet::Taken, .. }), "{refused:?}");
     // Who waited and is gone stands in nobody's way.
-    desk.store.cancel(desk.op(), &q(), &task_id("a")).await.unwrap();
+    cancel(&desk, "a").await;
     desk.put(task("b")).await;
     added(desk.put(following("x", &["b"])).await);
-    for id in ["b", "x"] {
-        let claimed = desk.claim_one().await;
-        assert_eq!(text(&claimed), id);
-        desk.store.complete(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap();
-    }
-}
-
-#[track_caller]
-fn added(answer: Enqueued) {
-    assert!(matches!(answer, Enqueued::Added { .. }), "{answer:?}");
+    assert_eq!([work_off(&desk).await, work_off(&desk).await], ["b", "x"]);
 }
 
 #[track_caller]
@@ -83,25 +72,6 @@ async fn waited(desk: &Desk, id: &str) -> Vec<Waited> {
 /// How those ended that a task waited for.
 async fn ends(desk: &Desk, id: &str) -> Vec<(String, TaskEnd)> {
     waited(desk, id).await.into_iter().map(|one| (one.id.to_string(), one.end)).collect()
-}
-
-async fn complete(desk: &Desk, task: Task) {
-    let done = desk.store.complete(desk.op(), &q(), vec![task.ticket.into()]).await.unwrap();
-    assert_eq!(done, [Completed::Done]);
-}
-
-/// Claims the one task that is due, and completes it.
-async fn work_off(desk: &Desk) -> String {
-    let claimed = desk.claim_one().await;
-    let text = text(&claimed);
-    complete(desk, claimed).await;
-    text
-}
-
-async fn fail_for_good(desk: &Desk) {
-    let ticket = desk.claim_one().await.ticket;
-    let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
-    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
 }
 
 async fn cancel(desk: &Desk, id: &str) -> Cancelled {
