@@ -167,13 +167,65 @@ def pick_up():
     return {**told, "missing": n - len(times)}
 
 
+def server_calls():
+    info = dict(line.split(":") for line in ceiling.command("INFO", "stats").splitlines() if ":" in line)
+    return int(info["total_commands_processed"])
+
+
+def computed(processes):
+    """Seconds that processes which still run have computed, with those that they started."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(") ", 1)[1].split()
+        except OSError:
+            continue
+        # The group is the driver's, because it was started in a session of its own.
+        if int(fields[2]) in processes:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def idle():
+    """What workers cost that have nothing to do, each a process."""
+    Path(scratch.name, "work").mkdir()
+    workers = [start("work", "work") for _ in range(said["workers"])]
+    try:
+        run("put", "put", n=said["workers"], gap_ms=0)
+        deadline = time.monotonic() + 60
+        while count("work") < said["workers"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        done = count("work")
+        # Until the last of them has looked again and sleeps.
+        time.sleep(5)
+        groups = {worker.pid for worker in workers}
+
+        def look():
+            return time.monotonic(), computed(groups), cpu()[1], server_calls()
+
+        before = look()
+        time.sleep(said["seconds"])
+        after = look()
+    finally:
+        end(*workers)
+    seconds, ours, servers, calls = (last - first for first, last in zip(before, after))
+    each = seconds * said["workers"]
+    return {
+        "missing": said["workers"] - done,
+        # Less the three calls of a look.
+        "calls_per_s": round(max(0, calls - 3) / each, 2),
+        "cpu_us_per_s": round(ours * 1e6 / each, 1),
+        "server_cpu_us_per_s": round(servers * 1e6 / each, 1),
+    }
+
+
 def sale():
     found = run("sale", "out")
     sold = sum(record[3] for record in found)
     return {**calls(found), "attempts": len(found), "sold": sold, "oversold": max(0, sold - said["units"])}
 
 
-WORKLOADS = {"L1": uncontended, "L2": contended, "Q1": enqueue, "Q2": drain, "Q3": pick_up, "Q4": pick_up, "S1": sale}
+WORKLOADS = {"L1": uncontended, "L2": contended, "Q1": enqueue, "Q2": drain, "Q3": pick_up, "Q4": pick_up, "Q5": idle, "S1": sale}
 if driver == ["ceiling"]:
     told = ceiling.measure(workload, said)
 else:

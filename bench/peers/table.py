@@ -10,6 +10,7 @@ TITLES = {
     "Q2": "Q2: drain of 100,000 tasks that do nothing",
     "Q3": "Q3: from enqueue to the start in an idle worker, a task each 5 ms",
     "Q4": "Q4: lateness, from the end of a delay of 1 s to the start in an idle worker, a task each ms",
+    "Q5": "Q5: what a worker costs that has nothing to do, one of 10 processes",
     "S1": "S1: 200,000 buyers, one unit each, 256 at once",
 }
 COLUMNS = {
@@ -18,6 +19,7 @@ COLUMNS = {
     "most": "most", "least": "least", "violations": "two at once", "put": "put", "done": "done",
     "twice": "given twice", "attempts": "attempts", "sold": "sold", "oversold": "oversold", "missing": "missing",
     "cpu_us": "CPU µs", "server_cpu_us": "server's",
+    "calls_per_s": "calls a second", "cpu_us_per_s": "CPU µs a second", "server_cpu_us_per_s": "server's",
 }
 # Of these the worst run is told.
 FAULTS = {"violations", "twice", "oversold", "missing"}

@@ -25,6 +25,9 @@ const AHEAD: Duration = Duration::from_secs(3);
 /// Tasks that do nothing, and how many of them a worker carries out at a time.
 const NO_OPS: u64 = 100_000;
 const HANDS: u32 = 100;
+/// Tasks that are due at one moment, and how long before it they begin to be put in.
+const AT_ONCE: u64 = 1_000_000;
+const AT_ONCE_AHEAD: Duration = Duration::from_secs(60);
 /// Workers without work, in as many clients as if they were processes.
 const IDLE: u64 = 1_000;
 const CLIENTS: u64 = 10;
@@ -68,6 +71,12 @@ pub fn measure(
             p99.push(quantile(&mut late, 0.99));
         }
         println!("{row:<52} {:>12.2} {:>12.2}", median(p50), median(p99));
+    }
+    let row = format!("{name}: 1M due at one moment: /s, calls, all begun after s");
+    // A minute and a gigabyte: for whoever asks for it by name.
+    if table.wants(&row) && table.names("1M") {
+        let [rate, calls, last] = runtime.block_on(all_due_at_once(&fresh()?))?;
+        println!("{row:<52} {rate:>12.0} {calls:>12.3} {last:>7.1}");
     }
     let row = format!("{name}: one of 1,000 without work: calls/s, CPU µs/s, server's");
     if table.wants(&row) {
@@ -146,6 +155,48 @@ fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64;
         each(server_after - server_before),
         each(calls_after - calls_before),
     ])
+}
+
+/// A worker with a hundred hands waits for the moment at which a million tasks are due: how many it begins a second, the
+/// calls of each, and how many seconds after that moment it has begun the last. Each is given out once.
+async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
+    let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+    let moment = now() + AT_ONCE_AHEAD;
+    let queue = sender.queue("once")?;
+    for first in (0..AT_ONCE).step_by(1_000) {
+        let task = |n: u64| {
+            let payload = Payload::new(ContentType::bytes(), vec![b'x'; 100])?;
+            let task = NewTask::new(TaskId::new(format!("task:{n}"))?, payload);
+            anyhow::Ok(NewTask { due: Due::At(Timestamp::from_micros(moment.as_micros() as u64)), ..task })
+        };
+        queue.enqueue_all((first..first + 1_000).map(task).collect::<Result<_>>()?).await?;
+    }
+    ensure!(now() < moment, "the tasks could not be put in before they are due");
+    let (begun, last, stop) =
+        (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), CancellationToken::new());
+    let handler = {
+        let (begun, last, stop) = (Arc::clone(&begun), Arc::clone(&last), stop.clone());
+        move |_: Job| {
+            if begun.fetch_add(1, Ordering::Relaxed) + 1 == AT_ONCE {
+                last.store(now().as_micros() as u64, Ordering::Relaxed);
+                stop.cancel();
+            }
+            async {}
+        }
+    };
+    let calls = receiver.calls().calls;
+    let worker = Worker::new(&receiver.queue("once")?).register("*", handler).concurrency(HANDS);
+    worker.run_until(stop.cancelled_owned()).await?;
+    let calls = (receiver.calls().calls - calls) as f64;
+    let stats = sender.queue("once")?.stats().await?;
+    ensure!(
+        begun.load(Ordering::Relaxed) == AT_ONCE && stats.ready == 0 && stats.leased == 0,
+        "each is done once"
+    );
+    sender.close().await?;
+    receiver.close().await?;
+    let last = last.load(Ordering::Relaxed) as f64 / 1e6 - moment.as_secs_f64();
+    Ok([AT_ONCE as f64 / last, calls / AT_ONCE as f64, last])
 }
 
 /// Of one worker in a second: calls of the store, CPU time here, and the server's.
