@@ -1,5 +1,7 @@
 // The operator's page: sales, queues and locks as they stand, and what can be done about them.
 import { Problem, api, events, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
+import { makeAttempts, rememberAttempts } from '/page/attempts.js';
+import { clockTime, draw } from '/page/chart.js';
 
 const at = (id) => document.getElementById(id);
 let latest = null;
@@ -282,11 +284,12 @@ function makeCard(sale) {
   const rate = rooms.get(sale.id) && sale.status !== 'ended' ? rateSlider(sale.id) : null;
   const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
   const check = h('span', { class: 'check', role: 'status', hidden: true });
+  const attempts = makeAttempts(sale.id);
   const element = h('article', { class: 'card' },
     h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state}` }, t(state)),
       h('a', { href: `/shop/${path(sale.id)}` }, t('shop')), saleButtons(sale)),
-    skus.map((sku) => sku.element), clock, rate?.element, log, chart);
-  return { shape: shape(sale), element, skus, clock, chart, check, rate, incidents: log, plot: null };
+    skus.map((sku) => sku.element), clock, rate?.element, log, chart, attempts.element);
+  return { shape: shape(sale), element, skus, clock, chart, check, rate, attempts, incidents: log, plot: null };
 }
 
 function updateCard(card, sale) {
@@ -315,28 +318,12 @@ function updateCard(card, sale) {
   say(card.clock, lines.join(' · '));
   showAudit(card.check, sale);
   showIncidents(card, sale.id);
-  draw(card, history.get(sale.id));
+  card.plot = draw(card.plot, card.chart, history.get(sale.id), UNITS);
+  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((queue) => queue.name === sale.orders));
 }
 
-const clockTime = (s) => new Date(s * 1000).toLocaleTimeString(document.documentElement.lang, { hour12: false });
-
-function draw(card, data) {
-  const width = card.chart.clientWidth;
-  if (!width || !data || data[0].length < 2) return;
-  if (card.plot) {
-    if (card.plot.width !== width) card.plot.setSize({ width, height: 170 });
-    card.plot.setData(data);
-    return;
-  }
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const axis = { stroke: color('soft'), grid: { stroke: color('line') }, ticks: { stroke: color('line') } };
-  const time = { ...axis, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300], values: (_, moments) => moments.map(clockTime) };
-  const series = (place) => ({ label: t(place), stroke: color(place), width: 2, points: { show: false } });
-  card.plot = new uPlot({
-    width, height: 170, axes: [time, axis], series: [{}, series('confirmed'), series('held'), series('free')],
-    legend: { show: false }, cursor: { show: false }, scales: { y: { range: (_, low, high) => [0, Math.max(high, 1)] } },
-  }, data, card.chart);
-}
+/** Where the units of a sale are, over time. */
+const UNITS = ['confirmed', 'held', 'free'].map((place) => ({ word: place, name: place }));
 
 function showSales(sales) {
   const section = at('sales');
@@ -582,6 +569,7 @@ async function watch() {
         latest = snapshot;
         lamp(true);
         at('door').hidden = true;
+        rememberAttempts(snapshot);
         for (const sale of snapshot.sales) { remember(sale, snapshot.now_us); note(sale); }
         show();
       }

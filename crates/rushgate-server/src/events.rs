@@ -18,6 +18,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::access::{Caller, Kind};
+use crate::attempts::{Attempts, AttemptsView, Recently};
+use crate::shop::Shop;
 use crate::verbs::lock::LockView;
 use crate::verbs::queue::StatsView;
 use crate::verbs::sale::SaleView;
@@ -195,6 +197,8 @@ const SNAPSHOT_MAX: u32 = 200;
 #[derive(Clone)]
 struct Snapshot {
     sales: Vec<SaleState>,
+    attempts: Vec<AttemptsView>,
+    counted_us: u64,
     queues: Vec<(QueueName, QueueStats)>,
     locks: Vec<LockState>,
 }
@@ -206,6 +210,10 @@ pub(crate) struct SnapshotView {
     now_us: u64,
     /// The sales.
     sales: Vec<SaleView>,
+    /// Attempts to reserve that this process has answered since it began, for each of these sales that had one.
+    attempts: Vec<AttemptsView>,
+    /// When they were counted, by the same clock: rates are of the time from one count to the next.
+    counted_us: u64,
     /// The queues.
     queues: Vec<QueueStatsView>,
     /// The locks that are held or waited for.
@@ -221,8 +229,14 @@ pub(crate) struct QueueStatsView {
     stats: StatsView,
 }
 
+/// The server's clock, in microseconds since the Unix epoch.
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Snapshot {
-    async fn take(gate: &Rushgate) -> Result<Self> {
+    async fn take(gate: &Rushgate, attempts: &Attempts, recently: &mut Recently) -> Result<Self> {
         let page = Page { after: String::new(), limit: SNAPSHOT_MAX };
         let (sales, locks) = (gate.sales(page.clone()).await?, gate.locks(page).await?);
         let mut queues = Vec::new();
@@ -230,22 +244,26 @@ impl Snapshot {
             let stats = gate.queue(&queue)?.stats().await?;
             queues.push((queue, stats));
         }
-        Ok(Self { sales, queues, locks })
+        let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
+        let attempts = recently.look(attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
+        Ok(Self { sales, attempts, counted_us: now_us(), queues, locks })
     }
 
     fn seen_by(&self, caller: &Caller) -> SnapshotView {
-        let Self { sales, queues, locks } = self.clone();
+        let Self { sales, attempts, counted_us, queues, locks } = self.clone();
         let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
+        let attempts = attempts.into_iter().filter(|of| caller.may(Kind::Sale, &of.sale));
         let queues = queues.into_iter().filter(|(queue, _)| caller.may(Kind::Queue, queue.as_str()));
         let locks = locks.into_iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
         let queue = |(name, stats): (QueueName, QueueStats)| QueueStatsView {
             name: name.to_string(),
             stats: stats.into(),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         SnapshotView {
-            now_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            now_us: now_us(),
             sales: sales.map(SaleView::from).collect(),
+            attempts: attempts.collect(),
+            counted_us,
             queues: queues.map(queue).collect(),
             locks: locks.map(LockView::from).collect(),
         }
@@ -260,14 +278,16 @@ type Latest = (u64, Option<Arc<Snapshot>>);
 pub(crate) struct Live(Mutex<Option<watch::Sender<Latest>>>);
 
 impl Live {
-    fn follow(self: &Arc<Self>, gate: &Rushgate, closing: &CancellationToken) -> watch::Receiver<Latest> {
+    fn follow(self: &Arc<Self>, shop: &Shop) -> watch::Receiver<Latest> {
         let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*live {
             return sender.subscribe();
         }
         let (sender, receiver) = watch::channel((0, None));
         *live = Some(sender.clone());
-        tokio::spawn(look_at_all(Arc::clone(self), gate.clone(), sender, closing.clone()));
+        let (gate, attempts, closing) =
+            (shop.gate.clone(), shop.metrics.attempts.clone(), shop.closing.clone());
+        tokio::spawn(look_at_all(Arc::clone(self), gate, attempts, sender, closing));
         receiver
     }
 
@@ -285,12 +305,13 @@ impl Live {
 async fn look_at_all(
     live: Arc<Live>,
     gate: Rushgate,
+    attempts: Attempts,
     sender: watch::Sender<Latest>,
     closing: CancellationToken,
 ) {
-    let mut number = 0;
+    let (mut number, mut recently) = (0, Recently::default());
     while !live.is_left(&sender) && !closing.is_cancelled() {
-        match Snapshot::take(&gate).await {
+        match Snapshot::take(&gate, &attempts, &mut recently).await {
             Ok(snapshot) => {
                 number += 1;
                 sender.send_replace((number, Some(Arc::new(snapshot))));
@@ -305,13 +326,8 @@ async fn look_at_all(
 }
 
 /// Snapshots of everything, one a second. Each is whole, so whoever comes again misses nothing by beginning anew.
-pub(crate) fn of_all(
-    live: &Arc<Live>,
-    gate: &Rushgate,
-    caller: Caller,
-    closing: CancellationToken,
-) -> Response<Body> {
-    let latest = live.follow(gate, &closing);
+pub(crate) fn of_all(shop: &Shop, caller: Caller) -> Response<Body> {
+    let (latest, closing) = (shop.live.follow(shop), shop.closing.clone());
     let snapshots =
         stream::unfold((latest, caller, closing, 0), async |(mut latest, caller, closing, sent)| {
             loop {

@@ -13,6 +13,7 @@
 //! What each route takes and answers is in `docs/http.md`.
 
 mod access;
+mod attempts;
 mod audit_log;
 mod call;
 mod check;

@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 use rushgate::{Page, Result, Rushgate};
 
 use crate::access::{Caller, Kind};
+use crate::attempts::{Attempts, Figures};
 use crate::shop::Shop;
 
 /// The media type of the text.
@@ -30,6 +31,8 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     connections: Gauge,
+    /// Sale by sale: those who watch are told of them, too.
+    pub attempts: Attempts,
 }
 
 impl Default for Metrics {
@@ -40,6 +43,7 @@ impl Default for Metrics {
             requests: Family::default(),
             seconds: Family::new_with_constructor(buckets),
             connections: Gauge::default(),
+            attempts: Attempts::default(),
         }
     }
 }
@@ -71,7 +75,7 @@ impl Metrics {
         registry.register("http_connections", "Connections that are open", self.connections.clone());
         register_store(&mut registry, &shop.gate);
         register_queues(&mut registry, &shop.gate, caller).await?;
-        register_sales(&mut registry, &shop.gate, caller).await?;
+        register_sales(&mut registry, shop, caller).await?;
         register_locks(&mut registry, &shop.gate, caller).await?;
         let mut text = String::new();
         encode(&mut text, &registry)
@@ -130,13 +134,17 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     Ok(())
 }
 
-async fn register_sales(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -> Result<()> {
+    let attempts = Family::<NameLabels, Counter>::default();
     let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let paused = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let sales = gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
+    let sales = shop.gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
     for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
         let id = ("sale", sale.spec.id.to_string());
         paused.get_or_create(&vec![id.clone()]).set(sale.paused.is_some().into());
+        for (answer, n) in shop.metrics.attempts.of(&id.1).iter().flat_map(Figures::answers) {
+            attempts.get_or_create(&vec![id.clone(), ("answer", answer.to_owned())]).inc_by(n);
+        }
         for sku in sale.skus {
             let places = [
                 ("free", sku.free),
@@ -150,6 +158,7 @@ async fn register_sales(registry: &mut Registry, gate: &Rushgate, caller: &Calle
             }
         }
     }
+    registry.register("sale_attempts", "Attempts to reserve that this process has answered", attempts);
     registry.register("sale_units", "Units by place", units);
     registry.register("sale_paused", "Whether a sale is stopped until it is rebuilt", paused);
     Ok(())

@@ -41,6 +41,8 @@ const FILES: &[File] = &[
     file!("page.css", STYLE),
     file!("common.js", SCRIPT),
     file!("words.js", SCRIPT),
+    file!("chart.js", SCRIPT),
+    file!("attempts.js", SCRIPT),
     file!("live.js", SCRIPT),
     file!("shop.js", SCRIPT),
     file!("reference.js", SCRIPT),

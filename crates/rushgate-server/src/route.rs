@@ -125,6 +125,8 @@ pub(crate) struct Route {
     pub waits: bool,
     /// Whether the server may want a proof that a buyer is let in.
     pub proves: bool,
+    /// Whether each answer is counted for its sale.
+    pub counts: bool,
     /// Whether its answer has a tag, by which it is sent only if it is another one: the fields that do not count for it.
     pub tagged: Option<&'static [&'static str]>,
     pub body: Option<SchemaOf>,
@@ -150,6 +152,7 @@ pub(crate) struct Row {
     key: KeyUse,
     waits: bool,
     proves: bool,
+    counts: bool,
     tagged: Option<&'static [&'static str]>,
     body_max: usize,
     succeeds: &'static [u16],
@@ -167,6 +170,7 @@ pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: 
         key: KeyUse::None,
         waits: false,
         proves: false,
+        counts: false,
         tagged: None,
         body_max: BODY_MAX,
         succeeds: &[200],
@@ -194,6 +198,11 @@ impl Row {
     /// The server may have a buyer checked first.
     pub fn proves(self) -> Self {
         Self { proves: true, ..self }
+    }
+
+    /// It is an attempt to reserve: each answer is counted for its sale.
+    pub fn counts(self) -> Self {
+        Self { counts: true, ..self }
     }
 
     /// Its answer is sent only if it is another than the client has; `passing` are the fields that change with time alone.
@@ -244,8 +253,21 @@ impl Row {
                 verb(Call { shop, caller, path, query, body, key, wait, seen, visitor }).await
             })
         });
-        let Self { method, path, verb, says, needs, key, waits, proves, tagged, body_max, succeeds, refuses } =
-            self;
+        let Self {
+            method,
+            path,
+            verb,
+            says,
+            needs,
+            key,
+            waits,
+            proves,
+            counts,
+            tagged,
+            body_max,
+            succeeds,
+            refuses,
+        } = self;
         Route {
             method,
             path,
@@ -255,6 +277,7 @@ impl Row {
             key,
             waits,
             proves,
+            counts,
             tagged,
             body: schema_of::<B>(),
             body_max,
@@ -286,12 +309,17 @@ impl Route {
     pub async fn answer(&self, shop: Arc<Shop>, path: PathParams, request: Request<Body>) -> Response<Body> {
         let (began, metrics, gate) = (Instant::now(), shop.metrics.clone(), shop.gate.clone());
         let span = self.span(request.headers());
+        let sale = self.counts.then(|| path.get(Kind::Sale.word()).to_owned());
         let carried_out = self.carry_out(shop, path, request).instrument(span.clone());
         let answered = AssertUnwindSafe(carried_out).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
             tracing::error!(verb = self.verb, "a request ended in a panic");
             Err(Problem::plain(Code::Bug))
         });
+        if let Some(sale) = sale {
+            let (answer, is_sale) = self.attempt(&answered);
+            metrics.attempts.answered(&sale, answer, is_sale, began.elapsed());
+        }
         let response = match answered {
             Ok(mut response) => {
                 debug_assert!(
@@ -316,6 +344,18 @@ impl Route {
         }
         metrics.answered(self.method_word(), self.path, response.status().as_u16(), began.elapsed());
         response
+    }
+
+    /// How an attempt to reserve was answered, and whether that shows that there is such a sale.
+    fn attempt(&self, answered: &Result<Response<Body>, Problem>) -> (&'static str, bool) {
+        match answered {
+            Ok(response) if response.status() == StatusCode::ACCEPTED => ("reserved", true),
+            Ok(_) => ("replayed", true),
+            Err(problem) => {
+                let code = problem.code();
+                (code.word(), code != Code::NotFound && self.refuses.contains(&code))
+            }
+        }
     }
 
     /// The span of a request, which goes on from where its sender says (`traceparent`).

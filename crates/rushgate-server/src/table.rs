@@ -420,6 +420,7 @@ fn reservation_routes() -> Vec<Route> {
         post("/v1/sales/{sale}/reservations", "reserve", "Reserves units: all lines or none.")
             .needs(Buyer)
             .proves()
+            .counts()
             .key(KeyUse::Buyer)
             .succeeds(&[200, 202])
             .refuses(REFUSALS)

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use rushgate::worker::prometheus;
 use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, Payload, Reserved, Rushgate, SaleBuilder, Sku, Worker,
 };
-use rushgate_server::Role;
+use rushgate_server::{NewToken, Role, TokenFile};
 use rushgate_testkit::ModelStore;
 use serde_json::{Value, json};
 
@@ -181,6 +181,78 @@ async fn metrics_count_requests_and_tell_how_the_store_stands() {
     stand.end().await;
 }
 
+/// Attempts by answer, as `/metrics` has them.
+fn attempts_of(text: &str) -> BTreeMap<String, u64> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("rushgate_sale_attempts_total{"));
+    lines
+        .filter_map(|line| line.strip_prefix("sale=\"s\",answer=\"")?.split_once("\"} "))
+        .map(|(answer, n)| (answer.to_owned(), n.parse().unwrap()))
+        .collect()
+}
+
+/// Each answer to an attempt is counted once, for Prometheus and for whoever watches.
+#[tokio::test]
+async fn attempts_to_reserve_are_counted_by_their_answers() {
+    let day = Duration::from_secs(86_400);
+    let mut worker = String::new();
+    let mut buyer = String::new();
+    let stand = Stand::with(|server, dir| {
+        let tokens = TokenFile::at(dir.path().join("tokens.json"));
+        worker = tokens.create(new_token(Role::Operator, &["sale:s*"])).unwrap().1;
+        buyer =
+            tokens.create(NewToken { buyer: Some("eve".into()), ..new_token(Role::Buyer, &[]) }).unwrap().1;
+        server.tokens(tokens).limit_buyer(rushgate::Rate::new(2, day))
+    })
+    .await;
+    sale(&stand).await;
+    let ask = async |sale: &str, token: &str, body: Value, key: &str| {
+        let ask = Ask::new("POST", &format!("/v1/sales/{sale}/reservations")).bearer(token).json(&body);
+        stand.ask(ask.key(key)).await
+    };
+    let five = json!({ "buyer": "ann", "lines": [{ "sku": "x", "quantity": 5 }] });
+    ask("s", &worker, five.clone(), "a").await.ok(202);
+    ask("s", &worker, five, "a").await.ok(200);
+    for n in 0..3 {
+        let one = json!({ "buyer": format!("buyer-{n}"), "lines": [{ "sku": "x" }] });
+        assert_eq!(ask("s", &worker, one, "b").await.code(), "all_held");
+    }
+    let one = json!({ "lines": [{ "sku": "x" }] });
+    for code in ["all_held", "all_held", "too_many"] {
+        assert_eq!(ask("s", &buyer, one.clone(), code).await.code(), code);
+    }
+    assert_eq!(ask("s", &worker, json!({ "lines": [] }), "c").await.code(), "invalid");
+    assert_eq!(
+        ask("stranger", &worker, json!({ "buyer": "ann", "lines": [{ "sku": "x" }] }), "d").await.status,
+        404
+    );
+
+    let wanted = [("all_held", 5), ("invalid", 1), ("replayed", 1), ("reserved", 1), ("too_many", 1)];
+    let wanted: BTreeMap<_, _> = wanted.map(|(answer, n)| (answer.to_owned(), n)).into();
+    let said = stand.ask(Ask::new("GET", "/metrics").bearer(&worker)).await;
+    let text = String::from_utf8(said.body.to_vec()).unwrap();
+    assert_eq!(attempts_of(&text), wanted, "{text}");
+    assert!(!text.contains("stranger"), "{text}");
+
+    let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&worker)).await;
+    let attempts = all.next().await.unwrap().data["attempts"].clone();
+    assert_eq!(attempts.as_array().unwrap().len(), 1, "{attempts}");
+    assert_eq!(attempts[0]["sale"], "s");
+    assert_eq!(attempts[0]["answers"], json!(wanted));
+    let at_store = attempts[0]["at_store"].as_u64().unwrap();
+    assert!((3..=7).contains(&at_store), "what the gate knew was not asked for again: {at_store}");
+    assert_eq!(attempts[0].get("p50_us"), None, "nothing came since somebody watches");
+    let one = json!({ "buyer": "late", "lines": [{ "sku": "x" }] });
+    ask("s", &worker, one, "e").await.code();
+    let next = loop {
+        let next = all.next().await.unwrap().data["attempts"][0].clone();
+        if next["answers"]["all_held"] == 6 {
+            break next;
+        }
+    };
+    assert!(next["p50_us"].as_u64().is_some_and(|us| us > 0) && next["p50_us"] == next["p99_us"], "{next}");
+    stand.end().await;
+}
+
 /// The words of a text that begin with the prefix of our metrics, without what Prometheus adds to a histogram.
 fn metrics_of(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -241,6 +313,7 @@ async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
         "method=\"POST\"",
         "state=\"dead\"",
         "status=\"",
+        "answer=\"",
         "outcome=\"lost\"",
     ] {
         let is_asked = asked.iter().any(|expr| expr.contains(label.trim_end_matches("=\"")));

@@ -73,5 +73,5 @@ pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
 /// Everything, as it changes.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, .. } = call;
-    Ok(events::of_all(&shop.live, &shop.gate, caller, shop.closing.clone()))
+    Ok(events::of_all(&shop, caller))
 }

@@ -303,10 +303,67 @@ async function handOver(browser) {
     status: 409, contentType: 'application/problem+json',
     body: JSON.stringify({ code: 'proof_needed', detail: 'x', retryable: false, prove_at: 'https://shop.example/prove' }),
   }));
-  await page.click('#buy');
+  const keyOf = async (act) => {
+    const asks = (asked) => asked.method() === 'POST' && asked.url().endsWith('/reservations');
+    const [asked] = await Promise.all([page.waitForRequest(asks), act()]);
+    return { key: await asked.headerValue('idempotency-key'), proof: await asked.headerValue('rushgate-proof') };
+  };
+  const refused = await keyOf(() => page.click('#buy'));
   await has(page, 'First show that you are a person.');
   assert.equal(await page.getAttribute('#prove', 'href'), 'https://shop.example/prove');
   await picture(page, 'shop-prove');
+  // He comes back with another proof: the same attempt goes on, for it may have been made already. The next is another one.
+  await page.unroute('**/reservations');
+  await page.goto('about:blank');
+  await page.goto(`${url}/shop/phones#proof=1.def`);
+  await page.waitForSelector('#buy:not([disabled])');
+  assert.deepEqual(await keyOf(() => page.click('#buy')), { key: refused.key, proof: '1.def' });
+  await page.waitForSelector('#cancel:not([hidden])');
+  await page.click('#cancel');
+  await has(page, 'Called off.');
+  assert.notEqual((await keyOf(() => page.click('#buy'))).key, refused.key, 'what has an answer is over');
+  await page.waitForSelector('#cancel:not([hidden])');
+  await page.click('#cancel');
+  await has(page, 'Called off.');
+  await page.context().close();
+}
+
+/** A link with another buyer's token asks first: a no changes nothing, a yes leaves the first buyer's attempt behind. */
+async function changeBuyers(browser) {
+  const token = (sub) => `x.${Buffer.from(JSON.stringify({ sub })).toString('base64url')}.y`;
+  const page = await open(browser, `/shop/phones#token=${token('ann')}`, { viewport: phone });
+  const asked = [];
+  let answerWith = 'dismiss';
+  page.on('dialog', async (dialog) => { asked.push(dialog.message()); await dialog[answerWith](); });
+  await page.route('**/reservations', (route) => route.fulfill({
+    status: 409, contentType: 'application/problem+json', body: JSON.stringify({ code: 'sold_out', detail: 'x', retryable: false }),
+  }));
+  await page.waitForSelector('#buy:not([disabled])');
+  const buyer = async () => {
+    const asks = (request) => request.method() === 'POST' && request.url().endsWith('/reservations');
+    const [request] = await Promise.all([page.waitForRequest(asks), page.click('#buy')]);
+    await has(page, 'Sold out.');
+    await page.waitForSelector('#buy:not([disabled])');
+    assert.equal(JSON.parse(request.postData()).buyer, undefined, 'the token says who buys');
+    return (await request.headerValue('authorization')).replace('Bearer ', '');
+  };
+  const follow = async (sub) => {
+    await page.evaluate(() => localStorage.setItem('attempt:phones', 'written down'));
+    await page.evaluate((hash) => { location.hash = hash; }, `token=${token(sub)}`);
+    await page.waitForFunction(() => !location.hash);
+    return page.evaluate(() => localStorage.getItem('attempt:phones'));
+  };
+  assert.equal(await buyer(), token('ann'));
+  assert.deepEqual(asked, [], 'nobody was anybody before');
+  assert.equal(await follow('ann'), 'written down');
+  assert.deepEqual(asked, [], 'the same buyer');
+  assert.equal(await follow('bob'), 'written down');
+  assert.deepEqual(asked, ['This link signs you in as another buyer. Go on?']);
+  assert.equal(await buyer(), token('ann'), 'it was a no');
+  answerWith = 'accept';
+  assert.equal(await follow('bob'), null);
+  assert.equal(asked.length, 2);
+  assert.equal(await buyer(), token('bob'));
   await page.context().close();
 }
 
@@ -357,6 +414,102 @@ async function watchItSellOut(browser) {
   assert.equal(await over, 0, report);
   assert.ok(JSON.parse(report).audit.ok, report);
   while (await shown() < 300) await page.waitForTimeout(100);
+  // What the crowd counted over there is what the page shows.
+  const { answers } = JSON.parse(report);
+  const there = { reserved: answers.reserved, replayed: answers.replayed, all_held: answers.all_held, sold_out: answers.sold_out };
+  const differs = async () => {
+    const counted = await attemptsIn(card);
+    return Object.entries(there).filter(([answer, n]) => (counted[answer]?.[2] ?? 0) !== n);
+  };
+  const until = Date.now() + patience;
+  while ((await differs()).length) {
+    assert.ok(Date.now() < until, `${JSON.stringify(await differs())} ${report}`);
+    await page.waitForTimeout(100);
+  }
+  await card.locator('.attempts').scrollIntoViewIfNeeded();
+  await picture(page, 'rush-attempts');
+  await page.context().close();
+}
+
+/** The attempts by answer that a card shows: per second now, most per second, and in all. */
+const attemptsIn = (card) => card.locator('.attempts tbody tr').evaluateAll((rows) => Object.fromEntries(rows.map((row) => [
+  row.dataset.answer, [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent.replace(/\D/g, ''))),
+])));
+
+/** Everything at a glance, as the server tells those who watch. */
+async function snapshot() {
+  const { body } = await fetch(`${url}/v1/events`);
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ''; ;) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, text);
+    text += value;
+    const told = text.match(/^data: (.*)\n\n/m);
+    if (told) {
+      await reader.cancel();
+      return JSON.parse(told[1]);
+    }
+  }
+}
+
+/** What the crowd was told is what the chart says, answer by answer, and what Prometheus is told. */
+async function countAttempts(browser) {
+  await post('/v1/sales', { id: 'count', skus: [{ sku: 'phone', units: 3 }], hold_ms: 600000 });
+  const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  await page.waitForSelector('.lamp.on');
+  const card = page.locator('article').filter({ has: page.locator('h2', { hasText: /^count$/ }) });
+  assert.ok(!await card.locator('.attempts').isVisible(), 'nobody has come');
+  const reserve = (buyer, key = 'k') => fetch(`${url}/v1/sales/count/reservations`, {
+    method: 'POST', headers: { 'content-type': 'application/json', 'idempotency-key': key },
+    body: JSON.stringify({ buyer, lines: [{ sku: 'phone' }] }),
+  }).then((answer) => answer.status);
+  const times = async (n, attempt) => { for (let i = 0; i < n; i += 1) await attempt(i); };
+  const began = Date.now();
+  await times(4, () => reserve('ann').then((status) => assert.equal(status, 409, 'it is not open')));
+  await post('/v1/sales/count/open', {});
+  const first = async (buyer) => assert.equal(await reserve(buyer), 202);
+  await first('ann');
+  await times(5, () => reserve('ann'));
+  await times(2, (n) => reserve('ann', `again-${n}`));
+  await first('bob');
+  await first('cid');
+  await times(60, (n) => reserve(`late-${n}`));
+  const wanted = { reserved: 3, replayed: 5, all_held: 60, limit_reached: 2, closed: 4 };
+  const inAll = async () => Object.fromEntries(Object.entries(await attemptsIn(card)).map(([answer, [, , all]]) => [answer, all]));
+  while (JSON.stringify(await inAll()) !== JSON.stringify(wanted)) {
+    const text = JSON.stringify(await inAll());
+    assert.ok(Date.now() - began < patience, text);
+    await page.waitForTimeout(100);
+  }
+  const seconds = (Date.now() - began) / 1000;
+  for (const [answer, [now, most, all]] of Object.entries(await attemptsIn(card))) {
+    // There is at least a second from one count to the next, so no rate is more than all of them; and on the average so many came.
+    assert.ok(now <= most && most <= all + 1 && most >= Math.floor(all / (seconds + 2)), `${answer}: ${now} ${most} ${all}, ${seconds}`);
+  }
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  assert.ok(metrics.includes('rushgate_sale_attempts_total{sale="count",answer="all_held"} 60'), metrics);
+  const facts = await card.locator('.facts').textContent();
+  const { at_store: atStore } = (await snapshot()).attempts.find(({ sale }) => sale === 'count');
+  assert.ok(atStore >= 11 && atStore <= 74, String(atStore));
+  assert.ok(facts.includes(`without the store: ${Math.floor(1000 * (74 - atStore) / 74) / 10} %`), `${facts} ${atStore}`);
+  assert.match(facts, /without the ledger: 95\.9 %/);
+  assert.match(facts, /p99/);
+  assert.match(facts, /the ledger has everything|behind by/);
+  await card.locator('.attempts .u-wrap canvas').waitFor();
+  await card.locator('.attempts').scrollIntoViewIfNeeded();
+  await page.waitForTimeout(1500);
+  await picture(page, 'attempts');
+  for (const colorScheme of ['dark', 'light']) {
+    const small = await open(browser, '/', { viewport: phone, colorScheme, locale: 'zh-CN' });
+    const there = small.locator('article').filter({ has: small.locator('h2', { hasText: /^count$/ }) });
+    await there.locator('.attempts tbody tr').first().waitFor();
+    const wider = await small.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+    assert.ok(!wider, 'the attempts fit a phone');
+    await there.locator('.attempts .u-wrap canvas').waitFor();
+    await there.locator('.attempts').scrollIntoViewIfNeeded();
+    await picture(small, `attempts-phone-${colorScheme}`);
+    await small.context().close();
+  }
   await page.context().close();
 }
 
@@ -421,7 +574,9 @@ async function main() {
     await waitInLine(browser);
     await drawLots(browser);
     await handOver(browser);
+    await changeBuyers(browser);
     server = await loseTheWay(browser, directory, server);
+    await countAttempts(browser);
     await watchItSellOut(browser);
     await steer(browser);
     assert.deepEqual(faults, []);

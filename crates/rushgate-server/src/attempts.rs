@@ -1,0 +1,264 @@
+//! Attempts to reserve that this process has answered: sale by sale, by answer, with how long the latest took.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rushgate::{GateStats, SaleId};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Sales that are counted for at most: of more, the one that was asked for the longest ago begins anew.
+const SALES_MAX: usize = 1_000;
+/// Looks whose attempts count as the latest. There is one a second while somebody watches.
+const LOOKS: usize = 10;
+
+/// The attempts at every sale, counted since this process began.
+#[derive(Clone, Default)]
+pub(crate) struct Attempts(Arc<Mutex<Sales>>);
+
+#[derive(Default)]
+struct Sales {
+    of: HashMap<String, Figures>,
+    /// Grows with each attempt, and so tells who was asked for last.
+    clock: u64,
+}
+
+/// The attempts at one sale.
+#[derive(Clone, Default)]
+pub(crate) struct Figures {
+    answers: BTreeMap<&'static str, u64>,
+    took: Spread,
+    last: u64,
+}
+
+impl Attempts {
+    /// One attempt that was answered so: `reserved`, `replayed`, or the code of the refusal. The first of a sale counts
+    /// only if its answer shows that there `is_sale`: names come from outside.
+    pub fn answered(&self, sale: &str, answer: &'static str, is_sale: bool, took: Duration) {
+        let mut sales = self.lock();
+        sales.clock += 1;
+        let clock = sales.clock;
+        if !sales.of.contains_key(sale) {
+            if !is_sale {
+                return;
+            }
+            sales.make_room();
+            sales.of.insert(sale.to_owned(), Figures::default());
+        }
+        let Some(figures) = sales.of.get_mut(sale) else { return };
+        *figures.answers.entry(answer).or_default() += 1;
+        figures.took.add(took);
+        figures.last = clock;
+    }
+
+    /// The attempts at a sale; `None` if there were none.
+    pub fn of(&self, sale: &str) -> Option<Figures> {
+        self.lock().of.get(sale).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sales> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sales {
+    fn make_room(&mut self) {
+        if self.of.len() < SALES_MAX {
+            return;
+        }
+        let oldest = self.of.iter().min_by_key(|(_, figures)| figures.last).map(|(sale, _)| sale.clone());
+        oldest.map(|sale| self.of.remove(&sale));
+    }
+}
+
+impl Figures {
+    /// How many were answered how.
+    pub fn answers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.answers.iter().map(|(answer, n)| (*answer, *n))
+    }
+}
+
+/// How many took how long: eight classes from each power of two microseconds to the next, so that a time is known within
+/// an eighth. More than 134 s count as 134 s.
+#[derive(Clone)]
+struct Spread([u64; Self::CLASSES]);
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self([0; Self::CLASSES])
+    }
+}
+
+impl Spread {
+    const CLASSES: usize = 200;
+
+    fn class(us: u64) -> usize {
+        if us < 8 {
+            return us as usize;
+        }
+        let power = us.ilog2() as usize;
+        let eighth = (us >> (power - 3)) as usize & 7;
+        ((power - 2) * 8 + eighth).min(Self::CLASSES - 1)
+    }
+
+    /// The longest time of a class, in microseconds.
+    fn most_us(class: usize) -> u64 {
+        if class < 8 {
+            return class as u64;
+        }
+        let (power, eighth) = (class / 8 + 2, class as u64 % 8);
+        ((9 + eighth) << (power - 3)) - 1
+    }
+
+    fn add(&mut self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.0[Self::class(us)] += 1;
+    }
+
+    /// What came since. A sale that began anew in between has had nothing before.
+    fn since(&self, before: &Self) -> Self {
+        let mut grown = self.clone();
+        if self.0.iter().zip(&before.0).all(|(now, then)| now >= then) {
+            grown.0.iter_mut().zip(&before.0).for_each(|(now, then)| *now -= then);
+        }
+        grown
+    }
+
+    /// The time that so many of a thousand did not exceed, in microseconds; `None` of nothing.
+    fn quantile_us(&self, permille: u64) -> Option<u64> {
+        let total: u64 = self.0.iter().sum();
+        let wanted = (total * permille).div_ceil(1_000).max(1);
+        let mut sum = 0;
+        let class = self.0.iter().position(|n| {
+            sum += n;
+            sum >= wanted
+        })?;
+        Some(Self::most_us(class))
+    }
+}
+
+/// The attempts of the latest looks, for whoever looks again and again.
+#[derive(Default)]
+pub(crate) struct Recently {
+    looks: HashMap<String, VecDeque<Spread>>,
+    has_looked: bool,
+}
+
+impl Recently {
+    /// Looks at these sales, each with what its gate has done. Those that nobody wanted are left out.
+    pub fn look(
+        &mut self,
+        attempts: &Attempts,
+        sales: impl Iterator<Item = (SaleId, GateStats)>,
+    ) -> Vec<AttemptsView> {
+        let mut seen = Vec::new();
+        let mut before = std::mem::take(&mut self.looks);
+        for (sale, gate) in sales {
+            let Some(figures) = attempts.of(sale.as_str()) else { continue };
+            // Before anybody looked there were no latest seconds; a sale that is new since then had no attempts before.
+            let begin = self.has_looked.then(Spread::default);
+            let mut looks = before.remove(sale.as_str()).unwrap_or_else(|| begin.into_iter().collect());
+            let latest = looks.front().map(|begin| figures.took.since(begin)).unwrap_or_default();
+            looks.push_back(figures.took);
+            if looks.len() > LOOKS {
+                looks.pop_front();
+            }
+            self.looks.insert(sale.to_string(), looks);
+            seen.push(AttemptsView {
+                sale: sale.to_string(),
+                answers: figures.answers,
+                at_store: gate.at_store,
+                p50_us: latest.quantile_us(500),
+                p99_us: latest.quantile_us(990),
+            });
+        }
+        self.has_looked = true;
+        seen
+    }
+}
+
+/// Attempts to reserve that this process has answered since it began. Each process counts its own.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct AttemptsView {
+    /// Of which sale.
+    pub sale: String,
+    /// How many by answer: `reserved`, `replayed`, or the code of the refusal.
+    answers: BTreeMap<&'static str, u64>,
+    /// How many of all the store was asked for; the others were answered without it.
+    at_store: u64,
+    /// Half of those of the last ten seconds were answered within so many microseconds, rounded up to an eighth; absent if
+    /// there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_us: Option<u64>,
+    /// 99 of 100 of them, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_us: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_known_within_an_eighth() {
+        let mut before = None;
+        for us in (0..2_000).chain((11..27).map(|power| 1 << power)).chain([133_000_000]) {
+            let (class, most) = (Spread::class(us), Spread::most_us(Spread::class(us)));
+            assert!(us <= most && most - us <= us / 8, "{us}: {most}");
+            assert!(before <= Some(class), "{us}");
+            before = Some(class);
+        }
+        assert_eq!(Spread::class(u64::MAX), Spread::CLASSES - 1);
+    }
+
+    #[test]
+    fn quantiles_are_of_what_came_since() {
+        let mut spread = Spread::default();
+        assert_eq!(spread.quantile_us(500), None);
+        spread.add(Duration::from_secs(1));
+        let before = spread.clone();
+        for us in [100; 98].into_iter().chain([5_000; 2]) {
+            spread.add(Duration::from_micros(us));
+        }
+        let latest = spread.since(&before);
+        assert_eq!(latest.quantile_us(500), Some(103));
+        assert_eq!(latest.quantile_us(980), Some(103));
+        assert_eq!(latest.quantile_us(990), Some(5_119));
+        assert_eq!(before.since(&spread).quantile_us(500), Some(1_048_575), "it has begun anew");
+    }
+
+    #[test]
+    fn whoever_looks_is_told_of_the_latest_seconds_alone() {
+        let (attempts, mut recently) = (Attempts::default(), Recently::default());
+        let look = |recently: &mut Recently| {
+            let sale = (SaleId::new("s").unwrap(), GateStats::default());
+            let seen = recently.look(&attempts, [sale].into_iter());
+            seen.first().map(|view| (view.answers["sold_out"], view.p50_us, view.p99_us))
+        };
+        assert_eq!(Recently::default().look(&attempts, std::iter::empty()).len(), 0);
+        attempts.answered("s", "sold_out", true, Duration::from_secs(1));
+        assert_eq!(look(&mut recently), Some((1, None, None)), "that was before");
+        attempts.answered("s", "sold_out", true, Duration::from_micros(100));
+        for _ in 0..LOOKS {
+            assert_eq!(look(&mut recently), Some((2, Some(103), Some(103))));
+        }
+        assert_eq!(look(&mut recently), Some((2, None, None)));
+    }
+
+    #[test]
+    fn names_of_no_sale_are_not_kept_and_of_too_many_the_oldest_goes() {
+        let attempts = Attempts::default();
+        let took = Duration::from_micros(10);
+        attempts.answered("none", "not_found", false, took);
+        assert!(attempts.of("none").is_none());
+        for n in 0..SALES_MAX {
+            attempts.answered(&format!("sale-{n}"), "sold_out", true, took);
+        }
+        attempts.answered("sale-0", "too_many", false, took);
+        attempts.answered("one more", "reserved", true, took);
+        assert!(attempts.of("sale-1").is_none() && attempts.of("one more").is_some());
+        let counted: Vec<_> = attempts.of("sale-0").unwrap().answers().collect();
+        assert_eq!(counted, [("sold_out", 1), ("too_many", 1)]);
+    }
+}
