@@ -138,6 +138,7 @@ fn server(
     let mut server = Server::new(gate)
         .insecure(args.insecure)
         .longest_wait(args.longest_wait)
+        .arrival(args.arrival)
         .grace(args.grace)
         .connections(connections);
     if let Some(ledger) = ledger {

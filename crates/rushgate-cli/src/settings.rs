@@ -161,6 +161,17 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) longest_wait: Option<Duration>,
+    /// How long a request's headers may take to arrive, and then its body; a connection without a request is ended after
+    /// so long, too [default: 10s].
+    #[arg(
+        long,
+        env = "RUSHGATE_SERVE_ARRIVAL",
+        hide_env = true,
+        value_parser = duration::parse,
+        value_name = "DURATION"
+    )]
+    #[serde(deserialize_with = "duration::read")]
+    pub(crate) arrival: Option<Duration>,
     /// How long requests may go on after it is stopped [default: 10s].
     #[arg(
         long,
@@ -206,6 +217,7 @@ impl ServeOptions {
             check_open: self.check_open.or(file.check_open),
             check_page: self.check_page.or(file.check_page),
             longest_wait: self.longest_wait.or(file.longest_wait),
+            arrival: self.arrival.or(file.arrival),
             grace: self.grace.or(file.grace),
             connections: self.connections.or(file.connections),
         }
@@ -246,6 +258,7 @@ impl ServeOptions {
             limit_address: self.limit_address,
             proxies: self.proxies.unwrap_or_default(),
             longest_wait: self.longest_wait.unwrap_or(Duration::from_secs(60)),
+            arrival: self.arrival.unwrap_or(Duration::from_secs(10)),
             grace: self.grace.unwrap_or(Duration::from_secs(10)),
             connections: self.connections.map_or(50_000, NonZeroU32::get),
         };
@@ -286,6 +299,7 @@ pub(crate) struct Settings {
     pub(crate) limit_address: Option<Rate>,
     pub(crate) proxies: Vec<IpAddr>,
     pub(crate) longest_wait: Duration,
+    pub(crate) arrival: Duration,
     pub(crate) grace: Duration,
     pub(crate) connections: u32,
 }
@@ -399,6 +413,7 @@ mod tests {
             ("check_remember", stated.check_remember.is_some()),
             ("check_open", stated.check_open.is_some()),
             ("longest_wait", stated.longest_wait.is_some()),
+            ("arrival", stated.arrival.is_some()),
             ("grace", stated.grace.is_some()),
             ("connections", stated.connections.is_some()),
         ] {
@@ -419,7 +434,7 @@ mod tests {
 
     #[test]
     fn the_help_names_the_defaults_that_hold() {
-        let Settings { listen, longest_wait, grace, connections, .. } =
+        let Settings { listen, longest_wait, arrival, grace, connections, .. } =
             ServeOptions::default().settle().unwrap();
         let command = args::command();
         let serve = command.find_subcommand("serve").unwrap();
@@ -429,6 +444,7 @@ mod tests {
             ("check_remember", format!("{}m", usual.remember.as_secs() / 60)),
             ("listen", listen.to_string()),
             ("longest_wait", format!("{}m", longest_wait.as_secs() / 60)),
+            ("arrival", format!("{}s", arrival.as_secs())),
             ("grace", format!("{}s", grace.as_secs())),
             ("connections", connections.to_string()),
         ] {

@@ -21,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
@@ -44,6 +44,9 @@ use crate::tls::Certificate;
 /// Beyond these a connection is ended by a bare answer; well within them, with a problem.
 const HEADERS_MAX: usize = 200;
 const BUFFER_MAX: usize = 64 << 10;
+/// How many connections may wait to be accepted, as far as the system lets them (Linux: `net.core.somaxconn`, 4,096). Beyond
+/// it a crowd that comes within a moment is not let in, and comes back a second later.
+const BACKLOG: u32 = 65_535;
 /// How long to wait when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -257,7 +260,7 @@ impl Server {
         let amiss = |error: std::io::Error| {
             Error::misconfigured(format_args!("{address} cannot be listened at: {error}")).caused_by(error)
         };
-        let listener = TcpListener::bind(address).await.map_err(amiss)?;
+        let listener = listen(address).map_err(amiss)?;
         let address = listener.local_addr().map_err(amiss)?;
         let mut hosts = self.hosts;
         hosts.push(address.ip().to_string());
@@ -329,6 +332,16 @@ impl Bound {
         }
         ServeReport { accepted, is_orderly: is_orderly && stopped.is_ok() }
     }
+}
+
+/// Listens, with a long line of connections that are still to be accepted.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Whoever starts again need not wait until the connections of before are forgotten.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 async fn accept(

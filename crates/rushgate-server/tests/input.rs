@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Ask, Stand};
+use rushgate_server::Server;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -228,4 +229,24 @@ async fn who_sends_too_slowly_loses_the_connection() {
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("request_timeout"), "{said}");
     assert!(stand.gate.queues().await.unwrap().is_empty());
     stand.end().await;
+}
+
+/// As many as Linux lets wait by default, or half of what it lets here; a listener that asks for no number has 1,024.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_crowd_that_comes_within_a_moment_waits_to_be_accepted() {
+    let most: usize =
+        std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+    let crowd = most.min(4_096) / 2;
+    let gate = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
+    // It listens, and accepts nobody yet.
+    let bound = Server::new(gate.clone()).bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    for n in 0..crowd {
+        // Whoever has left stands in line all the same, so this takes one file at a time.
+        let coming = TcpStream::connect(bound.address());
+        let came = tokio::time::timeout(Duration::from_secs(10), coming).await;
+        assert!(matches!(came, Ok(Ok(_))), "{n} of {crowd}: {came:?}");
+    }
+    drop(bound);
+    gate.close().await.unwrap();
 }
