@@ -834,9 +834,9 @@ impl Model {
     /// See [`SaleStore::begin_rebuild`](rushgate_core::SaleStore::begin_rebuild).
     pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
         let sale = self.sale_with_ledger(sale)?;
-        let begun_before =
-            sale.rebuilt_by == Some(by) || sale.rebuild.as_ref().is_some_and(|(of, _)| *of == by);
-        if !begun_before {
+        // One that comes again after another has begun is the last to begin.
+        let latest = sale.rebuild.as_ref().map_or(sale.rebuilt_by, |(of, _)| Some(*of));
+        if latest != Some(by) {
             sale.pause(now, PauseReason::Rebuilding);
             sale.paused = sale.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
             sale.rebuild = Some((by, Box::new(sale.staged(now))));
@@ -877,7 +877,8 @@ impl Model {
     pub fn switch(&mut self, now: Timestamp, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
         switch.check()?;
         let sale = self.sale_mut(id)?;
-        if (sale.rebuilt_by, sale.generation) == (Some(by), switch.generation) {
+        let is_done = (sale.rebuilt_by, sale.generation) == (Some(by), switch.generation);
+        if is_done && sale.rebuild.is_none() {
             return Ok(Rebuilt::Done);
         }
         match &sale.rebuild {
