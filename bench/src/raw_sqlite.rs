@@ -8,7 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: [&str; 11] = [
+const SCHEMA: [&str; 12] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
@@ -20,6 +20,7 @@ const SCHEMA: [&str; 11] = [
     include_str!("../../crates/rushgate-sqlite/migrations/0009_rooms.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0010_closed_entry.sql"),
     include_str!("../../crates/rushgate-sqlite/migrations/0011_waits.sql"),
+    include_str!("../../crates/rushgate-sqlite/migrations/0012_events.sql"),
 ];
 
 macro_rules! verb {

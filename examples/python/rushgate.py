@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import redis
 
-PROTOCOL = 8
+PROTOCOL = 9
 CLAIM_WINDOW_US = 2_000_000
 # The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5

@@ -282,11 +282,36 @@ fn limits_are_set_one_by_one_and_shown_together() {
     let per_key = json!({ "concurrency": null, "rate": null, "fifo": true });
     let limits =
         json!({ "bound": null, "concurrency": null, "rate": rate, "per_key": per_key, "retention": null });
-    let limits = with(limits, "overflow", json!("refuse"));
+    let limits = with(with(limits, "overflow", json!("refuse")), "events", json!(null));
     assert_eq!(set, json!({ "queue": "mail", "limits": limits }));
     assert_eq!(shop.json(&["queue", "stats", "mail"])["limits"], limits);
     let said = shop.ok(&["queue", "limit", "mail", "--rate", "none", "--fifo", "false"]);
     assert_eq!(said, "none\n");
+}
+
+#[test]
+fn events_are_shown_one_on_a_line() {
+    let shop = Shop::new();
+    assert_eq!(shop.ok(&["queue", "limit", "mail", "--events", "3"]), "keeps 3 events\n");
+    shop.ok(&["queue", "push", "mail", "a"]);
+    let ticket = ticket(&shop.json(&["queue", "claim", "mail"])[0]).to_owned();
+    shop.ok(&["queue", "retry", "mail", "--ticket", &ticket, "--error", "no luck"]);
+    let shown = shop.ok(&["queue", "events", "mail"]);
+    let words: Vec<_> = shown.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
+    assert!(words[0].starts_with("added, due "), "{shown}");
+    assert!(words[1].starts_with("claimed by ") && words[1].ends_with(", attempt 1"), "{shown}");
+    assert!(
+        words[2].starts_with("failed, attempt 1, due again ") && words[2].ends_with(": no luck"),
+        "{shown}"
+    );
+    let last = shop.run(&["queue", "events", "mail", "--after", "2", "--json"]).out;
+    let event: Value = serde_json::from_str(last.trim()).unwrap();
+    assert_eq!((&event["seq"], &event["event"], &event["id"]), (&json!(3), &json!("failed"), &json!("a")));
+    shop.ok(&["queue", "cancel", "mail", "a"]);
+    let missed = shop.run(&["queue", "events", "mail", "--after", "0"]);
+    assert_eq!(missed.out.lines().count(), 3);
+    assert!(missed.err.contains("the first that is has number 2"), "{}", missed.err);
+    assert_eq!(shop.ok(&["queue", "events", "mail", "--after", "4"]), "");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::{
     Acquire, Claim, Completion, Due, Error, Fire, GiveBack, Heartbeat, Listing, Load, MAX_LINES,
     MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Switch, TaskProgress,
-    Timestamp, UnitChoice,
+    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Switch, TaskEvents,
+    TaskProgress, Timestamp, UnitChoice,
 };
 
 /// The longest label of an owner or a worker, in bytes.
@@ -151,7 +151,17 @@ impl QueueLimits {
             ));
         }
         [self.rate, self.per_key.rate].into_iter().flatten().try_for_each(|rate| rate.check())?;
+        if let Some(events) = self.events {
+            check_range("the number of events kept", events.into(), 1, Self::EVENTS_MAX.into())?;
+        }
         self.retention.map_or(Ok(()), |retention| retention.check())
+    }
+}
+
+impl TaskEvents {
+    /// Refuses a page of no events, and one of more than 1,000.
+    pub fn check(limit: u32) -> Result<()> {
+        check_range("the number of events", limit.into(), 1, Self::MAX.into())
     }
 }
 

@@ -25,6 +25,7 @@ mod schedule;
 mod signed;
 mod spec;
 mod store;
+mod task_event;
 mod time;
 mod units;
 mod wait;
@@ -64,6 +65,7 @@ pub use sale::{
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, ScheduleStore, Scheduled};
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
+pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};

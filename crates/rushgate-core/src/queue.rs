@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Answer, Closed, ContentType, Error, Fence, IfDead, Lease, Op, QueueName, Result, Revision, TaskId,
-    TaskKey, Timestamp, Unmet, Waited, Waits,
+    Answer, Closed, ContentType, Error, Fence, IfDead, Lease, Op, QueueName, Result, Revision, TaskEvents,
+    TaskId, TaskKey, Timestamp, Unmet, Waited, Waits,
 };
 
 /// The queues of a store: one live record per task id in a queue.
@@ -114,6 +114,10 @@ pub trait QueueStore: Send + Sync {
     /// begins to count anew; tasks that are done and not to be kept any more are forgotten.
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()>;
 
+    /// Events of a queue with numbers greater than `after`: the first `limit` (1 to 1,000). A queue keeps none unless its
+    /// [limits](QueueLimits::events) say so. Each is written in the step that it tells of.
+    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents>;
+
     /// Dead letters by id, 1 to 10,000 after `after` (empty for the beginning).
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>>;
 
@@ -141,6 +145,13 @@ pub trait QueueStore: Send + Sync {
     /// Listening starts at the call. It is a hint: whoever hears it asks for the task. Dropping the future stops
     /// listening.
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()>;
+
+    /// Waits until the queue may have an event with a number greater than `after`; at once if it has one, or if its
+    /// latest has a smaller number.
+    ///
+    /// Listening starts at the call. It is a hint: whoever hears it asks for the events. It does not tell of leases and
+    /// deadlines that pass before somebody looks. Dropping the future stops listening.
+    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()>;
 }
 
 /// A task to put in.
@@ -873,6 +884,14 @@ pub struct QueueLimits {
     pub per_key: KeyLimits,
     /// How long tasks that are over are kept; `None` to forget them at once, which costs nothing.
     pub retention: Option<Retention>,
+    /// So many of the latest [events](crate::TaskEvent) are kept: 1 to 100,000; `None` to keep none, which costs nothing. Events
+    /// are numbered only while some are kept, and the numbers go on when they are kept again.
+    pub events: Option<u32>,
+}
+
+impl QueueLimits {
+    /// The most events that may be kept.
+    pub const EVENTS_MAX: u32 = 100_000;
 }
 
 /// What becomes of a task that is put into a queue at its bound. Without a bound it says nothing.

@@ -24,19 +24,24 @@ enum Push {
     Queue { queue: QueueName, tasks: u64, seen: u64 },
     /// A task of a queue is over.
     Over { queue: QueueName, id: TaskId },
+    /// A queue's latest event has that number.
+    Events { queue: QueueName, last: u64 },
 }
 
 impl Push {
     fn slot(&self) -> u16 {
         match self {
             Self::Handed { lock, .. } | Self::Revoked { lock, .. } => slot(&keys::lock_state(lock)),
-            Self::Queue { queue, .. } | Self::Over { queue, .. } => slot(&keys::queue_meta(queue)),
+            Self::Queue { queue, .. } | Self::Over { queue, .. } | Self::Events { queue, .. } => {
+                slot(&keys::queue_meta(queue))
+            }
         }
     }
 }
 
 /// `A` is followed by a token, its grant (fence, lease until, lease left) and a key of the lock; `R` by a token and a
-/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name.
+/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name; `E` by the number of
+/// the latest event and the queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
@@ -62,6 +67,10 @@ fn read(push: &[u8]) -> Option<Push> {
         b'T' => {
             let (id, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
             Some(Push::Over { queue: QueueName::new(queue).ok()?, id: TaskId::new(id).ok()? })
+        }
+        b'E' => {
+            let (last, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
+            Some(Push::Events { queue: QueueName::new(queue).ok()?, last: last.parse().ok()? })
         }
         _ => None,
     }
@@ -150,6 +159,7 @@ impl Inbox {
             Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
             Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
             Push::Over { queue, id } => self.listeners.tell_over(&queue, &id),
+            Push::Events { queue, last } => self.listeners.tell_events(&queue, last),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
                 let Some(post) = post else { return };
@@ -187,8 +197,12 @@ mod tests {
         assert_eq!(read(&push(b"R", b"")), Some(Push::Revoked { lock, token }));
         let queue = QueueName::new("mail").unwrap();
         assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue: queue.clone(), tasks: 3, seen: 17 }));
-        assert_eq!(read(b"Tann mail"), Some(Push::Over { queue, id: TaskId::new("ann").unwrap() }));
-        for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Tann", b"Z"] {
+        assert_eq!(
+            read(b"Tann mail"),
+            Some(Push::Over { queue: queue.clone(), id: TaskId::new("ann").unwrap() })
+        );
+        assert_eq!(read(b"E12 mail"), Some(Push::Events { queue, last: 12 }));
+        for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Tann", b"E12", b"Ex mail", b"Z"] {
             assert_eq!(read(other), None);
         }
     }

@@ -21,6 +21,8 @@ struct Inner {
     queues: HashMap<QueueName, Queue>,
     /// Who waits for which task to be over, by number.
     over: HashMap<(QueueName, TaskId), BTreeMap<u64, oneshot::Sender<()>>>,
+    /// Who follows which queue, by number, each with the latest event that it knows of.
+    followers: HashMap<QueueName, BTreeMap<u64, (u64, oneshot::Sender<()>)>>,
     missed: HashMap<Token, Notice>,
     missed_order: VecDeque<Token>,
     next: u64,
@@ -48,6 +50,7 @@ enum What {
     Token(Token),
     Queue(QueueName),
     Over(QueueName, TaskId),
+    Events(QueueName),
 }
 
 impl Drop for Listening<'_> {
@@ -68,6 +71,14 @@ impl Drop for Listening<'_> {
                     of_task.remove(&self.number);
                     if of_task.is_empty() {
                         inner.over.remove(&of);
+                    }
+                }
+            }
+            What::Events(queue) => {
+                if let Some(of_queue) = inner.followers.get_mut(queue) {
+                    of_queue.remove(&self.number);
+                    if of_queue.is_empty() {
+                        inner.followers.remove(queue);
                     }
                 }
             }
@@ -148,6 +159,36 @@ impl Listeners {
         }
     }
 
+    pub(crate) fn listen_events(
+        &self,
+        queue: &QueueName,
+        after: u64,
+    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        if inner.closed {
+            drop(tell);
+        } else {
+            inner.followers.entry(queue.clone()).or_default().insert(number, (after, tell));
+        }
+        (Listening { listeners: self, number, what: What::Events(queue.clone()) }, told)
+    }
+
+    /// Tells whoever follows the queue, and does not know of its latest event.
+    pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
+        let mut inner = self.lock();
+        let Some(of_queue) = inner.followers.get_mut(queue) else { return };
+        for (_, (_, tell)) in of_queue.extract_if(.., |_, (after, _)| *after != last) {
+            // One that is gone listens no more.
+            let _ = tell.send(());
+        }
+        if of_queue.is_empty() {
+            inner.followers.remove(queue);
+        }
+    }
+
     pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
         let mut inner = self.lock();
         match inner.tokens.remove(&token) {
@@ -209,6 +250,9 @@ impl Listeners {
         for (_, of_task) in inner.over.drain() {
             tell_each(of_task, ());
         }
+        for (_, of_queue) in inner.followers.drain() {
+            tell_each(of_queue.into_iter().map(|(number, (_, tell))| (number, tell)).collect(), ());
+        }
         for (_, mut of_queue) in inner.queues.drain() {
             while let Some((_, tell)) = of_queue.waiting.pop_first() {
                 let _ = tell.send(());
@@ -222,6 +266,7 @@ impl Listeners {
         inner.tokens.clear();
         inner.queues.clear();
         inner.over.clear();
+        inner.followers.clear();
     }
 }
 

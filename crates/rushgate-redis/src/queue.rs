@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due,
-    Enqueued, Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted,
-    NewTask, OnDuplicate, Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName,
-    QueueStats, Rate, Result, Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskEnd,
-    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited,
-    Waits, WaitsFor,
+    Enqueued, Error, Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease,
+    Lifted, NewTask, OnDuplicate, Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName,
+    QueueStats, Rate, Result, Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskChange,
+    TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Unmet, Waited, Waits, WaitsFor,
 };
 
 use crate::command::{Call, Command};
@@ -648,11 +648,12 @@ fn read_limits(text: &str) -> Result<QueueLimits> {
     };
     let (concurrency, key_concurrency): (Result<_>, Result<_>) = (small(concurrency), small(key_concurrency));
     let per_key = KeyLimits { concurrency: key_concurrency?, rate: rate(key_n, key_us)?, fifo: fifo == "1" };
-    // Limits that an earlier version has set say nothing of what is kept, or of one too many.
-    let (retention, overflow) = match keep[..] {
-        [] => (None, "0"),
-        [age, count] => (number(age)?.zip(small(count)?), "0"),
-        [age, count, overflow] => (number(age)?.zip(small(count)?), overflow),
+    // Limits that an earlier version has set say nothing of what is kept, of one too many, or of events.
+    let (retention, overflow, events) = match keep[..] {
+        [] => (None, "0", "-"),
+        [age, count] => (number(age)?.zip(small(count)?), "0", "-"),
+        [age, count, overflow] => (number(age)?.zip(small(count)?), overflow, "-"),
+        [age, count, overflow, events] => (number(age)?.zip(small(count)?), overflow, events),
         _ => return Err(strange("unknown limits")),
     };
     let retention = retention.map(|(us, count)| Retention::new(Duration::from_micros(us), count));
@@ -663,7 +664,8 @@ fn read_limits(text: &str) -> Result<QueueLimits> {
         _ => return Err(strange("an unknown overflow")),
     };
     let rate = rate(n, us)?;
-    Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention })
+    let events = small(events)?;
+    Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention, events })
 }
 
 pub(crate) fn pause(queue: &QueueName, paused: bool) -> Call {
@@ -671,7 +673,7 @@ pub(crate) fn pause(queue: &QueueName, paused: bool) -> Call {
 }
 
 pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
-    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = limits;
+    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = limits;
     let bound = bound.map(|bound| bound.min(MOMENT_MAX));
     let small = |number: Option<u32>| number.map(u64::from);
     let of_rate = |rate: Option<Rate>| rate.map(|rate| (u64::from(rate.n), micros(rate.per))).unzip();
@@ -685,7 +687,8 @@ pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
         Overflow::DropNew => 1,
         Overflow::DropOldest => 2,
     };
-    call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow)
+    let call = call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow);
+    call.arg(text(small(events)))
 }
 
 pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
@@ -763,6 +766,56 @@ pub(crate) fn read_listening(reply: Reply) -> Result<(u64, u64)> {
 
 pub(crate) fn watch(queue: &QueueName, inbox: u64, id: &TaskId) -> Call {
     call(Script::QueueWatch, queue).arg(format!("{inbox:016x}")).arg(id.as_str())
+}
+
+pub(crate) fn follow(queue: &QueueName, inbox: u64, after: u64) -> Call {
+    call(Script::QueueFollow, queue).arg(format!("{inbox:016x}")).number(after.min(MOMENT_MAX))
+}
+
+pub(crate) fn events(queue: &QueueName, after: u64, limit: u32) -> Call {
+    call(Script::QueueEvents, queue).number(after.min(MOMENT_MAX)).number(limit.into())
+}
+
+pub(crate) fn read_events(reply: Reply) -> Result<TaskEvents> {
+    let mut fields = reply.list()?;
+    let (first, last, mut seq) = (fields.int()?, fields.int()?, fields.int()?);
+    let mut events = Vec::new();
+    while !fields.is_empty() {
+        events.push(read_event(seq, Packed(&fields.bytes()?))?);
+        seq += 1;
+    }
+    Ok(TaskEvents { events, first, last })
+}
+
+/// An event, as `lua/include/queue.lua` packs it.
+fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
+    let at = Timestamp::from_micros(event.number(7)?);
+    let (what, attempt) = (event.number(1)?, event.small(2)?);
+    let due = Timestamp::from_micros(event.number(7)?);
+    let length = event.number(1)? as usize;
+    let id = TaskId::new(str_of(event.take(length)?)?)?;
+    let text = || Ok::<_, Error>(str_of(event.0)?.to_owned());
+    let what = match what {
+        0 => TaskChange::Done { attempt },
+        1 => TaskChange::Discarded { attempt },
+        2 => TaskChange::Cancelled,
+        3 => TaskChange::Dropped,
+        4 => TaskChange::Popped,
+        5 => TaskChange::Deleted,
+        6 => TaskChange::Dead { attempt, error: text()? },
+        7 => TaskChange::Added { due },
+        8 => TaskChange::Replaced { due },
+        9 => TaskChange::Claimed { attempt, worker: text()? },
+        10 => TaskChange::Requeued { attempt },
+        11 => TaskChange::Failed { attempt, due, error: text()? },
+        12 => TaskChange::Lost { attempt },
+        13 => TaskChange::GivenBack { attempt, due },
+        14 => TaskChange::CancelAsked,
+        15 => TaskChange::Revived,
+        16 => TaskChange::Buried,
+        _ => return Err(strange("an unknown event")),
+    };
+    Ok(TaskEvent { seq, at, id, what })
 }
 
 pub(crate) fn ring(queue: &QueueName) -> Call {

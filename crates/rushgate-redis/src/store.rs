@@ -14,8 +14,9 @@ use rushgate_core::{
     Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
     Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
     SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
-    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo,
-    TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch, check_range, check_tasks,
+    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskEvents, TaskExtended, TaskId,
+    TaskInfo, TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch, check_range,
+    check_tasks,
 };
 use tokio::sync::oneshot;
 
@@ -657,6 +658,11 @@ impl QueueStore for RedisStore {
         self.put("set a queue's limits", queue, limits.check(), || queue::limit(queue, limits), |_| Ok(()))
     }
 
+    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
+        let (checked, call) = (TaskEvents::check(limit), || queue::events(queue, after, limit));
+        self.send("read a queue's events", checked, call, queue::read_events)
+    }
+
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
         let checked = check_range("the page's limit", limit.into(), 1, 10_000);
         let (queue, after) = (queue.clone(), after.to_owned());
@@ -708,6 +714,20 @@ impl QueueStore for RedisStore {
         Box::pin(async move {
             let _listening = listening;
             if watched.await? == 1 {
+                told.await.map_err(|_| closed().doing(DOING))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
+        const DOING: &str = "follow a queue";
+        let (listening, told) = self.inner.inbox.listeners.listen_events(queue, after);
+        let call = || queue::follow(queue, self.inner.inbox.id, after);
+        let followed = self.send(DOING, Ok(()), call, Reply::int);
+        Box::pin(async move {
+            let _listening = listening;
+            if followed.await? == 1 {
                 told.await.map_err(|_| closed().doing(DOING))?;
             }
             Ok(())

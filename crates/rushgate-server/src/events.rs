@@ -9,8 +9,8 @@ use axum::http::{HeaderValue, Response, header};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use rushgate::{
-    CancellationToken, Event, LockState, Page, QueueName, QueueStats, Result, Rushgate, Sale, SaleId,
-    SaleState, Sku, UnitRange,
+    CancellationToken, Event, Followed, Follower, LockState, Page, Queue, QueueName, QueueStats, Result,
+    Rushgate, Sale, SaleId, SaleState, Sku, TaskChange, TaskEvent, UnitRange,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -185,6 +185,113 @@ impl From<&Event> for EventView {
             reservation: of.reservation.map(String::from),
             units: of.units.iter().map(units).collect(),
         }
+    }
+}
+
+/// One that follows a queue.
+struct TaskWatcher {
+    events: Follower,
+    closing: CancellationToken,
+    ping_at: Instant,
+}
+
+/// The events of a queue with numbers greater than `after`, as they happen. The store tells of them.
+pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationToken) -> Response<Body> {
+    let events = queue.follow();
+    let events = if let Some(after) = after { events.after(after) } else { events };
+    let watcher = TaskWatcher { events, closing, ping_at: Instant::now() + PING_EVERY };
+    let events = stream::unfold(watcher, async |mut watcher| Some((watcher.next().await?, watcher)));
+    response(events.boxed())
+}
+
+impl TaskWatcher {
+    /// What to send next; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        let text = tokio::select! {
+            next = self.events.next() => match next {
+                Ok(Followed::Event(event)) => {
+                    // Names and numbers always become JSON.
+                    let data = serde_json::to_string(&TaskEventView::from(&event)).unwrap_or_default();
+                    message(event.seq, &name_of(&event.what), &data)
+                }
+                Ok(Followed::Missed { next }) => {
+                    message(next.saturating_sub(1), "missed", &format!("{{\"next\":{next}}}"))
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "events cannot be read");
+                    return None;
+                }
+            },
+            () = sleep_until(self.ping_at) => ": still here\n\n".to_owned(),
+            () = self.closing.cancelled() => return None,
+        };
+        self.ping_at = Instant::now() + PING_EVERY;
+        Some(text.into())
+    }
+}
+
+/// What happened, in one word: `given_back`.
+fn name_of(what: &TaskChange) -> String {
+    let value = serde_json::to_value(what).unwrap_or_default();
+    value["event"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Something that happened to a task. What it was is the name of the event: added, replaced, claimed, done, discarded, requeued,
+/// failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. One that is named `missed`
+/// has only `next`: events before that number are not kept any more.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TaskEventView {
+    /// 1, 2, 3, … through the whole queue, without gaps.
+    seq: u64,
+    /// When, in microseconds since the Unix epoch.
+    at_us: u64,
+    /// The task's id.
+    id: String,
+    /// Which attempt began or ended, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    /// When it is due, if it waits for a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_us: Option<u64>,
+    /// Who claimed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    /// Why it failed or is dead; cut to 200 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl From<&TaskEvent> for TaskEventView {
+    fn from(of: &TaskEvent) -> Self {
+        let (mut attempt, mut due_us, mut worker, mut error) = (None, None, None, None);
+        match &of.what {
+            TaskChange::Added { due } | TaskChange::Replaced { due } => due_us = Some(due.as_micros()),
+            TaskChange::Claimed { attempt: n, worker: by } => {
+                (attempt, worker) = (Some(*n), Some(by.clone()));
+            }
+            TaskChange::Done { attempt: n }
+            | TaskChange::Discarded { attempt: n }
+            | TaskChange::Requeued { attempt: n }
+            | TaskChange::Lost { attempt: n } => attempt = Some(*n),
+            TaskChange::Failed { attempt: n, due, error: why } => {
+                (attempt, due_us, error) = (Some(*n), Some(due.as_micros()), Some(why.clone()));
+            }
+            TaskChange::GivenBack { attempt: n, due } => {
+                (attempt, due_us) = (Some(*n), Some(due.as_micros()));
+            }
+            TaskChange::Dead { attempt: n, error: why } => {
+                (attempt, error) = (Some(*n), Some(why.clone()));
+            }
+            TaskChange::CancelAsked
+            | TaskChange::Cancelled
+            | TaskChange::Dropped
+            | TaskChange::Popped
+            | TaskChange::Deleted
+            | TaskChange::Revived
+            | TaskChange::Buried => {}
+        }
+        let at_us = of.at.as_micros();
+        Self { seq: of.seq, at_us, id: of.id.to_string(), attempt, due_us, worker, error }
     }
 }
 

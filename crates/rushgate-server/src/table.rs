@@ -3,7 +3,7 @@
 use axum::http::Method;
 
 use crate::access::Role::{Buyer, Worker};
-use crate::events::{EVENT_STREAM, EventView, SnapshotView};
+use crate::events::{EVENT_STREAM, EventView, SnapshotView, TaskEventView};
 use crate::metrics::OPENMETRICS;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
@@ -241,6 +241,12 @@ fn queue_routes() -> Vec<Route> {
         post("/v1/queues/{queue}/pause", "pause", "Stops giving tasks out.").work(queue::pause),
         post("/v1/queues/{queue}/resume", "resume", "Gives tasks out again.").work(queue::resume),
         put("/v1/queues/{queue}/limits", "limit", "Sets what a queue puts up with.").work(queue::limit),
+        get(
+            "/v1/queues/{queue}/events",
+            "queue_events",
+            "Sends what happens to the tasks of a queue, as it happens (server-sent events).",
+        )
+        .write::<_, _, TaskEventView, _, _>(EVENT_STREAM, queue::events),
     ]
 }
 

@@ -12,7 +12,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rushgate::worker::prometheus;
 use rushgate::{
-    BuyerId, CancellationToken, IdempotencyKey, Line, Payload, Reserved, Rushgate, SaleBuilder, Sku, Worker,
+    BuyerId, CancellationToken, IdempotencyKey, Line, Payload, QueueLimits, Reserved, Rushgate, SaleBuilder,
+    Sku, Worker,
 };
 use rushgate_server::{NewToken, Role, TokenFile};
 use rushgate_testkit::ModelStore;
@@ -319,5 +320,26 @@ async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
         let is_asked = asked.iter().any(|expr| expr.contains(label.trim_end_matches("=\"")));
         assert!(is_asked && said.contains(label), "{label}");
     }
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn events_of_a_queue_come_as_they_happen_and_say_what_was_missed() {
+    let stand = Stand::open().await;
+    let queue = stand.gate.queue("mail").unwrap();
+    queue.limit(QueueLimits { events: Some(2), ..QueueLimits::default() }).await.unwrap();
+    queue.enqueue("a", Payload::empty()).send().await.unwrap();
+    let path = "/v1/queues/mail/events";
+    let mut events = Stream::open(&stand, Ask::new("GET", &format!("{path}?after=0"))).await;
+    let added = events.next().await.unwrap();
+    assert_eq!((added.id, added.name.as_str(), &added.data["id"]), (1, "added", &json!("a")));
+    queue.cancel("a").await.unwrap();
+    assert_eq!(events.next().await.unwrap().name, "cancelled");
+    queue.enqueue("b", Payload::empty()).send().await.unwrap();
+    assert_eq!(events.next().await.unwrap().data["seq"], 3);
+    let mut again = Stream::open(&stand, Ask::new("GET", path).header("last-event-id", "0")).await;
+    let missed = again.next().await.unwrap();
+    assert_eq!((missed.id, missed.name.as_str(), missed.data), (1, "missed", json!({ "next": 2 })));
+    assert_eq!(again.next().await.unwrap().id, 2);
     stand.end().await;
 }

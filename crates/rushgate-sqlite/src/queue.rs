@@ -1,13 +1,14 @@
 //! The verbs of a queue, each one step.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Error, Fence,
     Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, OrderTask,
     Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention,
-    Retried, Retry, Revision, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Ticket, Timestamp,
+    Retried, Retry, Revision, Revived, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo,
+    TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
 };
 use rusqlite::{Row, params};
 
@@ -17,6 +18,7 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{micros, parse, parsed, stored, time, unreadable};
 
+pub(crate) mod event;
 pub(crate) mod kept;
 mod line;
 pub(crate) mod outbox;
@@ -53,6 +55,9 @@ pub(crate) struct QueueRow {
     /// How many are kept that are over, and whether that has changed.
     kept: u64,
     kept_changed: bool,
+    /// The number of the latest event, and whether that has changed.
+    event_last: u64,
+    events_changed: bool,
 }
 
 impl QueueRow {
@@ -63,6 +68,10 @@ impl QueueRow {
         }
         if self.kept_changed {
             step.exec(sql!("queue/finish", "count"), (self.id, self.kept.cast_signed()))?;
+        }
+        if self.events_changed {
+            step.tell_events(&self.name, self.event_last);
+            step.exec(sql!("queue/event", "count"), (self.id, self.event_last.cast_signed()))?;
         }
         if !self.changed {
             return Ok(());
@@ -88,6 +97,8 @@ struct Queue<'s, 'w> {
     moment: i64,
     /// Whether it has come to be kept that something is over.
     finished: bool,
+    /// What has happened, and is not written yet.
+    noted: Vec<event::Noted>,
 }
 
 /// Runs a verb on a queue, with all leases that ran out given back first. `None` if the queue was never used and
@@ -107,10 +118,11 @@ fn on_queue<T>(
         },
     };
     let moment = step.now_us();
-    let mut queue = Queue { step, row, moment, finished: false };
+    let mut queue = Queue { step, row, moment, finished: false, noted: Vec::new() };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
     let answer = answer.and_then(|answer| queue.settle().map(|()| answer));
     let answer = answer.and_then(|answer| queue.forget_finished().map(|()| answer));
+    let answer = answer.and_then(|answer| queue.write_events().map(|()| answer));
     let Queue { step, row, .. } = queue;
     step.queues.insert(name.clone(), row);
     answer.map(Some)
@@ -122,7 +134,7 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             name: name.clone(),
             id: row.get(0)?,
             paused: row.get(1)?,
-            limits: read_limits(row, 2, 8, 15)?,
+            limits: read_limits(row, 2, 8, 15, 24)?,
             len: row.get::<_, i64>(3)?.cast_unsigned(),
             revision: row.get::<_, i64>(4)?.cast_unsigned(),
             claim: row.get::<_, i64>(5)?.cast_unsigned(),
@@ -137,6 +149,8 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             kept: row.get::<_, i64>(18)?.cast_unsigned(),
             dropped: row.get::<_, i64>(19)?.cast_unsigned(),
             kept_changed: false,
+            event_last: row.get::<_, i64>(25)?.cast_unsigned(),
+            events_changed: false,
         })
     })
 }
@@ -164,11 +178,20 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         dropped: 0,
         kept: 0,
         kept_changed: false,
+        event_last: 0,
+        events_changed: false,
     })
 }
 
-/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow behind it.
-fn read_limits(row: &Row<'_>, bound: usize, others: usize, keep: usize) -> rusqlite::Result<QueueLimits> {
+/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow behind it,
+/// and the number of events.
+fn read_limits(
+    row: &Row<'_>,
+    bound: usize,
+    others: usize,
+    keep: usize,
+    events: usize,
+) -> rusqlite::Result<QueueLimits> {
     let age = row.get::<_, Option<i64>>(keep)?.map(|us| Duration::from_micros(us.cast_unsigned()));
     let rate = |at: usize| -> rusqlite::Result<Option<Rate>> {
         let per = row.get::<_, Option<i64>>(at + 1)?.map(|us| Duration::from_micros(us.cast_unsigned()));
@@ -189,6 +212,7 @@ fn read_limits(row: &Row<'_>, bound: usize, others: usize, keep: usize) -> rusql
             1 => Overflow::DropNew,
             _ => Overflow::DropOldest,
         },
+        events: row.get(events)?,
     })
 }
 
@@ -263,6 +287,21 @@ struct Failure<'a> {
     how: Option<PastEnd>,
 }
 
+impl Failure<'_> {
+    /// What is told of a task that waits again.
+    fn event(&self, attempt: u32) -> TaskChange {
+        let due = moment(self.due);
+        match self.how {
+            Some(PastEnd::Failed) => {
+                let error = PastRun::cut(self.error.unwrap_or_default()).to_owned();
+                TaskChange::Failed { attempt, due, error }
+            }
+            Some(PastEnd::Lost) => TaskChange::Lost { attempt },
+            Some(PastEnd::Snoozed) | None => TaskChange::GivenBack { attempt, due },
+        }
+    }
+}
+
 impl Queue<'_, '_> {
     fn now(&self) -> i64 {
         self.step.now_us()
@@ -311,13 +350,15 @@ impl Queue<'_, '_> {
     fn bury_late(&mut self) -> Result<()> {
         let params = (self.row.id, self.now());
         let late = self.step.rows(sql!("queue/reap", "late"), params, |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, read_line(row, 2)?, row.get::<_, i64>(4)?))
+            let (arrival, id): (i64, String) = (row.get(0)?, row.get(1)?);
+            Ok((arrival, id, read_line(row, 2)?, row.get::<_, i64>(4)?, row.get::<_, u32>(5)?))
         })?;
-        for (arrival, id, line, deadline) in late {
+        for (arrival, id, line, deadline, attempts) in late {
             self.moment = deadline;
             self.step.exec(sql!("queue/end", "bury_late"), (arrival, DeadLetter::LATE))?;
             self.remove(arrival, &id)?;
             self.has_ended(deadline, &id, TaskEnd::Dead, None, Some(DeadLetter::LATE))?;
+            self.note_dead(deadline, &id, attempts, DeadLetter::LATE);
             self.line_changed(&line)?;
         }
         self.moment = self.now();
@@ -365,11 +406,11 @@ impl Queue<'_, '_> {
     /// Ends a run that did not succeed.
     fn end(&mut self, id: &str, run: &Run, failure: &Failure<'_>) -> Result<Ended> {
         if run.replaced {
-            self.promote(id, run)?;
+            self.promote(failure.at, id, run)?;
             return Ok(Ended::Newcomer);
         }
         if run.cancelled {
-            self.finish(run.arrival, id, failure.at, Finish::Cancelled, None)?;
+            self.finish(run.arrival, id, failure.at, TaskChange::Cancelled, None)?;
             self.run_ended(&run.line)?;
             return Ok(Ended::Cancelled);
         }
@@ -379,9 +420,11 @@ impl Queue<'_, '_> {
             self.step.exec(sql!("queue/end", "bury"), params)?;
             self.remove(run.arrival, id)?;
             self.has_ended(failure.at, id, TaskEnd::Dead, None, failure.error)?;
+            self.note_dead(failure.at, id, run.attempts, failure.error.unwrap_or_default());
             self.run_ended(&run.line)?;
             return Ok(Ended::Dead);
         }
+        self.note(failure.at, id, || failure.event(run.attempts));
         let params = (run.arrival, failure.due, failure.attempts, failure.error, past);
         self.step.exec(sql!("queue/reap", "wait_again"), params)?;
         self.waits_until(run.deadline);
@@ -391,7 +434,8 @@ impl Queue<'_, '_> {
     }
 
     /// Puts the newcomer in the place of the record whose run has ended.
-    fn promote(&mut self, id: &str, run: &Run) -> Result<()> {
+    fn promote(&mut self, at: i64, id: &str, run: &Run) -> Result<()> {
+        self.note(at, id, || TaskChange::Requeued { attempt: run.attempts });
         self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
         self.forget_waits(run.arrival)?;
         let newcomer = self.step.row(sql!("queue/end", "newcomer"), (self.row.id, id), |row| {
@@ -421,7 +465,7 @@ impl Queue<'_, '_> {
             && self.row.len >= bound
             && self.present(&task.id)?.is_none()
         {
-            dropped = match self.overflow(bound)? {
+            dropped = match self.overflow(&task.id, bound)? {
                 Ok(oldest) => Some(oldest),
                 Err(answer) => return Ok(answer),
             };
@@ -452,6 +496,7 @@ impl Queue<'_, '_> {
         self.row.len += 1;
         self.row.places += 1;
         let arrival = self.step.inserted();
+        self.note(self.now(), task.id.as_str(), || TaskChange::Added { due: moment(due) });
         self.waits_until(self.deadline(task));
         if let Some(begun) = begun {
             self.note_waits(arrival, task, begun)?;
@@ -472,11 +517,12 @@ impl Queue<'_, '_> {
     }
 
     /// One too many comes: what was dropped for it, or the answer that it gets.
-    fn overflow(&mut self, bound: u64) -> Result<std::result::Result<TaskId, Enqueued>> {
+    fn overflow(&mut self, id: &TaskId, bound: u64) -> Result<std::result::Result<TaskId, Enqueued>> {
         match self.row.limits.overflow {
             Overflow::Refuse => Ok(Err(Enqueued::Full { bound })),
             Overflow::DropNew => {
                 self.count_dropped();
+                self.note(self.now(), id.as_str(), || TaskChange::Dropped);
                 Ok(Err(Enqueued::Dropped { bound }))
             }
             Overflow::DropOldest => Ok(self.drop_oldest()?.ok_or(Enqueued::Full { bound })),
@@ -497,7 +543,7 @@ impl Queue<'_, '_> {
             Some((arrival, id, line, false)) => (arrival, id, line),
             Some((.., true)) | None => return Ok(None),
         };
-        self.finish(arrival, id.as_str(), self.now(), Finish::Dropped, None)?;
+        self.finish(arrival, id.as_str(), self.now(), TaskChange::Dropped, None)?;
         self.line_changed(&line)?;
         self.count_dropped();
         Ok(Some(id))
@@ -536,7 +582,7 @@ impl Queue<'_, '_> {
             OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
             OnDuplicate::Keep => Ok(Enqueued::Kept { revision: Revision::from_u64(present.revision) }),
             OnDuplicate::Earliest if present.leased => self.earliest_newcomer(task, due, &present),
-            OnDuplicate::Earliest => self.earliest(due, &present),
+            OnDuplicate::Earliest => self.earliest(&task.id, due, &present),
             OnDuplicate::Replace if present.leased => {
                 let first = self.newcomer_first(task)?;
                 self.follow(task, due, first, &present)
@@ -568,6 +614,7 @@ impl Queue<'_, '_> {
             task.key.as_ref().map_or("", TaskKey::as_str),
         );
         self.step.exec(sql!("queue/enqueue", "replace"), params)?;
+        self.note_replaced(&task.id, due);
         self.waits_until(self.deadline(task));
         if !present.held {
             self.stand(present.arrival, line_of(task), due)?;
@@ -576,16 +623,21 @@ impl Queue<'_, '_> {
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
-    fn earliest(&mut self, due: i64, present: &Present) -> Result<Enqueued> {
+    fn earliest(&mut self, id: &TaskId, due: i64, present: &Present) -> Result<Enqueued> {
         if due >= present.due {
             return Ok(Enqueued::Kept { revision: Revision::from_u64(present.revision) });
         }
         let revision = self.next_revision();
         self.step.exec(sql!("queue/enqueue", "advance"), (present.arrival, due, revision.cast_signed()))?;
+        self.note_replaced(id, due);
         if !present.held {
             self.stand(present.arrival, present.line.clone(), due)?;
         }
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
+    }
+
+    fn note_replaced(&mut self, id: &TaskId, due: i64) {
+        self.note(self.now(), id.as_str(), || TaskChange::Replaced { due: moment(due) });
     }
 
     /// When the newcomer behind a run was first put in: now, if there is none yet.
@@ -619,6 +671,7 @@ impl Queue<'_, '_> {
                 let revision = self.next_revision();
                 let params = (self.row.id, task.id.as_str(), due, revision.cast_signed());
                 self.step.exec(sql!("queue/enqueue", "advance_newcomer"), params)?;
+                self.note_replaced(&task.id, due);
                 Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
             }
         }
@@ -641,6 +694,7 @@ impl Queue<'_, '_> {
             self.deadline(task),
         );
         self.step.exec(sql!("queue/enqueue", "follow"), params)?;
+        self.note_replaced(&task.id, due);
         if !present.replaced {
             self.step.exec(sql!("queue/enqueue", "mark"), [present.arrival])?;
         }
@@ -753,6 +807,9 @@ impl Queue<'_, '_> {
             queue.step.exec(sql!("queue/claim", "lease"), params)?;
             task.ticket.claim = Some(Fence::from_u64(number));
             task.attempt += 1;
+            let (attempt, worker) = (task.attempt, &claim.worker);
+            let claimed = || TaskChange::Claimed { attempt, worker: worker.clone() };
+            queue.note(queue.now(), task.ticket.id.as_str(), claimed);
             Ok(())
         })?;
         if !tasks.is_empty() {
@@ -770,22 +827,27 @@ impl Queue<'_, '_> {
         self.give_out(n, |queue, arrival, task| {
             let id = task.ticket.id.as_str();
             queue.remove(arrival, id)?;
+            queue.note(queue.now(), id, || TaskChange::Popped);
             queue.has_ended(queue.now(), id, TaskEnd::Popped, None, None)
         })
     }
 
     fn complete(&mut self, done: &Completion) -> Result<Completed> {
         let ticket = &done.ticket;
-        if self.row.limits.retention.is_none() && !self.row.linked {
+        if self.row.limits.retention.is_none() && !self.row.linked && !self.keeps_events() {
             return self.take_done(ticket);
         }
         let Some(run) = self.claimed(ticket)? else { return Ok(Completed::Stale) };
         if run.replaced {
-            self.promote(ticket.id.as_str(), &run)?;
+            self.promote(self.now(), ticket.id.as_str(), &run)?;
             return Ok(Completed::Requeued);
         }
-        let how = if done.discarded { Finish::Discarded } else { Finish::Done };
-        let how = if run.cancelled { Finish::Cancelled } else { how };
+        let attempt = run.attempts;
+        let how = match done.discarded {
+            _ if run.cancelled => TaskChange::Cancelled,
+            true => TaskChange::Discarded { attempt },
+            false => TaskChange::Done { attempt },
+        };
         self.finish(run.arrival, ticket.id.as_str(), self.now(), how, done.result.as_ref())?;
         self.run_ended(&run.line)?;
         Ok(Completed::Done)
@@ -804,7 +866,7 @@ impl Queue<'_, '_> {
         }
         match self.claimed(ticket)? {
             Some(run) => {
-                self.promote(ticket.id.as_str(), &run)?;
+                self.promote(self.now(), ticket.id.as_str(), &run)?;
                 Ok(Completed::Requeued)
             }
             None => Ok(Completed::Stale),
@@ -865,7 +927,7 @@ impl Queue<'_, '_> {
     }
 
     fn dequeue(&mut self, ticket: &Ticket) -> Result<Dequeued> {
-        if ticket.claim.is_some() && self.row.linked {
+        if ticket.claim.is_some() && (self.row.linked || self.keeps_events()) {
             return self.dequeue_claimed(ticket);
         }
         if ticket.claim.is_some() {
@@ -881,6 +943,7 @@ impl Queue<'_, '_> {
             Some(present) => {
                 self.remove(present.arrival, ticket.id.as_str())?;
                 self.has_ended(self.now(), ticket.id.as_str(), TaskEnd::Deleted, None, None)?;
+                self.note(self.now(), ticket.id.as_str(), || TaskChange::Deleted);
                 self.line_changed(&present.line)?;
                 Ok(Dequeued::Removed)
             }
@@ -888,16 +951,17 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Where others may wait for it, its end is another than that of one that is done.
+    /// Where others may wait for it, or events are kept, its end is another than that of one that is done.
     fn dequeue_claimed(&mut self, ticket: &Ticket) -> Result<Dequeued> {
         let Some(run) = self.claimed(ticket)? else { return Ok(Dequeued::Stale) };
         let id = ticket.id.as_str();
         if run.replaced {
-            self.promote(id, &run)?;
+            self.promote(self.now(), id, &run)?;
             return Ok(Dequeued::Removed);
         }
         self.remove(run.arrival, id)?;
         self.has_ended(self.now(), id, TaskEnd::Deleted, None, None)?;
+        self.note(self.now(), id, || TaskChange::Deleted);
         self.run_ended(&run.line)?;
         Ok(Dequeued::Removed)
     }
@@ -905,7 +969,7 @@ impl Queue<'_, '_> {
     fn cancel(&mut self, id: &TaskId) -> Result<Cancelled> {
         let Some(present) = self.present(id)? else { return Ok(Cancelled::NotFound) };
         if !present.leased {
-            self.finish(present.arrival, id.as_str(), self.now(), Finish::Cancelled, None)?;
+            self.finish(present.arrival, id.as_str(), self.now(), TaskChange::Cancelled, None)?;
             self.line_changed(&present.line)?;
             return Ok(Cancelled::Removed);
         }
@@ -913,6 +977,7 @@ impl Queue<'_, '_> {
             self.step.exec(sql!("queue/end", "forget_newcomer"), (self.row.id, id.as_str()))?;
         }
         self.step.exec(sql!("queue/cancel", "mark"), [present.arrival])?;
+        self.note(self.now(), id.as_str(), || TaskChange::CancelAsked);
         Ok(Cancelled::Marked)
     }
 
@@ -936,6 +1001,7 @@ impl Queue<'_, '_> {
             self.next_place();
             self.row.len += 1;
             revived.revived += 1;
+            self.note(self.now(), id, || TaskChange::Revived);
             self.stand(arrival, line, self.now())?;
         }
         Ok(revived)
@@ -946,14 +1012,27 @@ impl Queue<'_, '_> {
             self.has_ended(self.now(), &id, TaskEnd::Deleted, None, None)?;
         }
         let Selection::Ids(ids) = which else {
+            if self.keeps_events() {
+                let ids: Vec<String> =
+                    self.step.rows(sql!("queue/dead", "ids"), [self.row.id], |row| row.get(0))?;
+                ids.iter().for_each(|id| self.note(self.now(), id, || TaskChange::Buried));
+            }
             return Ok(self.step.exec(sql!("queue/bury", "all"), [self.row.id])? as u64);
         };
         let mut buried = 0;
-        for id in ids {
-            buried += self.step.exec(sql!("queue/bury", "bury"), (self.row.id, id.as_str()))? as u64;
+        for id in ids.iter().collect::<BTreeSet<_>>() {
+            let gone = self.step.exec(sql!("queue/bury", "bury"), (self.row.id, id.as_str()))? as u64;
+            if gone > 0 {
+                self.note(self.now(), id.as_str(), || TaskChange::Buried);
+            }
+            buried += gone;
         }
         Ok(buried)
     }
+}
+
+fn moment(us: i64) -> Timestamp {
+    Timestamp::from_micros(us.cast_unsigned())
 }
 
 /// A live record that an enqueue met.
@@ -1190,7 +1269,7 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
     let stats = reader.row(sql!("queue/stats", "counts"), (queue.as_str(), now), |row| {
         let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
         let oldest = row.get::<_, Option<i64>>(4)?.unwrap_or(now);
-        let limits = read_limits(row, 7, 8, 16)?;
+        let limits = read_limits(row, 7, 8, 16, 21)?;
         Ok(QueueStats {
             ready: count(0)?,
             scheduled: count(1)?,

@@ -36,6 +36,8 @@ pub(crate) enum News {
     Queue(QueueName, usize),
     /// A task of a queue is over, or all may be if it has no id.
     Over(QueueName, Option<String>),
+    /// A queue's latest event has that number.
+    Events(QueueName, u64),
 }
 
 impl<'w> Step<'w> {
@@ -118,6 +120,11 @@ impl<'w> Step<'w> {
         self.news.push(News::Over(queue.clone(), Some(id.to_owned())));
     }
 
+    /// Tells whoever follows the queue, once this has been committed.
+    pub(crate) fn tell_events(&mut self, queue: &QueueName, last: u64) {
+        self.news.push(News::Events(queue.clone(), last));
+    }
+
     /// Tells whoever waits for any task of the queue, once this has been committed.
     pub(crate) fn tell_all_over(&mut self, queue: &QueueName) {
         self.news.push(News::Over(queue.clone(), None));
@@ -177,6 +184,7 @@ impl News {
             Self::Token(token, notice) => listeners.tell_token(token, notice),
             Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
             Self::Over(queue, id) => listeners.tell_over(&queue, id.as_deref()),
+            Self::Events(queue, last) => listeners.tell_events(&queue, last),
         }
     }
 }

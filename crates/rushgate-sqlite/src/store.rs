@@ -14,8 +14,8 @@ use rushgate_core::{
     ReservationId, Reserve, Reserved, Restored, Retried, Retry, Revived, RoomRules, RoomState, RoomStore,
     SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled,
     Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task,
-    TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch,
-    check_range, check_tasks,
+    TaskEvents, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits,
+    check_batch, check_range, check_tasks,
 };
 use tokio::sync::oneshot;
 
@@ -548,6 +548,13 @@ impl QueueStore for SqliteStore {
         self.write("limit a queue", limits.check(), move |step| queue::limit(step, &queue, limits))
     }
 
+    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
+        let (of, checked) = (queue.clone(), TaskEvents::check(limit));
+        self.read_queue("read a queue's events", queue, checked, move |reader| {
+            queue::event::events(reader, &of, after, limit)
+        })
+    }
+
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
         let (of, after) = (queue.clone(), after.to_owned());
         let checked = check_range("the page's limit", limit.into(), 1, 10_000);
@@ -594,6 +601,20 @@ impl QueueStore for SqliteStore {
         Box::pin(async move {
             let _listening = listening;
             if awaited.await? {
+                told.await.map_err(|_| closed().doing(DOING))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
+        const DOING: &str = "follow a queue";
+        let (listening, told) = self.listeners.listen_events(queue, after);
+        let of = queue.clone();
+        let last = self.read_queue(DOING, queue, Ok(()), move |reader| queue::event::last(reader, &of));
+        Box::pin(async move {
+            let _listening = listening;
+            if last.await? == after {
                 told.await.map_err(|_| closed().doing(DOING))?;
             }
             Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use rushgate_core::{ClientId, Notice, QueueName, TaskId, Token};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
@@ -32,6 +32,8 @@ struct Inner {
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
     /// Of each queue, who waits for which task to be over.
     over: HashMap<QueueName, Vec<Awaited>>,
+    /// Of each queue, who waits for an event.
+    followers: HashMap<QueueName, Vec<Follower>>,
     next: u64,
 }
 
@@ -41,13 +43,32 @@ struct Awaited {
     tell: oneshot::Sender<()>,
 }
 
+struct Follower {
+    number: u64,
+    /// The latest event that it knows of.
+    after: u64,
+    tell: oneshot::Sender<()>,
+}
+
 impl Inner {
     fn is_empty(&self) -> bool {
-        self.tokens.is_empty() && self.queues.is_empty() && self.over.is_empty()
+        self.tokens.is_empty() && self.queues.is_empty() && self.over.is_empty() && self.followers.is_empty()
     }
 }
 
 impl Inner {
+    /// Tells and forgets those who follow a queue.
+    fn take_followers(&mut self, queue: &QueueName, which: impl Fn(&Follower) -> bool) {
+        let Some(of_queue) = self.followers.get_mut(queue) else { return };
+        for one in of_queue.extract_if(.., |one| which(one)) {
+            // One that is gone listens no more.
+            let _ = one.tell.send(());
+        }
+        if of_queue.is_empty() {
+            self.followers.remove(queue);
+        }
+    }
+
     /// Tells and forgets those.
     fn take_awaited(&mut self, queue: &QueueName, which: impl Fn(&Awaited) -> bool) {
         let Some(of_queue) = self.over.get_mut(queue) else { return };
@@ -71,6 +92,7 @@ enum What {
     Token(Token),
     Queue(QueueName, u64),
     Over(QueueName, u64),
+    Events(QueueName, u64),
 }
 
 impl Drop for Listening<'_> {
@@ -78,6 +100,7 @@ impl Drop for Listening<'_> {
         let mut inner = self.listeners.lock();
         match &self.what {
             What::Token(token) => drop(inner.tokens.remove(token)),
+            What::Events(queue, number) => inner.take_followers(queue, |one| one.number == *number),
             What::Over(queue, number) => inner.take_awaited(queue, |one| one.number == *number),
             What::Queue(queue, number) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
@@ -129,6 +152,26 @@ impl Listeners {
         (Listening { listeners: self, what: What::Over(queue.clone(), number) }, told)
     }
 
+    pub(crate) fn listen_events(
+        &self,
+        queue: &QueueName,
+        after: u64,
+    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.lock();
+        inner.next += 1;
+        let number = inner.next;
+        inner.followers.entry(queue.clone()).or_default().push(Follower { number, after, tell });
+        drop(inner);
+        self.somebody.notify_one();
+        (Listening { listeners: self, what: What::Events(queue.clone(), number) }, told)
+    }
+
+    /// Tells whoever follows the queue and does not know of its latest event.
+    pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
+        self.lock().take_followers(queue, |one| one.after != last);
+    }
+
     /// Tells whoever waits for that task, or for any of the queue.
     pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
         self.lock().take_awaited(queue, |one| id.is_none_or(|id| one.id.as_str() == id));
@@ -165,6 +208,7 @@ impl Listeners {
         inner.tokens.clear();
         inner.queues.clear();
         inner.over.clear();
+        inner.followers.clear();
         drop(inner);
         self.somebody.notify_all();
     }
@@ -182,6 +226,11 @@ impl Listeners {
     fn wanted(&self) -> (Vec<Token>, Vec<QueueName>) {
         let inner = self.lock();
         (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
+    }
+
+    /// Which queues are followed now.
+    fn followed(&self) -> Vec<QueueName> {
+        self.lock().followers.keys().cloned().collect()
     }
 
     /// Which tasks are waited for now.
@@ -240,6 +289,7 @@ impl Watcher {
             self.look_for_notices(&tokens)?;
             self.look_for_tasks(&queues)?;
             self.look_for_ends(&self.listeners.awaited())?;
+            self.look_for_events(&self.listeners.followed())?;
         }
         Ok(version)
     }
@@ -268,6 +318,15 @@ impl Watcher {
             if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
                 self.listeners.tell_over(queue, Some(id.as_str()));
             }
+        }
+        Ok(())
+    }
+
+    fn look_for_events(&self, queues: &[QueueName]) -> rusqlite::Result<()> {
+        for queue in queues {
+            let mut last = self.conn.prepare_cached(sql!("queue/event", "last"))?;
+            let last = last.query_row([queue.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+            self.listeners.tell_events(queue, last.unwrap_or_default().cast_unsigned());
         }
         Ok(())
     }

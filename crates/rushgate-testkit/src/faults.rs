@@ -15,8 +15,8 @@ use rushgate_core::{
     Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
     Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
     SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskExtended, TaskId, TaskInfo, Ticket,
-    Timestamp, Token, Verdict, Waited, Waits,
+    StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskEvents, TaskExtended, TaskId, TaskInfo,
+    Ticket, Timestamp, Token, Verdict, Waited, Waits,
 };
 
 /// How often the network fails, per thousand calls.
@@ -385,6 +385,11 @@ impl<S: Store> QueueStore for Faulty<S> {
         self.send(Repeat::Yes, move |store| store.limit(&queue, limits))
     }
 
+    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
+        let queue = queue.clone();
+        self.send(Repeat::Yes, move |store| store.task_events(&queue, after, limit))
+    }
+
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
         let queue = queue.clone();
         let after = after.to_owned();
@@ -413,6 +418,10 @@ impl<S: Store> QueueStore for Faulty<S> {
 
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
         self.listen(self.store.over(queue, id))
+    }
+
+    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
+        self.listen(self.store.happens(queue, after))
     }
 }
 

@@ -91,6 +91,10 @@ planted! { $
     FifoLosesItsPlace,
     /// What is done is kept for longer, and more of it, than the queue's retention says.
     RetentionForgetsNothing,
+    /// A lease that ran out is no event.
+    LostLeaseIsNoEvent,
+    /// More events are kept than the queue's limits say.
+    EventsAreNotForgotten,
     /// A schedule fires although it has changed or fired since it was read.
     StaleScheduleFires,
     /// A schedule that changes loses a moment that has come.

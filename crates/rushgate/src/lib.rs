@@ -69,7 +69,7 @@ pub use lock::{
     Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
     ReleaseWithOutcome, RunOutcome,
 };
-pub use queue::{Enqueue, KeyRun, Over, Queue, Why};
+pub use queue::{Enqueue, Followed, Follower, KeyRun, Over, Queue, Why};
 pub use sale::{
     Foreseen, GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room,
     RoomTicket, Sale, SaleBuilder, SweepReport, Sweeper, Turn,
@@ -94,7 +94,8 @@ pub use rushgate_core::{
     Priority, QueueLimits, QueueName, QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved,
     Restored, Result, Retention, Retried, Retry, Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId,
     SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec,
-    SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskEnd, TaskExtended,
-    TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Token, TraceParent, UnitChoice,
-    UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits, WaitsFor,
+    SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd,
+    TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits,
+    WaitsFor,
 };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Closed, Completed, Dequeued, Enqueued, Error, IfDead, KeyLimits, Lifted, OnDuplicate, Queue, QueueLimits,
-    Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, Unmet, Why,
+    Closed, Completed, Dequeued, Enqueued, Error, Followed, IfDead, KeyLimits, Lifted, OnDuplicate, Queue,
+    QueueLimits, Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, Unmet, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,7 @@ on_each_store! {
     a_task_says_why_it_is_not_running
     a_task_says_which_limit_of_its_key_it_waits_for
     an_id_is_taken_once_in_its_period_unless_it_is_lifted
+    who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed
 }
 
 on_a_cluster! {
@@ -220,6 +221,43 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
     assert!(matches!(why[..], [Why::Dead { .. }, Why::Unique { .. }]), "{why:?}");
     assert!(put().unique_for(Duration::ZERO).send().await.unwrap_err().is_invalid());
     assert!(put().unique_for(Duration::MAX).send().await.unwrap_err().is_invalid());
+}
+
+/// The number and the task of the event that is told next.
+#[track_caller]
+fn told(next: Followed) -> (u64, String) {
+    match next {
+        Followed::Event(event) => (event.seq, event.id.to_string()),
+        Followed::Missed { next } => panic!("what was before {next} was missed"),
+    }
+}
+
+async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(bench: Bench) {
+    let (gate, other) = (bench.client(), bench.client());
+    let queue = mail(&gate);
+    queue.limit(QueueLimits { events: Some(3), ..QueueLimits::default() }).await.unwrap();
+    queue.enqueue("before", to("ann")).send().await.unwrap();
+    let mut events = mail(&other).follow().after(1);
+    // Dropped while it waits, it loses nothing.
+    assert!(tokio::time::timeout(ms(50), events.next()).await.is_err());
+    for (n, id) in ["a", "b"].into_iter().enumerate() {
+        let (next, put) = tokio::join!(events.next(), queue.enqueue(id, to("ann")).send());
+        put.unwrap();
+        assert_eq!(told(next.unwrap()), (n as u64 + 2, id.to_owned()));
+    }
+    let many = (0..5).map(|n| queue.new_task(n.to_string(), to("ann")).unwrap()).collect();
+    queue.enqueue_all(many).await.unwrap();
+    assert_eq!(events.next().await.unwrap(), Followed::Missed { next: 6 });
+    for n in 2..5 {
+        assert_eq!(told(events.next().await.unwrap()), (n + 4, n.to_string()));
+    }
+    let page = queue.events(7, 10).await.unwrap();
+    assert_eq!((page.events.len(), page.first, page.last), (1, 6, 8));
+    // One that is ahead of the queue is told so: the store may have lost writes.
+    let mut ahead = queue.follow().after(100);
+    assert_eq!(ahead.next().await.unwrap(), Followed::Missed { next: 9 });
+    queue.enqueue("c", to("ann")).send().await.unwrap();
+    assert_eq!(told(ahead.next().await.unwrap()), (9, "c".to_owned()));
 }
 
 async fn a_task_that_waits_says_for_what(bench: Bench) {

@@ -27,6 +27,7 @@ pub(crate) enum QueueVerb {
     Wait(WaitArgs),
     Why(WhyArgs),
     Watch(WatchArgs),
+    Events(EventsArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Pause(PauseArgs),
@@ -50,6 +51,7 @@ impl QueueVerb {
                 | Self::Wait(_)
                 | Self::Why(_)
                 | Self::Watch(_)
+                | Self::Events(_)
                 | Self::Export(_)
                 | Self::Dead(DeadVerb::Ls(_))
                 | Self::Cron(CronVerb::Ls(_))
@@ -402,6 +404,27 @@ pub(crate) struct WatchArgs {
     pub(crate) n: Option<u64>,
 }
 
+/// Show what happened to the tasks of a queue, one line for each event.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue limit mail --events 10000
+  rushgate queue events mail --follow
+  rushgate queue events mail --after 4711 --follow --json
+
+A queue keeps its latest events if its limits say so. Those that went by and are
+not kept any more are told of on stderr. With --follow it ends with ^C.")]
+pub(crate) struct EventsArgs {
+    /// The queue.
+    pub(crate) queue: String,
+    /// Only events with greater numbers; all that are kept if it is not said.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
+    /// Go on with what happens from now on.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+}
+
 /// Write tasks to stdout, one line of JSON each, for `import` to read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -556,6 +579,7 @@ Examples:
   rushgate queue limit mail --bound none --fifo true
   rushgate queue limit mail --keep 1d/10000
   rushgate queue limit samples --bound 1000 --overflow drop-oldest
+  rushgate queue limit mail --events 10000
 
 What is not named stays as it is.")]
 pub(crate) struct LimitArgs {
@@ -585,6 +609,9 @@ pub(crate) struct LimitArgs {
     /// Keep tasks that are over for so long, and no more than the latest so many.
     #[arg(long, value_parser = retention, value_name = "TIME/N|none")]
     pub(crate) keep: Option<Limit<Retention>>,
+    /// Keep so many of the latest events, to be read by `queue events`.
+    #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
+    pub(crate) events: Option<Limit<u32>>,
 }
 
 /// What becomes of a task that is put into a queue at its bound.

@@ -4,6 +4,7 @@ mod answer;
 mod bulk;
 mod cron;
 mod dead;
+mod events;
 mod filter;
 mod lines;
 mod look;
@@ -44,6 +45,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Close(args) => answer::close(&gate, args, out).await,
             QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
             QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
+            QueueVerb::Events(args) => events::events(&gate, args, out).await,
             QueueVerb::Watch(args) => watch::watch(&gate, args, out).await,
             QueueVerb::Export(args) => lines::export(&gate, args, out).await,
             QueueVerb::Import(args) => lines::import(&gate, args, out).await,

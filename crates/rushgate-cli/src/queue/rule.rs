@@ -50,12 +50,13 @@ fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {
         rate: args.rate.map_or(old.rate, |limit| limit.0),
         per_key,
         retention: args.keep.map_or(old.retention, |keep| keep.0),
+        events: args.events.map_or(old.events, |events| events.0),
     }
 }
 
 /// The limits that are set, or `none`.
 pub(super) fn words(limits: &QueueLimits) -> String {
-    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = *limits;
+    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = *limits;
     let in_words = |rate: Rate| format!("{} in {}", rate.n, rounded(rate.per));
     let all = [
         bound.map(|n| format!("{n} tasks")),
@@ -73,6 +74,8 @@ pub(super) fn words(limits: &QueueLimits) -> String {
         Overflow::DropOldest => Some("drops the oldest".to_owned()),
     };
     let most = (!set.is_empty()).then(|| format!("at most {}", set.join(", ")));
-    let all: Vec<_> = most.into_iter().chain(drops.filter(|_| bound.is_some())).chain(kept).collect();
+    let events = events.map(|n| format!("keeps {n} events"));
+    let drops = drops.filter(|_| bound.is_some());
+    let all: Vec<_> = [most, drops, kept, events].into_iter().flatten().collect();
     if all.is_empty() { "none".to_owned() } else { all.join("; ") }
 }

@@ -5,7 +5,7 @@
 local function complete(q, id, number, how, result)
   local run = read(q.runs, id)
   if not run then return 0 end
-  local claim, turn, _, flags = struct.unpack('>I7I1I2I1', run)
+  local claim, turn, attempts, flags = struct.unpack('>I7I1I2I1', run)
   if claim + turn ~= tonumber(number) or flags % 2 ~= LEASED then return 0 end
   -- Most runs have nothing from the newcomer's flag on, and need no more than to be taken out.
   if flags >= REPLACED or q.concurrency or q.keep_n or q.linked then
@@ -15,6 +15,9 @@ local function complete(q, id, number, how, result)
     return 1
   end
   take_out(q.leases, string.sub(run, 1, LEASE_BYTES) .. id)
+  if q.events_n then
+    events.note(q, now, id, bit.band(flags, CANCELLED) > 0 and ends_as.cancelled or how, attempts)
+  end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)
   return 1

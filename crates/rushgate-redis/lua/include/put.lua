@@ -24,6 +24,7 @@ local function put_over(q, t, of, body)
     if t.ran then set_field(q.runs, t.id, false) end
     store_record(q, t, body)
   end
+  events.note(q, now, t.id, events.replaced, 0, t.due)
   stand(q, t, not was_due)
   return 3, q.revision
 end
@@ -50,6 +51,7 @@ local function put_behind(q, t, of, body)
     t.flags = t.flags + REPLACED
     store_run(q, t)
   end
+  events.note(q, now, t.id, events.replaced, 0, next.due)
   return 3, q.revision
 end
 
@@ -77,6 +79,7 @@ end
 local function put_too_many(q, id, of, body)
   if q.overflow == DROP_NEW then
     count_dropped(q)
+    events.note(q, now, id, ends_as.dropped)
     return 5, q.bound
   end
   local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)

@@ -3,7 +3,7 @@
 --                    p 1 if paused, b bound, n 1 once the queue was used, l the other limits: concurrency, how many and µs
 --                    of the rate, the same three for each key, 1 if first-in-first-out, how long and how many tasks that
 --                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
---                    oldest is dropped; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
+--                    oldest is dropped, and how many events are kept; m latest event; f no event before this is kept; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
 --                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique
 --                    at most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which number it was relayed
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
@@ -19,7 +19,9 @@
 --                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or nothing;
 --                    ENQ place(7) other -> finished(7) how(1) result or error, of one that a task waited for; ACK finished(7)
 --                    NUL id -> how(1) result or error, of one that those that wait for it have not all heard of; how also: 4
---                    popped, 5 deleted, 6 dead
+--                    popped, 5 deleted, 6 dead; BS number(7) -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error,
+--                    of an event; what also: 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 given back, 14
+--                    cancel asked, 15 revived, 16 buried. Attempt and due are 0 where they say nothing
 --   dead_ids   ZSET  id -> 0; NUL finished(7) id -> 0; SOH first(7) id -> 0, of tasks that wait, if the queue drops its
 --                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1) place(7) id ->
 --                    0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by the task, and without
@@ -32,7 +34,8 @@
 --                    priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks that wait for others
 --   keys       HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7), or 0 while it is blocked, due(7) arrival(6)
 --                    turn(1) id, of its first; key -> how many are leased; key NUL s -> when the latest were given
---                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end
+--                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end; NUL e -> the same of who
+--                    follows the events
 --   moot       ZSET  key -> when it no longer matters when its latest were given out
 -- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it, 16 it
 -- stands in its line by the record's due time, 32 it has a key (of a leased one), 64 it has a past, 128 it has a note.
@@ -76,9 +79,10 @@ local AGAIN = { ok = 'AGAIN' }
 
 -- A rate is how many in how long.
 local function read_limits(q, text)
-  local n, per, key_n, key_per, fifo, age, count, overflow
-  q.concurrency, n, per, q.key_concurrency, key_n, key_per, fifo, age, count, overflow =
-    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d) ?(%S*) ?(%S*) ?(%S*)$')
+  local n, per, key_n, key_per, fifo, age, count, overflow, events_n
+  q.concurrency, n, per, q.key_concurrency, key_n, key_per, fifo, age, count, overflow, events_n =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%d) ?(%S*) ?(%S*) ?(%S*) ?(%S*)$')
+  q.events_n = tonumber(events_n)
   q.keep_us, q.keep_n, q.overflow = tonumber(age), tonumber(count), tonumber(overflow)
   q.concurrency, q.rate_n, q.rate_us = tonumber(q.concurrency), tonumber(n), tonumber(per)
   q.key_concurrency, q.key_rate_n, q.key_rate_us = tonumber(q.key_concurrency), tonumber(key_n), tonumber(key_per)
@@ -102,6 +106,70 @@ local function queue_keys(first)
   if row[9] then read_limits(q, row[9]) end
   return q
 end
+
+-- What happens to a task, besides that it ends; how events are kept; and how processes are told.
+local events = {
+  added = 7, replaced = 8, claimed = 9, requeued = 10, failed = 11, lost = 12, given_back = 13, cancel_asked = 14,
+  revived = 15, buried = 16,
+  -- Something happened to a task: it is written when the call ends, if the queue keeps events.
+  note = function(q, at, id, what, attempt, due, text)
+    if not q.events_n then return end
+    local noted = q.noted or {}
+    local n = #noted
+    if n > 0 and noted[n].at > at then q.mixed = true end
+    local packed = struct.pack('>I7I1I2I7I1', at, what, attempt or 0, due or 0, #id) .. id .. (text or '')
+    noted[n + 1], q.noted = { at = at, place = n, packed = packed }, noted
+  end,
+  field = function(number) return '\8' .. struct.pack('>I7', number) end,
+  -- The number of the first that is kept, or of the next if none is; and that of the latest.
+  range = function(q)
+    local row = redis.call('HMGET', q.meta, 'm', 'f')
+    local latest = tonumber(row[1]) or 0
+    return math.max(tonumber(row[2]) or 1, latest - (q.events_n or 0) + 1), latest
+  end,
+  -- Numbers what was noted, what ran out in the order of its moments, and forgets as many as are too many.
+  write = function(q)
+    local noted, most = q.noted, q.events_n
+    if not noted then return end
+    q.noted = nil
+    if q.mixed then
+      table.sort(noted, function(a, b)
+        if a.at ~= b.at then return a.at < b.at end
+        return a.place < b.place
+      end)
+      q.mixed = nil
+    end
+    local n = #noted
+    local latest = redis.call('HINCRBY', q.meta, 'm', n)
+    local of, before = hash(q.dead), latest - n
+    for at = math.max(n - most, 0) + 1, n do
+      add(of, '\8' .. struct.pack('>I7', before + at), noted[at].packed)
+    end
+    for old = math.max(before - most, 0) + 1, math.min(latest - most, before) do
+      take_out(of, '\8' .. struct.pack('>I7', old))
+    end
+    write_back(of)
+    q.latest_event = latest
+  end,
+  -- A process leaves its inbox in a field of the keys, to be told once. Of many that came and went without a word the
+  -- latest are told; others look by themselves after a while.
+  leave_inbox = function(q, field, inbox)
+    local inboxes, kept_bytes = read(q.keys, field) or '', 16 * 63
+    if not string.find(inboxes, inbox, 1, true) then
+      set_field(q.keys, field, string.sub(inboxes, -kept_bytes) .. inbox)
+    end
+  end,
+  -- Tells whoever has left its inbox there: what, and the name.
+  tell = function(q, field, what)
+    local inboxes = read(q.keys, field)
+    if not inboxes then return end
+    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:m$')
+    for at = 1, #inboxes, 16 do
+      redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
+    end
+    set_field(q.keys, field, false)
+  end,
+}
 
 -- A first write that a server out of memory refuses, so that nothing is put in half.
 local function touch(q)
@@ -488,30 +556,19 @@ local function has_ended(q, id, at, how, what)
   q.ended = true
 end
 
--- Tells whoever waits for a task that it is over: `T`, id, name.
-local function tell_over(q, id)
-  local field = '\0w' .. id
-  local inboxes = read(q.keys, field)
-  if not inboxes then return end
-  local news = 'T' .. id .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:m$')
-  for at = 1, #inboxes, 16 do
-    redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
-  end
-  set_field(q.keys, field, false)
-end
-
 local function remove(q, t, wake)
   lift(q, t)
   set_field(q.records, t.id, false)
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
-  if q.keep_n then tell_over(q, t.id) end
+  if q.keep_n then events.tell(q, '\0w' .. t.id, 'T' .. t.id) end
   forget_waits(q, t.id, t.record)
 end
 
 -- A task is over. It is kept as long as the queue's retention says.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
+  events.note(q, at, t.id, how, t.attempts)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
   local field, run = '\0' .. t.id, t.ran and pack_run(t) or ''
@@ -571,6 +628,7 @@ local function begin(q, id, of, body)
   local head = held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + LINKED, of.max) or of.head
   local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
+  if q.events_n then events.note(q, now, id, of.as or events.added, 0, of.due) end
   if of.key or held then
     stand(q, task_of(id, record), true)
   else
@@ -583,6 +641,7 @@ end
 -- If a newcomer waits behind the run that ends, it takes the record's place.
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
+  events.note(q, q.moment, t.id, events.requeued, t.attempts)
   lift(q, t)
   forget_waits(q, t.id, t.record)
   q.arrival, q.turn = q.arrival + 1, nil
@@ -595,8 +654,10 @@ local function promote(q, t, wake)
 end
 
 local function die(q, t, at, error, wake)
+  local short = cut_error(error)
   remove(q, t, wake)
-  has_ended(q, t.id, at, ends_as.dead, cut_error(error))
+  events.note(q, at, t.id, ends_as.dead, t.attempts, 0, short)
+  has_ended(q, t.id, at, ends_as.dead, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
@@ -743,6 +804,8 @@ local function finish(q)
   -- If there are too many to tell by one call, somebody is woken to go on.
   if settle(q) then q.woken = q.woken + 1 end
   if q.finished then forget_finished(q, FORGOTTEN_MAX) end
+  events.write(q)
+  if q.latest_event then events.tell(q, '\0e', 'E' .. int(q.latest_event)) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'x', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
@@ -808,6 +871,7 @@ local function reap(q)
       die(q, t, t.till, LATE)
     else
       remember_run(t, t.till, runs_as.lost, '')
+      events.note(q, t.till, id, events.lost, t.attempts)
       back(q, t, t.till)
     end
   end

@@ -33,9 +33,12 @@ else
   answer[2] = nil
 end
 if #ids > 0 then
-  for _, id in ipairs(q.linked and ids or {}) do
-    if redis.call('HEXISTS', q.dead, id) == 1 and not read(q.records, id) then
-      has_ended(q, id, now, ends_as.deleted, '')
+  local seen = {}
+  for _, id in ipairs((q.linked or q.events_n) and ids or {}) do
+    if not seen[id] and redis.call('HEXISTS', q.dead, id) == 1 then
+      seen[id] = true
+      events.note(q, now, id, events.buried)
+      if not read(q.records, id) then has_ended(q, id, now, ends_as.deleted, '') end
     end
   end
   redis.call('HDEL', q.dead, unpack(ids))

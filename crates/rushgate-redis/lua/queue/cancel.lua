@@ -24,6 +24,7 @@ if t and has(t, LEASED) then
   end
   t.flags = bit.bor(t.flags, CANCELLED)
   store_run(q, t)
+  events.note(q, now, t.id, events.cancel_asked)
   outcome = 2
 elseif t then
   finish_task(q, t, now, ends_as.cancelled, '', true)

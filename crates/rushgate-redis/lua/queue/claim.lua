@@ -36,17 +36,18 @@ if #ids > 0 then
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
     local claim, record, run = first .. string.char(turn), records[at], runs[at]
-    local has_key = string.byte(record, PRIORITY_AT) % DATED >= KEYED
+    local has_key, attempt = string.byte(record, PRIORITY_AT) % DATED >= KEYED, 1
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
-      run = claim .. string.sub(pack_run(t), LEASE_BYTES + 1)
+      attempt, run = t.attempts, claim .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
       run = claim .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, claim .. id)
+    if q.events_n then events.note(q, now, id, events.claimed, attempt, 0, worker) end
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end
 end

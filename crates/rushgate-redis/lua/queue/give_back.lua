@@ -32,6 +32,7 @@ for at = 2, #ARGV, 3 do
     else
       local delay = tonumber(ARGV[at + 2])
       if delay > 0 then remember_run(t, now, runs_as.snoozed, '') end
+      events.note(q, now, t.id, events.given_back, t.attempts, now + delay)
       t.attempts = t.attempts - 1
       back(q, t, now + delay, true)
       outcome = 1

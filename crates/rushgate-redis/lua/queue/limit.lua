@@ -12,6 +12,7 @@
 -- ARGV[9]     age kept: 1,000 to 34,560,000,000,000 or ''; µs for which tasks that are over are kept, '' to keep none
 -- ARGV[10]    count kept: 1 to 1,000,000 or ''; of them, the latest
 -- ARGV[11]    overflow: 0 to 2; of a task that is one too many: 0 to refuse it, 1 to drop it, 2 to drop the oldest for it
+-- ARGV[12]    events: 1 to 100,000 or ''; so many of the latest are kept, '' to keep none
 --
 -- 1
 -- AGAIN  there is more to forget, or to put in order: send the call again
@@ -46,9 +47,29 @@ local function go_on_by_age(q)
   return page[1] ~= '0'
 end
 
+-- Forgets events, so that so many are kept. True if there are more to forget.
+local function forget_events(q, most)
+  local first, latest = events.range(q)
+  local wanted, fields = math.max(first, latest - most + 1), {}
+  local to = math.min(wanted, first + FORGOTTEN_MAX)
+  for number = first, to - 1 do
+    fields[#fields + 1] = events.field(number)
+  end
+  in_chunks('HDEL', q.dead, fields)
+  redis.call('HSET', q.meta, 'f', int(to))
+  return to < wanted
+end
+
 local q = queue_keys(1)
 touch(q)
 if reap(q) then return AGAIN end
+
+-- What has run out until now is told as it was to be until now.
+events.write(q)
+if q.events_n ~= tonumber(ARGV[12]) and forget_events(q, tonumber(ARGV[12]) or 0) then
+  finish(q)
+  return AGAIN
+end
 
 -- What the old retention does not keep goes first, so that the new one brings nothing back; then what the new one does not.
 local told = q.keep_n
@@ -72,7 +93,7 @@ if by_age and q.overflow ~= DROP_OLDEST then
   redis.call('HSET', q.meta, 'y', 0)
 end
 
-local words = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11] }
+local words = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12] }
 for at, word in ipairs(words) do
   words[at] = word == '' and '-' or word
 end
@@ -82,7 +103,7 @@ local old_key = { n = q.key_rate_n, us = q.key_rate_us, most = q.key_concurrency
 read_limits(q, text)
 redis.call('HSET', q.meta, 'b', ARGV[1], 'l', text)
 -- A queue without limits need not read that it has none at each call.
-if text == '- - - - - - 0 - - 0' then redis.call('HDEL', q.meta, 'l') end
+if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'l') end
 
 -- A rate that changes begins to count anew.
 if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
@@ -105,7 +126,7 @@ if told and not q.keep_n then
   -- Nobody is told any more.
   for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
     local id = string.match(name, '^%zw(.+)$')
-    if id then tell_over(q, id) end
+    if id then events.tell(q, '\0w' .. id, 'T' .. id) end
   end
 end
 if by_age then

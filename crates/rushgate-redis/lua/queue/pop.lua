@@ -22,7 +22,8 @@ if not q.paused then
   for at, id in ipairs(ids) do
     set_field(q.records, id, false)
     if runs[at] then set_field(q.runs, id, false) end
-    if q.keep_n then tell_over(q, id) end
+    if q.keep_n then events.tell(q, '\0w' .. id, 'T' .. id) end
+    events.note(q, now, id, ends_as.popped)
     forget_waits(q, id, records[at])
     has_ended(q, id, now, ends_as.popped, '')
     table.insert(answer, id)

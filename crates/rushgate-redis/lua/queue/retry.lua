@@ -39,6 +39,7 @@ for at = 2, #ARGV, 5 do
     else
       due = now + tonumber(ARGV[at + 2])
       remember_run(t, now, runs_as.failed, ARGV[at + 4])
+      events.note(q, now, t.id, events.failed, t.attempts, due, cut_error(ARGV[at + 4]))
       t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, FAILED)
       back(q, t, due, true)
       outcome = 1

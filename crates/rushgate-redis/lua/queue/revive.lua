@@ -49,7 +49,9 @@ for _, id in ipairs(ids) do
       local priority, key = line_of(byte, body, 1)
       redis.call('HDEL', q.dead, id)
       redis.call('ZREM', q.dead_ids, id)
-      put(q, id, terms(now, priority, KEEP, 0, max, key), body, false)
+      local of = terms(now, priority, KEEP, 0, max, key)
+      of.as = events.revived
+      put(q, id, of, body, false)
       answer[1] = answer[1] + 1
     end
   end

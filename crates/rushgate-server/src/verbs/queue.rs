@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Response;
 use rushgate::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted, Listing, NewTask,
@@ -14,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::content::{Content, ContentView};
+use super::sale::EventsQuery;
 use super::{PageQuery, PageView};
 use crate::access::Kind;
 use crate::call::{Call, Nothing};
+use crate::events;
 use crate::openapi::{LABEL, NameText, TicketText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
@@ -1318,6 +1322,9 @@ pub(crate) struct LimitsBody {
     per_key: KeyLimitsBody,
     /// How long tasks that are over are kept; not at all if it is null or absent.
     retention: Option<RetentionBody>,
+    /// So many of the latest events are kept: 1 to 100,000; none if it is left out.
+    #[schemars(range(min = 1, max = 100_000))]
+    events: Option<u32>,
 }
 
 /// What becomes of a task that is put into a queue at its bound.
@@ -1416,24 +1423,24 @@ impl From<Rate> for RateBody {
 
 impl From<LimitsBody> for QueueLimits {
     fn from(body: LimitsBody) -> Self {
-        let LimitsBody { bound, overflow, concurrency, rate, per_key, retention } = body;
+        let LimitsBody { bound, overflow, concurrency, rate, per_key, retention, events } = body;
         let overflow = overflow.into();
         let KeyLimitsBody { concurrency: key_concurrency, rate: key_rate, fifo } = per_key;
         let per_key = KeyLimits { concurrency: key_concurrency, rate: key_rate.map(Rate::from), fifo };
         let retention = retention.map(Retention::from);
-        Self { bound, overflow, concurrency, rate: rate.map(Rate::from), per_key, retention }
+        Self { bound, overflow, concurrency, rate: rate.map(Rate::from), per_key, retention, events }
     }
 }
 
 impl From<QueueLimits> for LimitsBody {
     fn from(limits: QueueLimits) -> Self {
-        let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = limits;
+        let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = limits;
         let overflow = overflow.into();
         let KeyLimits { concurrency: key_concurrency, rate: key_rate, fifo } = per_key;
         let per_key =
             KeyLimitsBody { concurrency: key_concurrency, rate: key_rate.map(RateBody::from), fifo };
         let retention = retention.map(RetentionBody::from);
-        Self { bound, overflow, concurrency, rate: rate.map(RateBody::from), per_key, retention }
+        Self { bound, overflow, concurrency, rate: rate.map(RateBody::from), per_key, retention, events }
     }
 }
 
@@ -1441,6 +1448,12 @@ pub(crate) async fn limit(mut call: Call<LimitsBody>) -> Answer<LimitsBody> {
     let limits = QueueLimits::from(std::mem::take(&mut call.body));
     call.queue()?.limit(limits).await?;
     Ok(Reply::ok(limits.into()))
+}
+
+/// What happens to the tasks of a queue, as it happens.
+pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
+    let after = call.seen.or(call.query.after);
+    Ok(events::of_queue(&call.queue()?, after, call.shop.closing.clone()))
 }
 
 /// A task that failed for good.

@@ -713,7 +713,7 @@ pub(crate) async fn audit(call: Call) -> Answer<AuditView> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// Only events with greater numbers: 0 for all. `Last-Event-ID` comes before it; without both, only what comes.
-    after: Option<u64>,
+    pub(super) after: Option<u64>,
 }
 
 /// What happens in a sale, as it happens.

@@ -9,7 +9,7 @@ SELECT min(lease_until_us) FROM task WHERE queue = ?1 AND claim > 0;
 
 -- What waited for too long.
 -- name: late
-SELECT arrival, id, priority, key, deadline_us FROM task INDEXED BY task_deadline
+SELECT arrival, id, priority, key, deadline_us, attempts FROM task INDEXED BY task_deadline
 WHERE queue = ?1 AND claim = 0 AND deadline_us <= ?2 ORDER BY deadline_us, id;
 
 -- name: first_deadline

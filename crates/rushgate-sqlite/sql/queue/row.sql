@@ -8,7 +8,8 @@ SELECT id, paused, bound, len, revision, claim,
         WHERE task.queue = queue.id AND claim = 0 AND deadline_us IS NOT NULL),
        (SELECT max(until_us) FROM unique_id WHERE unique_id.queue = queue.id),
        EXISTS (SELECT 1 FROM wait WHERE wait.queue = queue.id),
-       EXISTS (SELECT 1 FROM ended WHERE ended.queue = queue.id)
+       EXISTS (SELECT 1 FROM ended WHERE ended.queue = queue.id),
+       events, event_last
 FROM queue WHERE name = ?1;
 
 -- name: create

@@ -10,7 +10,7 @@ SELECT
     paused, bound, concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, key_fifo, claim,
     keep_us, keep_n, overflow,
     kept - (SELECT count(*) FROM finished WHERE queue = q.id AND finished_us <= ?2 - q.keep_us),
-    dropped
+    dropped, events
 FROM queue AS q WHERE name = ?1;
 
 -- The first of the latest so many times that a task was given out.

@@ -35,29 +35,24 @@ pub(super) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRu
 }
 
 impl Queue<'_, '_> {
-    /// A task is over: it is kept as long as the retention says.
+    /// A task is over, done or as said: it is kept as long as the retention says.
     pub(super) fn finish(
         &mut self,
         arrival: i64,
         id: &str,
         at: i64,
-        how: Finish,
+        what: TaskChange,
         result: Option<&Payload>,
     ) -> Result<()> {
-        let end = match how {
-            Finish::Done => TaskEnd::Done,
-            Finish::Discarded => TaskEnd::Discarded,
-            Finish::Cancelled => TaskEnd::Cancelled,
-            Finish::Dropped => TaskEnd::Dropped,
+        let (end, how) = match what {
+            TaskChange::Discarded { .. } => (TaskEnd::Discarded, 1),
+            TaskChange::Cancelled => (TaskEnd::Cancelled, 2),
+            TaskChange::Dropped => (TaskEnd::Dropped, 3),
+            _ => (TaskEnd::Done, 0),
         };
+        self.note(at, id, || what);
         self.has_ended(at, id, end, result, None)?;
         if self.row.limits.retention.is_some() {
-            let how = match how {
-                Finish::Done => 0,
-                Finish::Discarded => 1,
-                Finish::Cancelled => 2,
-                Finish::Dropped => 3,
-            };
             let replaced = self.step.exec(sql!("queue/finish", "forget_one"), (self.row.id, id))?;
             let content_type = result.map(|result| result.content_type().as_str());
             let params = params![arrival, at, how, content_type, result.map(Payload::bytes)];

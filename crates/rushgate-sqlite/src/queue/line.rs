@@ -190,9 +190,11 @@ impl Queue<'_, '_> {
     }
 
     pub(super) fn limit(&mut self, limits: QueueLimits) -> Result<()> {
+        // What has run out until now is told as it was to be until now.
+        self.write_events()?;
         let old = std::mem::replace(&mut self.row.limits, limits);
         self.forget_for(old.retention, limits.retention)?;
-        let QueueLimits { bound, overflow, concurrency, rate, per_key, retention } = limits;
+        let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = limits;
         let of_rate = |rate: Option<Rate>| rate.map(|rate| (rate.n, micros(rate.per))).unzip();
         let ((n, per), (key_n, key_per)) = (of_rate(rate), of_rate(per_key.rate));
         let bound = bound.map(u64::cast_signed);
@@ -217,6 +219,9 @@ impl Queue<'_, '_> {
             }
         ];
         self.step.exec(sql!("queue/row", "limit"), params)?;
+        if old.events != events {
+            self.limit_events(events)?;
+        }
         if (old.overflow == Overflow::DropOldest) != self.gives_way() {
             self.step.exec(sql!("queue/row", "give_way"), (of, self.gives_way()))?;
         }

@@ -307,6 +307,8 @@ impl Queue<'_, '_> {
         let past: Option<String> = None;
         self.step.exec(sql!("queue/end", "bury"), (arrival, error.as_str(), ended.at, past))?;
         self.remove(arrival, &id)?;
+        // One that is held has never run.
+        self.note_dead(ended.at, &id, 0, &error);
         self.has_ended(ended.at, &id, TaskEnd::Dead, None, Some(&error))
     }
 

@@ -19,6 +19,7 @@
 mod clock;
 mod deadline;
 mod desk;
+mod event;
 mod kept;
 mod line;
 mod lock;
@@ -431,6 +432,23 @@ macro_rules! contract_suite {
                 many_that_wait_for_one_go_on_together
                 a_long_chain_fails_to_its_end
                 waits_outside_the_limits_are_refused
+            }
+            event {
+                a_queue_keeps_no_events_unless_it_is_told_to
+                a_run_is_told_from_its_beginning_to_its_end
+                what_failed_and_came_again_is_told
+                a_lease_and_a_deadline_are_told_at_their_moments
+                changes_and_cancels_are_told
+                a_newcomer_is_told_however_the_run_before_it_ends
+                what_leaves_without_a_run_is_told
+                whoever_waited_for_what_failed_is_told_with_it
+                what_others_put_in_is_told_too
+                only_the_latest_events_are_kept
+                another_number_of_events_holds_at_once
+                many_events_are_forgotten_together
+                a_call_that_is_sent_twice_is_told_once
+                who_follows_a_queue_hears_of_what_happens
+                events_outside_the_limits_are_refused
             }
             schedule {
                 a_schedule_is_entered_as_it_was_said

@@ -35,6 +35,7 @@ pub(super) enum Call {
     CloseBatch(Op, QueueName, TaskId),
     Waits(QueueName, TaskId),
     Waited(QueueName, TaskId, String, u32),
+    TaskEvents(QueueName, u64, u32),
     Task(QueueName, TaskId),
     Tasks(QueueName, Listing),
     Stats(QueueName),
@@ -136,7 +137,8 @@ impl Call {
             | Self::Lift(..)
             | Self::CloseBatch(..)
             | Self::Waits(..)
-            | Self::Waited(..) => self.send_to_queue(store).await,
+            | Self::Waited(..)
+            | Self::TaskEvents(..) => self.send_to_queue(store).await,
             Self::Task(queue, id) => plain(store.task(&queue, &id).await),
             Self::Tasks(queue, listing) => plain(store.tasks(&queue, listing).await),
             Self::Stats(queue) => plain(store.stats(&queue).await),
@@ -195,6 +197,7 @@ impl Call {
             Self::CloseBatch(op, queue, id) => plain(store.close_batch(op, &queue, &id).await),
             Self::Waits(queue, id) => plain(store.waits(&queue, &id).await),
             Self::Waited(queue, id, after, limit) => plain(store.waited(&queue, &id, &after, limit).await),
+            Self::TaskEvents(queue, after, n) => plain(store.task_events(&queue, after, n).await),
             other => unreachable!("{other:?} is not a queue's"),
         }
     }

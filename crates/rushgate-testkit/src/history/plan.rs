@@ -136,6 +136,7 @@ impl Plan {
             let done = Listing { state: Some(TaskState::Done), ..all.clone() };
             calls.extend([Call::Tasks(queue(name), all), Call::Tasks(queue(name), done)]);
             calls.extend([Call::Stats(queue(name)), Call::Dead(queue(name))]);
+            calls.push(Call::TaskEvents(queue(name), 0, 1_000));
             calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
             calls.extend(TASKS.iter().map(|id| Call::UniqueUntil(queue(name), task(id))));
             calls.extend(TASKS.iter().map(|id| Call::Waits(queue(name), task(id))));
@@ -396,6 +397,7 @@ impl Plan {
                 let age = self.moment().max(Duration::from_millis(1));
                 Retention::new(age, self.rng.random_range(1..=3))
             }),
+            events: self.chance(70).then(|| self.rng.random_range(1..=12)),
         }
     }
 
@@ -446,7 +448,7 @@ impl Plan {
     fn queue_call(&mut self) -> Call {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         let n = self.rng.random_range(1..=3);
-        match self.rng.random_range(0..45) {
+        match self.rng.random_range(0..46) {
             0..=11 => {
                 let tasks = (0..n).map(|_| self.new_task()).collect();
                 Call::Enqueue(self.op(), name, tasks)
@@ -472,6 +474,7 @@ impl Plan {
             41 => Call::CloseBatch(self.op(), name, task(self.word(&TASKS))),
             42 => Call::Waits(name, task(self.word(&TASKS))),
             43 => Call::Waited(name, task(self.word(&TASKS)), "b".into(), n),
+            44 => Call::TaskEvents(name, self.rng.random_range(0..60), n),
             _ => {
                 let states = [
                     TaskState::Scheduled,

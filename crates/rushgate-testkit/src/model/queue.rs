@@ -6,12 +6,13 @@ use rushgate_core::{
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
     ReleasedWith, Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged,
-    Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
-    check_batch, check_range, check_tasks,
+    Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    Timestamp, check_batch, check_range, check_tasks,
 };
 
 use super::{Model, Planted};
 
+mod event;
 mod kept;
 mod line;
 mod outbox;
@@ -19,6 +20,7 @@ mod schedule;
 mod unique;
 mod wait;
 
+use event::Events;
 use line::{Line, Seat};
 use wait::{Ended, Waiting};
 
@@ -89,6 +91,7 @@ pub(super) struct Queue {
     claim_last: u64,
     /// Tasks that are over, when, of which those that wait for them have not heard.
     ended: BTreeMap<(Timestamp, TaskId), Ended>,
+    events: Events,
     bug: Option<Planted>,
 }
 
@@ -223,7 +226,7 @@ impl Queue {
     }
 
     fn run_out(&mut self, until: Timestamp, id: &TaskId) {
-        if self.promote(id) {
+        if self.promote(until, id) {
             return;
         }
         let record = self.records.get_mut(id).expect("the caller found it");
@@ -240,6 +243,8 @@ impl Queue {
             self.die(until, id, DeadLetter::LATE.to_owned());
         } else {
             record.remember(until, PastEnd::Lost, "");
+            let attempt = record.attempts;
+            self.note(until, id, TaskChange::Lost { attempt });
             self.back(id, until);
         }
     }
@@ -254,10 +259,12 @@ impl Queue {
     }
 
     /// Ends the run of a record behind which a newcomer waits: the newcomer takes its place.
-    fn promote(&mut self, id: &TaskId) -> bool {
+    fn promote(&mut self, now: Timestamp, id: &TaskId) -> bool {
         let Some(next) = self.records.get_mut(id).and_then(|record| record.next.take()) else {
             return false;
         };
+        let attempt = self.records[id].attempts;
+        self.note(now, id, TaskChange::Requeued { attempt });
         let record = self.fresh(next.revision, next.first, next.content);
         self.records.insert(id.clone(), record);
         true
@@ -266,6 +273,8 @@ impl Queue {
     fn die(&mut self, now: Timestamp, id: &TaskId, error: String) {
         let record = self.records.remove(id).expect("only a live record dies");
         self.has_ended(now, id, TaskEnd::Dead, None, Some(&error));
+        let (attempt, why) = (record.attempts, PastRun::cut(&error).to_owned());
+        self.note(now, id, TaskChange::Dead { attempt, error: why });
         let letter = DeadLetter {
             id: id.clone(),
             payload: record.content.payload,
@@ -308,6 +317,11 @@ impl Queue {
             }
             Some(_) => self.put_over(&task.id, task.on_duplicate, content),
         };
+        if matches!(answer, Enqueued::Replaced { .. }) {
+            let record = &self.records[&task.id];
+            let due = record.next.as_ref().map_or(record.due, |next| next.content.due);
+            self.note(now, &task.id, TaskChange::Replaced { due });
+        }
         self.tidy(now);
         answer
     }
@@ -319,6 +333,7 @@ impl Queue {
             Overflow::Refuse => Enqueued::Full { bound },
             Overflow::DropNew => {
                 self.dropped += 1;
+                self.note(now, &asked.id, TaskChange::Dropped);
                 Enqueued::Dropped { bound }
             }
             Overflow::DropOldest => match oldest.filter(|id| !self.is_order(id)) {
@@ -351,6 +366,7 @@ impl Queue {
 
     fn add_asked(&mut self, now: Timestamp, asked: &NewTask, content: Content) -> Revision {
         let waits = self.begin_to_wait(now, asked);
+        self.note(now, &asked.id, TaskChange::Added { due: content.due });
         let revision = self.add(now, asked.id.clone(), content);
         self.records.get_mut(&asked.id).expect("it was just added").waits = waits;
         revision
@@ -466,13 +482,16 @@ impl Queue {
         self.claim_last = claim;
         let record = self.records.get_mut(id).expect("it is due");
         record.attempts += 1;
+        let claimed = TaskChange::Claimed { attempt: record.attempts, worker: asked.worker.clone() };
         record.lease = Some(Leased {
             claim: Fence::from_u64(claim),
             until: now + asked.lease.get(),
             worker: asked.worker.clone(),
             progress: None,
         });
-        record.task(id)
+        let task = record.task(id);
+        self.note(now, id, claimed);
+        task
     }
 
     fn claim(&mut self, now: Timestamp, asked: &Claim) -> Claimed {
@@ -509,7 +528,7 @@ impl Queue {
         let ticket = &done.ticket;
         if !self.claimed(ticket) {
             Completed::Stale
-        } else if self.promote(&ticket.id) {
+        } else if self.promote(now, &ticket.id) {
             Completed::Requeued
         } else {
             if self.bug == Some(Planted::RateForgetsWhatIsDone) {
@@ -527,7 +546,7 @@ impl Queue {
         if !self.claimed(&failed.ticket) {
             return Retried::Stale;
         }
-        if self.promote(id) {
+        if self.promote(now, id) {
             return Retried::Requeued;
         }
         let record = self.records.get_mut(id).expect("it is claimed");
@@ -544,8 +563,10 @@ impl Queue {
             self.die(now, id, error);
             return Retried::Dead;
         }
-        record.error = Some(error);
         let due = now + failed.delay;
+        let (attempt, why) = (record.attempts, PastRun::cut(&error).to_owned());
+        record.error = Some(error);
+        self.note(now, id, TaskChange::Failed { attempt, due, error: why });
         self.back(id, due);
         Retried::Scheduled { due }
     }
@@ -555,7 +576,7 @@ impl Queue {
         if !self.claimed(ticket) {
             return GivenBack::Stale;
         }
-        if self.promote(&ticket.id) {
+        if self.promote(now, &ticket.id) {
             return GivenBack::Waiting;
         }
         let record = self.records.get_mut(&ticket.id).expect("it is claimed");
@@ -566,8 +587,10 @@ impl Queue {
         if !back.delay.is_zero() {
             record.remember(now, PastEnd::Snoozed, "");
         }
+        let (attempt, due) = (record.attempts, now + back.delay);
         record.attempts -= 1;
-        self.back(&ticket.id, now + back.delay);
+        self.note(now, &ticket.id, TaskChange::GivenBack { attempt, due });
+        self.back(&ticket.id, due);
         GivenBack::Waiting
     }
 
@@ -592,8 +615,9 @@ impl Queue {
             (Some(_), None) if same => return Dequeued::Leased,
             _ => return Dequeued::Stale,
         }
-        if !self.promote(&ticket.id) {
+        if !self.promote(now, &ticket.id) {
             self.records.remove(&ticket.id);
+            self.note(now, &ticket.id, TaskChange::Deleted);
             self.has_ended(now, &ticket.id, TaskEnd::Deleted, None, None);
         }
         Dequeued::Removed
@@ -605,6 +629,7 @@ impl Queue {
             Some(record) if record.lease.is_some() => {
                 record.cancelled = true;
                 record.next = None;
+                self.note(now, id, TaskChange::CancelAsked);
                 Cancelled::Marked
             }
             Some(_) => {
@@ -630,6 +655,7 @@ impl Queue {
             }
             let DeadLetter { payload, priority, max_attempts, key, .. } =
                 self.dead.remove(&id).expect("it was chosen among the dead");
+            self.note(now, &id, TaskChange::Revived);
             self.add(now, id, Content { payload, due: now, priority, max_attempts, key, deadline: None });
             self.tidy(now);
             answer.revived += 1;
@@ -663,6 +689,7 @@ impl Queue {
             (limits.rate != self.limits.rate, limits.per_key.rate != self.limits.per_key.rate);
         self.starts.retain(|key, _| !if key.is_none() { all } else { per_key });
         self.limits = limits;
+        self.forget_events();
         if limits.retention.is_none() {
             self.done.clear();
         }
@@ -689,6 +716,7 @@ impl Model {
             None => Queue { bug: self.bug, ..Queue::default() },
         };
         queue.reap(now);
+        queue.number_events();
         queue.forget_done(now);
         queue
     }
@@ -701,6 +729,7 @@ impl Model {
         let answer = step(&mut queue);
         queue.settle();
         queue.tidy(now);
+        queue.number_events();
         queue.forget_done(now);
         let after = queue.due(now, queue.allowed(now));
         if !queue.paused {
@@ -761,6 +790,7 @@ impl Model {
             let n = if queue.paused { 0 } else { n };
             let take = |queue: &mut Queue, id: TaskId| {
                 queue.has_ended(now, &id, TaskEnd::Popped, None, None);
+                queue.note(now, &id, TaskChange::Popped);
                 queue.records.remove(&id).map(|it| it.task(&id))
             };
             queue.give_out(now, n, take).into_iter().flatten().collect()
@@ -932,6 +962,9 @@ impl Model {
         let step = |queue: &mut Queue| {
             let chosen = queue.chosen(which);
             let gone: Vec<_> = chosen.into_iter().filter(|id| queue.dead.remove(id).is_some()).collect();
+            for id in &gone {
+                queue.note(now, id, TaskChange::Buried);
+            }
             for id in gone.iter().filter(|id| !queue.records.contains_key(id)).cloned().collect::<Vec<_>>() {
                 queue.has_ended(now, &id, TaskEnd::Deleted, None, None);
             }

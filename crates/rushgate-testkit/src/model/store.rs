@@ -13,7 +13,7 @@ use rushgate_core::{
     ReservationId, Reserve, Reserved, Restored, Result, Retried, Retry, Revived, RoomRules, RoomState,
     RoomStore, SaleId, SaleSpec, SaleState, SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore,
     Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch,
-    Task, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits,
+    Task, TaskEvents, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Verdict, Waited, Waits,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -31,6 +31,8 @@ struct Inner {
     bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
     /// Who waits for which task to be over.
     awaited: Mutex<Vec<(QueueName, TaskId, oneshot::Sender<()>)>>,
+    /// Who waits for events of which queue, after which.
+    followed: Mutex<Vec<(QueueName, u64, oneshot::Sender<()>)>>,
     calls: AtomicU64,
     incarnation: AtomicU64,
     closed: AtomicBool,
@@ -104,6 +106,7 @@ impl ModelStore {
             listener_last: AtomicU64::new(0),
             bells: Mutex::default(),
             awaited: Mutex::default(),
+            followed: Mutex::default(),
             calls: AtomicU64::new(0),
             incarnation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -129,6 +132,7 @@ impl ModelStore {
         let news = std::mem::take(&mut model.locks.news);
         let woken = std::mem::take(&mut model.queues.woken);
         self.tell_over(&mut model);
+        self.tell_events(&mut model);
         drop(model);
         news.into_iter().for_each(|(token, notice)| self.tell(token, notice));
         woken.iter().for_each(|queue| self.bell(queue).notify_one());
@@ -150,6 +154,19 @@ impl ModelStore {
         let (live, over): (Vec<_>, Vec<_>) = all.partition(|(queue, id, _)| model.is_awaited(now, queue, id));
         *awaited = live;
         for (.., told) in over {
+            // One that is gone listens no more.
+            let _ = told.send(());
+        }
+    }
+
+    fn tell_events(&self, model: &mut Model) {
+        let now = self.0.clock.now();
+        let mut followed = locked(&self.0.followed);
+        let all = std::mem::take(&mut *followed).into_iter().filter(|(.., told)| !told.is_closed());
+        let (idle, news): (Vec<_>, Vec<_>) =
+            all.partition(|(queue, after, _)| model.nothing_happens(now, queue, *after));
+        *followed = idle;
+        for (.., told) in news {
             // One that is gone listens no more.
             let _ = told.send(());
         }
@@ -311,6 +328,10 @@ impl QueueStore for ModelStore {
         self.step(|model, now| model.limit(now, queue, limits))
     }
 
+    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
+        self.step(|model, now| model.task_events(now, queue, after, limit))
+    }
+
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
         self.step(|model, now| model.dead(now, queue, after, limit))
     }
@@ -344,6 +365,20 @@ impl QueueStore for ModelStore {
         }
         Box::pin(async move {
             if live? {
+                listened.await.map_err(|_| Error::unavailable("the store is closed"))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
+        let (told, listened) = oneshot::channel();
+        let waits = self.step_now(|model, now| Ok(model.nothing_happens(now, queue, after)));
+        if let Ok(true) = waits {
+            locked(&self.0.followed).push((queue.clone(), after, told));
+        }
+        Box::pin(async move {
+            if waits? {
                 listened.await.map_err(|_| Error::unavailable("the store is closed"))?;
             }
             Ok(())

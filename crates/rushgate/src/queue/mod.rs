@@ -2,6 +2,7 @@
 
 mod claim;
 mod enqueue;
+mod follow;
 mod over;
 mod why;
 
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use claim::Ready;
 pub use enqueue::Enqueue;
+pub use follow::{Followed, Follower};
 pub use over::Over;
 pub use why::{KeyRun, Why};
 

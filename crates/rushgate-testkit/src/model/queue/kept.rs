@@ -22,12 +22,14 @@ impl Queue {
     /// A task is over.
     pub(super) fn finish(&mut self, at: Timestamp, id: &TaskId, how: Finish, result: Option<Payload>) {
         let record = self.records.remove(id).expect("the caller found it");
-        let end = match how {
-            Finish::Done => TaskEnd::Done,
-            Finish::Discarded => TaskEnd::Discarded,
-            Finish::Cancelled => TaskEnd::Cancelled,
-            Finish::Dropped => TaskEnd::Dropped,
+        let attempt = record.attempts;
+        let (end, what) = match how {
+            Finish::Done => (TaskEnd::Done, TaskChange::Done { attempt }),
+            Finish::Discarded => (TaskEnd::Discarded, TaskChange::Discarded { attempt }),
+            Finish::Cancelled => (TaskEnd::Cancelled, TaskChange::Cancelled),
+            Finish::Dropped => (TaskEnd::Dropped, TaskChange::Dropped),
         };
+        self.note(at, id, what);
         self.has_ended(at, id, end, result.clone(), None);
         if self.limits.retention.is_none() {
             return;

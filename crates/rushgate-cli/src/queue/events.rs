@@ -1,0 +1,89 @@
+//! What happened to the tasks of a queue.
+
+use anyhow::{Context, Result};
+use rushgate::{Followed, Rushgate, TaskChange, TaskEvent, TaskEvents};
+
+use super::shown::printable;
+use crate::args::queue::EventsArgs;
+use crate::exit::Exit;
+use crate::output::{Output, moment};
+use crate::signals::Signals;
+
+/// The longest error that is shown on a line, in characters.
+const ERROR_MAX: usize = 80;
+
+pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    let mut after = args.after.unwrap_or_default();
+    loop {
+        let page = queue.events(after, TaskEvents::MAX).await?;
+        if page.is_missed(after) && (args.after.is_some() || after > 0) {
+            output.warn(format_args!(
+                "events are not kept any more: the first that is has number {}",
+                page.first
+            ));
+        }
+        // What is not kept, nobody need be told of again.
+        after = page.first.saturating_sub(1).max(after).min(page.last);
+        for event in &page.events {
+            after = event.seq;
+            show(event, output)?;
+        }
+        if after >= page.last {
+            break;
+        }
+    }
+    if args.follow { follow(gate, &args.queue, after, output).await } else { Ok(Exit::Done) }
+}
+
+/// Shows what happens after that event, until a signal comes.
+async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Result<Exit> {
+    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let mut events = gate.queue(queue)?.follow().after(after);
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(Exit::Done),
+            next = events.next() => match next {
+                Ok(Followed::Event(event)) => show(&event, output)?,
+                Ok(Followed::Missed { next }) => {
+                    output.warn(format_args!("too slow: events before number {next} are not kept any more"));
+                }
+                // It may come back, and whoever follows wants to see that.
+                Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
+                Err(error) => return Err(error.into()),
+            },
+        }
+    }
+}
+
+fn show(event: &TaskEvent, output: Output) -> Result<()> {
+    let text = format_args!("{} {} {} {}", event.seq, moment(event.at), event.id, words(&event.what));
+    output.line(event, text)
+}
+
+fn words(what: &TaskChange) -> String {
+    let short = |error: &str| printable(error, ERROR_MAX);
+    match what {
+        TaskChange::Added { due } => format!("added, due {}", moment(*due)),
+        TaskChange::Replaced { due } => format!("replaced, due {}", moment(*due)),
+        TaskChange::Claimed { attempt, worker } => format!("claimed by {}, attempt {attempt}", short(worker)),
+        TaskChange::Done { attempt } => format!("done, attempt {attempt}"),
+        TaskChange::Discarded { attempt } => format!("discarded, attempt {attempt}"),
+        TaskChange::Requeued { attempt } => format!("requeued, attempt {attempt} is over"),
+        TaskChange::Failed { attempt, due, error } => {
+            format!("failed, attempt {attempt}, due again {}: {}", moment(*due), short(error))
+        }
+        TaskChange::Lost { attempt } => format!("lost, attempt {attempt}"),
+        TaskChange::GivenBack { attempt, due } => {
+            format!("given back, attempt {attempt}, due again {}", moment(*due))
+        }
+        TaskChange::Dead { attempt, error } => format!("dead, attempt {attempt}: {}", short(error)),
+        TaskChange::CancelAsked => "cancel asked".to_owned(),
+        TaskChange::Cancelled => "cancelled".to_owned(),
+        TaskChange::Dropped => "dropped".to_owned(),
+        TaskChange::Popped => "popped".to_owned(),
+        TaskChange::Deleted => "deleted".to_owned(),
+        TaskChange::Revived => "revived".to_owned(),
+        TaskChange::Buried => "buried".to_owned(),
+    }
+}

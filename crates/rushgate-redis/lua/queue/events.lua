@@ -1,0 +1,23 @@
+-- Events of a queue, by number.
+--
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
+-- ARGV[2]     at most: 1 to 1,000
+--
+-- {first, latest, number, event, ...}  the number of the first that is kept, or of the next one if none is; that of the
+--                                      latest that there ever was; that of the first that follows; and the events, each
+--                                      as packed and with the number after that of the one before
+--
+-- flags: allow-oom
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+finish(q)
+local first, latest = events.range(q)
+local from, fields = math.max(first, tonumber(ARGV[1]) + 1), {}
+for number = from, math.min(latest, from + tonumber(ARGV[2]) - 1) do
+  fields[#fields + 1] = events.field(number)
+end
+local kept = #fields > 0 and redis.call('HMGET', q.dead, unpack(fields)) or {}
+return { first, latest, from, unpack(kept) }

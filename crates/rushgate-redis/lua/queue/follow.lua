@@ -1,0 +1,20 @@
+-- A process follows a queue: it is pushed at when something has happened to a task.
+--
+-- KEYS[1-21]  the queue (include/queue.lua)
+-- ARGV[1]     inbox: 16 hexadecimal digits
+-- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that it knows of
+--
+-- 1  it will be told
+-- 0  another event is the latest: look at once
+--
+-- flags: allow-oom
+-- include: now
+-- include: queue
+local q = queue_keys(1)
+if reap(q) then return AGAIN end
+events.write(q)
+local _, latest = events.range(q)
+local is_latest = latest == tonumber(ARGV[2])
+if is_latest then events.leave_inbox(q, '\0e', ARGV[1]) end
+finish(q)
+return is_latest and 1 or 0

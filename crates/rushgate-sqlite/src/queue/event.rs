@@ -1,0 +1,132 @@
+//! What happens to tasks, in queues that keep it.
+
+use rushgate_core::{TaskChange, TaskEvent, TaskEvents};
+use rusqlite::params;
+
+use super::*;
+
+/// Something that happened, which has no number yet.
+pub(super) struct Noted {
+    at: i64,
+    id: String,
+    what: TaskChange,
+}
+
+/// What stands in the columns `what`, `attempt`, `due_us` and `text`.
+type Columns<'a> = (u8, Option<u32>, Option<Timestamp>, Option<&'a str>);
+
+fn columns(what: &TaskChange) -> Columns<'_> {
+    match what {
+        TaskChange::Added { due } => (0, None, Some(*due), None),
+        TaskChange::Replaced { due } => (1, None, Some(*due), None),
+        TaskChange::Claimed { attempt, worker } => (2, Some(*attempt), None, Some(worker)),
+        TaskChange::Done { attempt } => (3, Some(*attempt), None, None),
+        TaskChange::Discarded { attempt } => (4, Some(*attempt), None, None),
+        TaskChange::Requeued { attempt } => (5, Some(*attempt), None, None),
+        TaskChange::Failed { attempt, due, error } => (6, Some(*attempt), Some(*due), Some(error)),
+        TaskChange::Lost { attempt } => (7, Some(*attempt), None, None),
+        TaskChange::GivenBack { attempt, due } => (8, Some(*attempt), Some(*due), None),
+        TaskChange::Dead { attempt, error } => (9, Some(*attempt), None, Some(error)),
+        TaskChange::CancelAsked => (10, None, None, None),
+        TaskChange::Cancelled => (11, None, None, None),
+        TaskChange::Dropped => (12, None, None, None),
+        TaskChange::Popped => (13, None, None, None),
+        TaskChange::Deleted => (14, None, None, None),
+        TaskChange::Revived => (15, None, None, None),
+        TaskChange::Buried => (16, None, None, None),
+    }
+}
+
+fn read_event(row: &Row<'_>) -> rusqlite::Result<TaskEvent> {
+    let attempt = || row.get(4);
+    let due = || time(row, 5);
+    let text = || row.get(6);
+    let what = match row.get::<_, u8>(2)? {
+        0 => TaskChange::Added { due: due()? },
+        1 => TaskChange::Replaced { due: due()? },
+        2 => TaskChange::Claimed { attempt: attempt()?, worker: text()? },
+        3 => TaskChange::Done { attempt: attempt()? },
+        4 => TaskChange::Discarded { attempt: attempt()? },
+        5 => TaskChange::Requeued { attempt: attempt()? },
+        6 => TaskChange::Failed { attempt: attempt()?, due: due()?, error: text()? },
+        7 => TaskChange::Lost { attempt: attempt()? },
+        8 => TaskChange::GivenBack { attempt: attempt()?, due: due()? },
+        9 => TaskChange::Dead { attempt: attempt()?, error: text()? },
+        10 => TaskChange::CancelAsked,
+        11 => TaskChange::Cancelled,
+        12 => TaskChange::Dropped,
+        13 => TaskChange::Popped,
+        14 => TaskChange::Deleted,
+        15 => TaskChange::Revived,
+        16 => TaskChange::Buried,
+        _ => return Err(unreadable(2, Error::corrupt("an event of an unknown kind"))),
+    };
+    let seq = row.get::<_, i64>(0)?.cast_unsigned();
+    Ok(TaskEvent { seq, at: time(row, 1)?, id: parsed(row, 3)?, what })
+}
+
+impl Queue<'_, '_> {
+    pub(super) fn keeps_events(&self) -> bool {
+        self.row.limits.events.is_some()
+    }
+
+    /// Something happened to a task.
+    pub(super) fn note(&mut self, at: i64, id: &str, what: impl FnOnce() -> TaskChange) {
+        if self.keeps_events() {
+            self.noted.push(Noted { at, id: id.to_owned(), what: what() });
+        }
+    }
+
+    /// A task was given up.
+    pub(super) fn note_dead(&mut self, at: i64, id: &str, attempt: u32, error: &str) {
+        self.note(at, id, || TaskChange::Dead { attempt, error: PastRun::cut(error).to_owned() });
+    }
+
+    /// Numbers what was noted, and forgets what is not to be kept any more. What ran out is in the order of its moments.
+    pub(super) fn write_events(&mut self) -> Result<()> {
+        let Some(most) = self.row.limits.events.filter(|_| !self.noted.is_empty()) else { return Ok(()) };
+        let mut noted = std::mem::take(&mut self.noted);
+        noted.sort_by_key(|one| one.at);
+        let passed_over = noted.len().saturating_sub(most as usize);
+        self.row.event_last += passed_over as u64;
+        for Noted { at, id, what } in noted.drain(passed_over..) {
+            self.row.event_last += 1;
+            let (kind, attempt, due, text) = columns(&what);
+            let seq = self.row.event_last.cast_signed();
+            let params = params![self.row.id, seq, at, kind, id, attempt, due.map(stored), text];
+            self.step.exec(sql!("queue/event", "add"), params)?;
+        }
+        self.row.events_changed = true;
+        self.forget_events(most)
+    }
+
+    fn forget_events(&mut self, most: u32) -> Result<()> {
+        let old = self.row.event_last.saturating_sub(most.into());
+        if old > 0 {
+            self.step.exec(sql!("queue/event", "forget"), (self.row.id, old.cast_signed()))?;
+        }
+        Ok(())
+    }
+
+    /// Another number of events is to be kept.
+    pub(super) fn limit_events(&mut self, events: Option<u32>) -> Result<()> {
+        self.step.exec(sql!("queue/event", "limit"), (self.row.id, events))?;
+        self.forget_events(events.unwrap_or_default())
+    }
+}
+
+pub(crate) fn events(reader: &Reader<'_>, queue: &QueueName, after: u64, limit: u32) -> Result<TaskEvents> {
+    let kept = reader.row(sql!("queue/event", "kept"), [queue.as_str()], |row| {
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
+    })?;
+    let (first, last) = kept.unwrap_or((1, 0));
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let events = reader.rows(sql!("queue/event", "page"), (queue.as_str(), after, limit), read_event)?;
+    Ok(TaskEvents { events, first, last })
+}
+
+/// The number of the queue's latest event.
+pub(crate) fn last(reader: &Reader<'_>, queue: &QueueName) -> Result<u64> {
+    let last = reader.row(sql!("queue/event", "last"), [queue.as_str()], |row| row.get::<_, i64>(0))?;
+    Ok(last.unwrap_or_default().cast_unsigned())
+}

@@ -1,0 +1,396 @@
+//! The claims of events.
+
+use std::time::Duration;
+
+use rushgate_core::{
+    Completion, Due, Fire, GiveBack, NewSchedule, NewTask, OnDuplicate, Overflow, Page, PastRun, Priority,
+    QueueLimits, QueueName, Relay, ReleaseWith, ReleasedWith, Retention, Retry, ScheduleId, Selection,
+    TaskChange, TaskEvent, TaskEvents, Ticket,
+};
+
+use super::desk::*;
+
+fn q() -> QueueName {
+    queue_name("q")
+}
+
+async fn keep(desk: &Desk, events: u32) {
+    limit(desk, QueueLimits { events: Some(events), ..QueueLimits::default() }).await;
+}
+
+async fn limit(desk: &Desk, limits: QueueLimits) {
+    desk.store.limit(&q(), limits).await.unwrap();
+}
+
+async fn page(desk: &Desk, after: u64) -> TaskEvents {
+    desk.store.task_events(&q(), after, TaskEvents::MAX).await.unwrap()
+}
+
+/// An event in words, without its moments.
+fn word(event: &TaskEvent) -> String {
+    let id = &event.id;
+    match &event.what {
+        TaskChange::Added { .. } => format!("added {id}"),
+        TaskChange::Replaced { .. } => format!("replaced {id}"),
+        TaskChange::Claimed { attempt, worker } => format!("claimed {id} {attempt} {worker}"),
+        TaskChange::Done { attempt } => format!("done {id} {attempt}"),
+        TaskChange::Discarded { attempt } => format!("discarded {id} {attempt}"),
+        TaskChange::Requeued { attempt } => format!("requeued {id} {attempt}"),
+        TaskChange::Failed { attempt, error, .. } => format!("failed {id} {attempt} {error}"),
+        TaskChange::Lost { attempt } => format!("lost {id} {attempt}"),
+        TaskChange::GivenBack { attempt, .. } => format!("given back {id} {attempt}"),
+        TaskChange::Dead { attempt, error } => format!("dead {id} {attempt} {error}"),
+        TaskChange::CancelAsked => format!("cancel asked {id}"),
+        TaskChange::Cancelled => format!("cancelled {id}"),
+        TaskChange::Dropped => format!("dropped {id}"),
+        TaskChange::Popped => format!("popped {id}"),
+        TaskChange::Deleted => format!("deleted {id}"),
+        TaskChange::Revived => format!("revived {id}"),
+        TaskChange::Buried => format!("buried {id}"),
+    }
+}
+
+/// What has happened after that number, in words. Numbers have no gaps.
+async fn story(desk: &Desk, after: u64) -> Vec<String> {
+    let TaskEvents { events, last, .. } = page(desk, after).await;
+    let numbers: Vec<_> = events.iter().map(|event| event.seq).collect();
+    assert_eq!(numbers, (last + 1 - events.len() as u64..=last).collect::<Vec<_>>());
+    events.iter().map(word).collect()
+}
+
+async fn fail(desk: &Desk, ticket: Ticket, delay: Duration, error: &str, give_up: bool) {
+    let failed = Retry { ticket, delay, error: error.into(), give_up };
+    desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
+}
+
+async fn give_back(desk: &Desk, ticket: Ticket, delay: Duration) {
+    desk.store.give_back(desk.op(), &q(), vec![GiveBack { ticket, delay }]).await.unwrap();
+}
+
+pub(super) async fn a_queue_keeps_no_events_unless_it_is_told_to(desk: Desk) {
+    let none = TaskEvents { events: vec![], first: 1, last: 0 };
+    assert_eq!(page(&desk, 0).await, none, "a queue that was never used");
+    desk.put(task("a")).await;
+    work_off(&desk).await;
+    assert_eq!(page(&desk, 0).await, none);
+    keep(&desk, 10).await;
+    assert_eq!(desk.store.stats(&q()).await.unwrap().limits.events, Some(10));
+    assert_eq!(page(&desk, 0).await, none, "nothing is told that was before");
+    desk.put(task("b")).await;
+    assert_eq!(story(&desk, 0).await, ["added b"]);
+    let other = desk.store.task_events(&queue_name("other"), 0, 1).await.unwrap();
+    assert_eq!(other, none, "queues have numbers of their own");
+}
+
+pub(super) async fn a_run_is_told_from_its_beginning_to_its_end(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put_all(vec![task("a"), after(task("b"), s(60)), task("c")]).await;
+    let tasks = desk.claim(2).await.tasks;
+    let done =
+        |at: usize, discarded| Completion { ticket: tasks[at].ticket.clone(), result: None, discarded };
+    desk.store.complete(desk.op(), &q(), vec![done(1, true), done(0, false), done(0, false)]).await.unwrap();
+    let words =
+        ["added a", "added b", "added c", "claimed a 1 w", "claimed c 1 w", "discarded c 1", "done a 1"];
+    assert_eq!(story(&desk, 0).await, words);
+    let events = page(&desk, 0).await.events;
+    let (at, due) = match &events[1] {
+        TaskEvent { at, what: TaskChange::Added { due }, .. } => (*at, *due),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(due, at + s(60));
+    assert!(events.is_sorted_by_key(|event| event.at));
+    // The same with a retention, and in lines.
+    let retention = Some(Retention::new(s(60), 10));
+    limit(&desk, QueueLimits { retention, events: Some(100), ..QueueLimits::default() }).await;
+    desk.put(NewTask { key: Some("k".parse().unwrap()), ..task("d") }).await;
+    work_off(&desk).await;
+    assert_eq!(story(&desk, 7).await, ["added d", "claimed d 1 w", "done d 1"]);
+}
+
+pub(super) async fn what_failed_and_came_again_is_told(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put(NewTask { max_attempts: 2, ..task("a") }).await;
+    let long = "é".repeat(150);
+    fail(&desk, desk.claim_one().await.ticket, s(0), &long, false).await;
+    give_back(&desk, desk.claim_one().await.ticket, s(0)).await;
+    give_back(&desk, desk.claim_one().await.ticket, s(30)).await;
+    desk.advance(s(31)).await;
+    fail(&desk, desk.claim_one().await.ticket, s(0), "boom", false).await;
+    desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    fail_for_good(&desk).await;
+    desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap();
+    let cut = "é".repeat(PastRun::ERROR_MAX / 2);
+    let words = [
+        "added a",
+        "claimed a 1 w",
+        &format!("failed a 1 {cut}"),
+        "claimed a 2 w",
+        "given back a 2",
+        "claimed a 2 w",
+        "given back a 2",
+        "claimed a 2 w",
+        "dead a 2 boom",
+        "revived a",
+        "claimed a 1 w",
+        "dead a 1 boom",
+        "buried a",
+    ];
+    assert_eq!(story(&desk, 0).await, words);
+    let events = page(&desk, 0).await.events;
+    let due = |at: usize| match events[at].what {
+        TaskChange::Failed { due, .. } | TaskChange::GivenBack { due, .. } => due.since(events[at].at),
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!((due(2), due(4), due(6)), (s(0), s(0), s(30)));
+}
+
+pub(super) async fn a_lease_and_a_deadline_are_told_at_their_moments(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put_all(vec![task("a"), NewTask { max_attempts: 1, ..task("b") }]).await;
+    let claimed = page(&desk, 0).await.last;
+    assert_eq!(desk.claim(2).await.tasks.len(), 2);
+    let began = page(&desk, claimed).await.events[0].at;
+    desk.put(NewTask { deadline: Some(Due::After(s(5))), ..after(task("c"), s(1)) }).await;
+    desk.advance(s(60)).await;
+    let TaskEvents { events, .. } = page(&desk, claimed + 3).await;
+    let words: Vec<_> = events.iter().map(word).collect();
+    let late = format!("dead c 0 {}", rushgate_core::DeadLetter::LATE);
+    assert_eq!(words, [&late, "lost a 1", "dead b 1 lease ran out"], "in the order of their moments");
+    assert_eq!((events[1].at, events[2].at), (began + s(10), began + s(10)));
+    assert!(events[0].at < events[1].at);
+    assert_eq!(page(&desk, claimed + 3).await.events, events, "whoever looks again sees the same");
+}
+
+pub(super) async fn changes_and_cancels_are_told(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put(task("a")).await;
+    desk.put(task("a")).await;
+    desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+    desk.put(after(with(task("a"), "late", OnDuplicate::Earliest), s(60))).await;
+    let first = desk.claim_one().await;
+    desk.put(with(task("a"), "newer", OnDuplicate::Replace)).await;
+    complete(&desk, first).await;
+    let second = desk.claim_one().await;
+    desk.put(with(task("a"), "newest", OnDuplicate::Replace)).await;
+    desk.store.cancel(desk.op(), &q(), &task_id("a")).await.unwrap();
+    fail(&desk, second.ticket, s(0), "boom", false).await;
+    desk.put(task("b")).await;
+    desk.store.cancel(desk.op(), &q(), &task_id("b")).await.unwrap();
+    desk.store.cancel(desk.op(), &q(), &task_id("b")).await.unwrap();
+    let words = [
+        "added a",
+        "replaced a",
+        "claimed a 1 w",
+        "replaced a",
+        "requeued a 1",
+        "claimed a 1 w",
+        "replaced a",
+        "cancel asked a",
+        "cancelled a",
+        "added b",
+        "cancelled b",
+    ];
+    assert_eq!(story(&desk, 0).await, words);
+    // A run that was cancelled and completes all the same.
+    desk.put(task("c")).await;
+    let third = desk.claim_one().await;
+    desk.store.cancel(desk.op(), &q(), &task_id("c")).await.unwrap();
+    complete(&desk, third).await;
+    assert_eq!(story(&desk, 11).await, ["added c", "claimed c 1 w", "cancel asked c", "cancelled c"]);
+}
+
+pub(super) async fn a_newcomer_is_told_however_the_run_before_it_ends(desk: Desk) {
+    keep(&desk, 100).await;
+    for end in 0..4 {
+        desk.put(task("a")).await;
+        let ticket = desk.claim_one().await.ticket;
+        desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
+        let before = page(&desk, 0).await.last;
+        match end {
+            0 => fail(&desk, ticket, s(0), "boom", false).await,
+            1 => give_back(&desk, ticket, s(1)).await,
+            2 => drop(desk.store.dequeue(desk.op(), &q(), ticket).await.unwrap()),
+            _ => desk.advance(s(11)).await,
+        }
+        assert_eq!(story(&desk, before).await, ["requeued a 1"]);
+        work_off(&desk).await;
+    }
+}
+
+pub(super) async fn what_leaves_without_a_run_is_told(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+    let ticket = desk.info("a").await.task.ticket;
+    desk.store.dequeue(desk.op(), &q(), ticket.clone()).await.unwrap();
+    desk.store.dequeue(desk.op(), &q(), ticket).await.unwrap();
+    desk.store.pop(desk.op(), &q(), 1).await.unwrap();
+    let claimed = desk.claim_one().await.ticket;
+    desk.store.dequeue(desk.op(), &q(), claimed).await.unwrap();
+    let words = ["added a", "added b", "added c", "deleted a", "popped b", "claimed c 1 w", "deleted c"];
+    assert_eq!(story(&desk, 0).await, words);
+    let full =
+        |overflow| QueueLimits { bound: Some(1), overflow, events: Some(100), ..QueueLimits::default() };
+    limit(&desk, full(Overflow::DropOldest)).await;
+    desk.put_all(vec![task("d"), task("e")]).await;
+    limit(&desk, full(Overflow::DropNew)).await;
+    desk.put(task("f")).await;
+    limit(&desk, full(Overflow::Refuse)).await;
+    desk.put(task("g")).await;
+    assert_eq!(story(&desk, 7).await, ["added d", "dropped d", "added e", "dropped f"]);
+}
+
+pub(super) async fn whoever_waited_for_what_failed_is_told_with_it(desk: Desk) {
+    keep(&desk, 100).await;
+    desk.put(task("a")).await;
+    let waits = NewTask { after: vec![task_id("a")], if_dead: rushgate_core::IfDead::Fail, ..task("b") };
+    desk.put(waits).await;
+    fail_for_good(&desk).await;
+    let words = story(&desk, 0).await;
+    assert_eq!(words[..4], ["added a", "added b", "claimed a 1 w", "dead a 1 boom"]);
+    assert!(words[4].starts_with("dead b 0 waited for a") && words.len() == 5, "{words:?}");
+}
+
+pub(super) async fn what_others_put_in_is_told_too(desk: Desk) {
+    keep(&desk, 100).await;
+    let (outbox, id) = ("shop".parse().unwrap(), ScheduleId::new("nightly").unwrap());
+    let relay = Relay { outbox, tasks: vec![(1, task("relayed"))] };
+    desk.store.relay(&q(), relay.clone()).await.unwrap();
+    desk.store.relay(&q(), relay).await.unwrap();
+    let schedule = NewSchedule {
+        id: id.clone(),
+        recurrence: "daily".into(),
+        payload: payload(""),
+        priority: Priority::default(),
+        max_attempts: 1,
+        next: Some(rushgate_core::Timestamp::from_micros(1)),
+        paused: None,
+        as_of: None,
+    };
+    desk.store.schedule(&q(), schedule).await.unwrap();
+    let read = desk.store.schedules(&q(), Page::default()).await.unwrap().remove(0);
+    let due = read.next.unwrap();
+    let fire = Fire { id, revision: read.revision, runs: vec![(task_id("fired"), due)], next: None };
+    desk.store.fire(&q(), fire.clone()).await.unwrap();
+    desk.store.fire(&q(), fire).await.unwrap();
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    let release = ReleaseWith { name: lock_name("l"), token, queue: q(), task: task("released") };
+    let released = desk.store.release_with(desk.op(), release).await.unwrap();
+    assert!(matches!(released, ReleasedWith::Released(_)), "{released:?}");
+    desk.sell_with_orders(&[("s", 1, 1)]).await;
+    let order = reserved(desk.buy("ann", vec![line("s", 1)]).await).id;
+    let words = story(&desk, 0).await;
+    assert_eq!(words[..3], ["added relayed", "added fired", "added released"]);
+    assert_eq!((words.len(), words[3].contains(&order.to_string())), (4, true), "{words:?}");
+}
+
+pub(super) async fn only_the_latest_events_are_kept(desk: Desk) {
+    keep(&desk, 3).await;
+    for id in ["a", "b", "c", "d", "e"] {
+        desk.put(task(id)).await;
+    }
+    let all = page(&desk, 0).await;
+    assert_eq!((all.events.len(), all.first, all.last), (3, 3, 5));
+    assert!(
+        all.is_missed(0) && all.is_missed(1) && !all.is_missed(2) && !all.is_missed(5) && all.is_missed(6)
+    );
+    assert_eq!(story(&desk, 3).await, ["added d", "added e"]);
+    assert_eq!(page(&desk, 5).await, TaskEvents { events: vec![], first: 3, last: 5 });
+    assert_eq!(page(&desk, u64::MAX).await, TaskEvents { events: vec![], first: 3, last: 5 });
+    let one = desk.store.task_events(&q(), 2, 1).await.unwrap();
+    assert_eq!((one.events.len(), one.events[0].seq), (1, 3), "the first of those that are asked for");
+    // One call may write more than are kept.
+    desk.put_all((0..10).map(|n| task(&format!("many-{n}"))).collect()).await;
+    let many = page(&desk, 0).await;
+    assert_eq!((many.events.len(), many.first, many.last), (3, 13, 15));
+}
+
+pub(super) async fn another_number_of_events_holds_at_once(desk: Desk) {
+    keep(&desk, 5).await;
+    for id in ["a", "b", "c", "d", "e"] {
+        desk.put(task(id)).await;
+    }
+    keep(&desk, 2).await;
+    assert_eq!(story(&desk, 0).await, ["added d", "added e"]);
+    keep(&desk, 4).await;
+    assert_eq!(story(&desk, 0).await, ["added d", "added e"], "nothing is brought back");
+    desk.put_all(vec![task("f"), task("g"), task("h")]).await;
+    assert_eq!(story(&desk, 0).await, ["added e", "added f", "added g", "added h"]);
+    limit(&desk, QueueLimits::default()).await;
+    assert_eq!(page(&desk, 0).await, TaskEvents { events: vec![], first: 9, last: 8 });
+    desk.put(task("i")).await;
+    keep(&desk, 4).await;
+    desk.put(task("j")).await;
+    let all = page(&desk, 0).await;
+    assert_eq!((all.events.len(), all.first, all.last), (1, 9, 9), "the numbers go on");
+}
+
+pub(super) async fn many_events_are_forgotten_together(desk: Desk) {
+    keep(&desk, QueueLimits::EVENTS_MAX).await;
+    for _ in 0..2 {
+        desk.put_all((0..1_000).map(|n| task(&n.to_string())).collect()).await;
+        assert_eq!(desk.store.pop(desk.op(), &q(), 1_000).await.unwrap().len(), 1_000);
+    }
+    let first = page(&desk, 0).await;
+    assert_eq!((first.events.len(), first.first, first.last), (1_000, 1, 4_000));
+    assert_eq!(word(&page(&desk, 3_999).await.events[0]), "popped 999");
+    keep(&desk, 1).await;
+    let last = page(&desk, 0).await;
+    assert_eq!((last.events.len(), last.first, last.last), (1, 4_000, 4_000));
+}
+
+pub(super) async fn a_call_that_is_sent_twice_is_told_once(desk: Desk) {
+    keep(&desk, 100).await;
+    let (put, claim, end) = (desk.op(), desk.op(), desk.op());
+    for _ in 0..2 {
+        desk.store.enqueue(put, &q(), vec![task("a"), task("b")]).await.unwrap();
+    }
+    let asked = rushgate_core::Claim { n: 2, lease: lease(s(10)), worker: "w".into() };
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        tasks = desk.store.claim(claim, &q(), asked.clone()).await.unwrap().tasks;
+    }
+    for _ in 0..2 {
+        let done = vec![tasks[0].ticket.clone().into()];
+        desk.store.complete(end, &q(), done).await.unwrap();
+    }
+    let (cancel, fail) = (desk.op(), desk.op());
+    for _ in 0..2 {
+        desk.store.cancel(cancel, &q(), &task_id("b")).await.unwrap();
+    }
+    let failed = Retry { ticket: tasks[1].ticket.clone(), delay: s(0), error: "x".into(), give_up: true };
+    for _ in 0..2 {
+        desk.store.retry(fail, &q(), vec![failed.clone()]).await.unwrap();
+    }
+    let words =
+        ["added a", "added b", "claimed a 1 w", "claimed b 1 w", "done a 1", "cancel asked b", "cancelled b"];
+    assert_eq!(story(&desk, 0).await, words);
+}
+
+pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
+    keep(&desk, 100).await;
+    let (queue, peer) = (q(), desk.peer());
+    for (n, id) in ["a", "b", "c"].into_iter().enumerate() {
+        let after = n as u64;
+        let (here, there) = (desk.store.happens(&queue, after), peer.happens(&queue, after));
+        let put = async {
+            // The other client's question must be at the store before the answer.
+            peer.task_events(&queue, 0, 1).await.unwrap();
+            desk.put(task(id)).await;
+        };
+        let (here, there, ()) = tokio::join!(soon(here), soon(there), put);
+        here.unwrap();
+        there.unwrap();
+    }
+    soon(desk.store.happens(&queue, 2)).await.unwrap();
+    soon(desk.store.happens(&queue, 4)).await.expect("one that is ahead is told to look");
+}
+
+pub(super) async fn events_outside_the_limits_are_refused(desk: Desk) {
+    for events in [0, QueueLimits::EVENTS_MAX + 1] {
+        let limits = QueueLimits { events: Some(events), ..QueueLimits::default() };
+        refused(desk.store.limit(&q(), limits).await);
+    }
+    refused(desk.store.task_events(&q(), 0, 0).await);
+    refused(desk.store.task_events(&q(), 0, TaskEvents::MAX + 1).await);
+}

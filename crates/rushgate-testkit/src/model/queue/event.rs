@@ -1,0 +1,76 @@
+//! What happened, as far as the queue keeps it.
+
+use std::collections::VecDeque;
+
+use rushgate_core::{TaskChange, TaskEvent, TaskEvents};
+
+use super::*;
+
+/// The events of a queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Events {
+    kept: VecDeque<TaskEvent>,
+    last: u64,
+    /// Those of the present step, in the order in which they came about.
+    noted: Vec<(Timestamp, TaskId, TaskChange)>,
+}
+
+impl Queue {
+    /// Something happened to a task.
+    pub(super) fn note(&mut self, at: Timestamp, id: &TaskId, what: TaskChange) {
+        let forgets = match what {
+            TaskChange::Lost { .. } => self.bug == Some(Planted::LostLeaseIsNoEvent),
+            _ => false,
+        };
+        if self.limits.events.is_some() && !forgets {
+            self.events.noted.push((at, id.clone(), what));
+        }
+    }
+
+    /// Numbers what was noted. What ran out is in the order of its moments, so it does not matter who looks and when.
+    pub(super) fn number_events(&mut self) {
+        let Events { kept, last, noted } = &mut self.events;
+        noted.sort_by_key(|(at, ..)| *at);
+        for (at, id, what) in noted.drain(..) {
+            *last += 1;
+            kept.push_back(TaskEvent { seq: *last, at, id, what });
+        }
+        self.forget_events();
+    }
+
+    /// Forgets those that are not to be kept any more.
+    pub(super) fn forget_events(&mut self) {
+        let most = match self.limits.events {
+            Some(_) if self.bug == Some(Planted::EventsAreNotForgotten) => usize::MAX,
+            most => most.unwrap_or_default() as usize,
+        };
+        let kept = &mut self.events.kept;
+        kept.drain(..kept.len().saturating_sub(most));
+    }
+
+    fn events_after(self, after: u64, limit: u32) -> TaskEvents {
+        let Events { kept, last, .. } = self.events;
+        let first = kept.front().map_or(last + 1, |event| event.seq);
+        let wanted = kept.into_iter().filter(|event| event.seq > after);
+        TaskEvents { events: wanted.take(limit as usize).collect(), first, last }
+    }
+}
+
+impl Model {
+    /// See [`QueueStore::task_events`](rushgate_core::QueueStore::task_events).
+    pub fn task_events(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        after: u64,
+        limit: u32,
+    ) -> Result<TaskEvents> {
+        TaskEvents::check(limit)?;
+        Ok(self.queue(now, name).events_after(after, limit))
+    }
+
+    /// Whether whoever waits for an event after that number still has to.
+    pub fn nothing_happens(&mut self, now: Timestamp, name: &QueueName, after: u64) -> bool {
+        self.queue(now, name).events.last == after
+    }
+}
