@@ -290,6 +290,16 @@ fn limits_are_set_one_by_one_and_shown_together() {
 }
 
 #[test]
+fn a_queue_that_keeps_no_events_is_told_of() {
+    let shop = Shop::new();
+    let shown = shop.run(&["queue", "events", "mail"]);
+    assert_eq!((shown.status, &*shown.out), (0, ""));
+    assert!(shown.err.contains("rushgate queue limit mail --events 10000"), "{}", shown.err);
+    shop.ok(&["queue", "limit", "mail", "--events", "10000"]);
+    assert_eq!(shop.run(&["queue", "events", "mail"]).err, "");
+}
+
+#[test]
 fn events_are_shown_one_on_a_line() {
     let shop = Shop::new();
     assert_eq!(shop.ok(&["queue", "limit", "mail", "--events", "3"]), "keeps 3 events\n");

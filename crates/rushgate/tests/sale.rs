@@ -30,6 +30,8 @@ on_each_store! {
     seats_have_one_number_over_all_segments
     the_sweeper_gives_units_back_in_time
     orders_reach_the_ledger
+    however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all
+    who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
     a_bad_order_is_a_dead_letter_alone
@@ -344,6 +346,61 @@ async fn orders_reach_the_ledger(bench: Bench) {
     assert_eq!((report.tasks.dead, report.lost_writes, report.settled), (0, 0, 9));
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
     assert!(!sale.audit(None).await.unwrap().ok, "the ledger must be asked");
+}
+
+async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(bench: Bench) {
+    const BUYERS: u32 = 200;
+    let (gate, elsewhere) = (bench.client(), bench.client());
+    let sale = open(&gate, phones(BUYERS)).await;
+    let mut holds = Vec::new();
+    for n in 0..BUYERS {
+        holds.push(hold(&sale, n).await.id);
+    }
+    let before = gate.calls().calls;
+    let all: Vec<_> = holds
+        .iter()
+        .map(|id| {
+            let (sale, id) = (sale.clone(), *id);
+            tokio::spawn(async move { sale.wait_final(id, secs(60)).await.unwrap().unwrap().state })
+        })
+        .collect();
+    // Each looks twice before it waits.
+    eventually(async || gate.calls().calls - before >= 2 * u64::from(BUYERS)).await;
+    let there = elsewhere.sale("phones").unwrap();
+    for (n, id) in holds.into_iter().enumerate() {
+        let at = if n % 2 == 0 { &sale } else { &there };
+        assert!(matches!(at.confirm(id).await.unwrap(), Decision::Done(_)));
+    }
+    for waiting in all {
+        assert_eq!(waiting.await.unwrap(), HoldState::Confirmed);
+    }
+    let calls = gate.calls().calls - before;
+    assert!(calls < 15 * u64::from(BUYERS), "{calls} calls for {BUYERS} who wait");
+}
+
+async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(2)).await;
+    let (ann, eve) = (hold(&sale, "ann").await.id, hold(&sale, "eve").await.id);
+    let (first, second, stop) = (sale.clone(), sale.clone(), CancellationToken::new());
+    let (before, until) = (gate.calls().calls, stop.clone());
+    let other = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            tokio::select! {
+                over = first.wait_final(ann, secs(60)) => panic!("nobody decided: {over:?}"),
+                () = until.cancelled() => {}
+            }
+        });
+    });
+    // It has looked at the reservation twice, and at the sale.
+    eventually(async || gate.calls().calls - before >= 3).await;
+    let waiting = tokio::spawn(async move { second.wait_final(eve, secs(60)).await });
+    eventually(async || gate.calls().calls - before >= 5).await;
+    stop.cancel();
+    other.join().unwrap();
+    sale.confirm(eve).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().unwrap().state, HoldState::Confirmed);
 }
 
 async fn a_failing_ledger_loses_nothing(bench: Bench) {

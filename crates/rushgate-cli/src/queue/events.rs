@@ -15,6 +15,12 @@ const ERROR_MAX: usize = 80;
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let mut after = args.after.unwrap_or_default();
+    if queue.stats().await?.limits.events.is_none() {
+        output.warn(format_args!(
+            "`{0}` keeps no events; to have it keep the latest 10,000: `rushgate queue limit {0} --events 10000`",
+            args.queue
+        ));
+    }
     loop {
         let page = queue.events(after, TaskEvents::MAX).await?;
         if page.is_missed(after) && (args.after.is_some() || after > 0) {

@@ -1,6 +1,7 @@
 //! Sales: numbered units, reserved by buyers, each sold exactly once.
 
 mod builder;
+mod endings;
 mod gate;
 mod known;
 mod orders;
@@ -21,7 +22,7 @@ use rushgate_core::{
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
 pub use builder::SaleBuilder;
 pub use gate::GateStats;
@@ -32,6 +33,7 @@ pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
 use crate::patience::moment_after;
+use endings::Endings;
 use gate::Gate;
 use room::LastLook;
 use seen::{Mark, Seen, mark_of};
@@ -79,6 +81,8 @@ struct Shared {
     gate: OnceCell<Gate>,
     /// A reservation was made or moved here.
     moved: Notify,
+    /// Who waits here for reservations to end.
+    endings: Endings,
     seen: Seen,
     /// Of its waiting room.
     look: LastLook,
@@ -112,6 +116,7 @@ impl Rushgate {
                 id: id.clone(),
                 gate: OnceCell::new(),
                 moved: Notify::new(),
+                endings: Endings::default(),
                 seen: Seen::default(),
                 look: LastLook::default(),
             })
@@ -355,21 +360,22 @@ impl Sale {
 
     /// Waits until nothing moves the reservation any more, at most for `wait`, and gives it as it stands then; `None`
     /// if there is none. Cancel safe.
+    ///
+    /// However many wait in this process, the sale is looked at for all of them together: at once when something moves
+    /// here, and five times a second for what other processes do.
     pub async fn wait_final(&self, id: ReservationId, wait: Duration) -> Result<Option<Hold>> {
-        /// What is settled by another process is not told here, so ask from time to time.
-        const ASK_MAX: Duration = Duration::from_millis(500);
         let until = moment_after(wait);
-        let mut pause = Duration::from_millis(10);
+        let mut moves = None;
         loop {
-            let moved = self.shared.moved.notified();
             let hold = self.reservation(id).await?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || hold.as_ref().is_none_or(|hold| hold.state.is_final()) {
                 return Ok(hold);
             }
-            tokio::select! {
-                () = moved => {}
-                () = sleep(pause.min(left)) => pause = (pause * 2).min(ASK_MAX),
+            // Listen first, and look once more: what moves in between would go unheard.
+            match moves.take() {
+                None => moves = Some(self.moves(id)),
+                Some(moves) => _ = timeout(left, moves).await,
             }
         }
     }
