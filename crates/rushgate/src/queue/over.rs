@@ -7,8 +7,10 @@ use tokio::time::{Instant, sleep};
 use super::Queue;
 use crate::patience::moment_after;
 
-/// The longest wait without asking: what a lost push may cost at most.
-const SLEEP_MAX: Duration = Duration::from_secs(5);
+/// The first and the longest wait without asking: what a lost push may cost. A connection that was lost and made again tells
+/// everybody, so hardly any is lost; and thousands may wait.
+const SLEEP_MIN: Duration = Duration::from_secs(5);
+const SLEEP_MAX: Duration = Duration::from_secs(40);
 /// How long to wait if the store does not tell.
 const DEAF: Duration = Duration::from_millis(250);
 
@@ -61,13 +63,15 @@ impl<T> Queue<T> {
     pub async fn wait_for(&self, id: impl AsRef<str>, wait: Duration) -> Result<Option<Over>> {
         let id = TaskId::new(id)?;
         let until = moment_after(wait);
+        let (mut sleep_max, mut is_kept) = (SLEEP_MIN, false);
         loop {
             // Listen first: an end between the look and the listening would go unheard.
             let told = self.gate.store().over(&self.name, &id);
             if let Some(over) = self.how_it_ended(&id).await? {
                 return Ok(Some(over));
             }
-            if self.stats().await?.limits.retention.is_none() {
+            is_kept = is_kept || self.stats().await?.limits.retention.is_some();
+            if !is_kept {
                 let why = "keeps nothing of tasks that are over, so nobody can wait for one";
                 return Err(Error::invalid("the queue", why)
                     .hint("give it a retention, for example `rushgate queue limit QUEUE --keep 1h/1000`"));
@@ -81,7 +85,7 @@ impl<T> Queue<T> {
                     tracing::debug!(%error, "no news of the task");
                     sleep(left.min(DEAF)).await;
                 },
-                () = sleep(left.min(SLEEP_MAX)) => {}
+                () = sleep(left.min(sleep_max)) => sleep_max = (sleep_max * 2).min(SLEEP_MAX),
             }
         }
     }
