@@ -292,6 +292,7 @@ fn limits_are_set_one_by_one_and_shown_together() {
 #[test]
 fn a_queue_that_keeps_no_events_is_told_of() {
     let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "a"]);
     let shown = shop.run(&["queue", "events", "mail"]);
     assert_eq!((shown.status, &*shown.out), (0, ""));
     assert!(shown.err.contains("rushgate queue limit mail --events 10000"), "{}", shown.err);
