@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "a9c1a32a861f76fc6b65cb06426ed5b35c7ee4fa";
+    const CONTRACT: &str = "63e22846ee24999c7e0f626b3710d08443969623";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

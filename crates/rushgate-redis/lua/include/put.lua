@@ -93,7 +93,6 @@ local function put(q, id, of, body, bounded)
   local t = load(q, id)
   if not t then
     if bounded and is_full(q) then return put_too_many(q, id, of, body) end
-    q.size = q.size and q.size + 1
     begin(q, id, of, body)
     return 1, q.revision
   elseif of.mode == KEEP and not has(t, CANCELLED) then

@@ -3,9 +3,11 @@
 --                    p 1 if paused, b bound, n 1 once the queue was used, l the other limits: concurrency, how many and µs
 --                    of the rate, the same three for each key, 1 if first-in-first-out, how long and how many tasks that
 --                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
---                    oldest is dropped, and how many events are kept; m latest event; f no event before this is kept; h lines that are in the sets that wait; x tasks dropped so far; y how far those that
---                    wait are in order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique
---                    at most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which number it was relayed
+--                    oldest is dropped, and how many events are kept; m latest event; f no event before this is kept; h
+--                    lines that are in the sets that wait; x tasks dropped so far; y how far those that wait are in
+--                    order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique at
+--                    most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which
+--                    number it was relayed
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
 --                    to be added to the revision
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -16,26 +18,27 @@
 --   leases     ZSET  claim(7) turn(1) id -> lease until
 --   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2)
 --                    past] body; NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record, of one
---                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or nothing;
---                    ENQ place(7) other -> finished(7) how(1) result or error, of one that a task waited for; ACK finished(7)
---                    NUL id -> how(1) result or error, of one that those that wait for it have not all heard of; how also: 4
---                    popped, 5 deleted, 6 dead; BS number(7) -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error,
---                    of an event; what also: 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 given back, 14
---                    cancel asked, 15 revived, 16 buried. Attempt and due are 0 where they say nothing
+--                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or
+--                    nothing; ENQ place(7) other -> finished(7) how(1) result or error, of one that a task waited for;
+--                    ACK finished(7) NUL id -> how(1) result or error, of one that those that wait for it have not all
+--                    heard of; how also: 4 popped, 5 deleted, 6 dead; BS number(7) -> at(7) what(1) attempt(2) due(7)
+--                    id's length(1) id worker or error, of an event; what also: 7 added, 8 replaced, 9 claimed, 10
+--                    requeued, 11 failed, 12 lost, 13 given back, 14 cancel asked, 15 revived, 16 buried. Attempt and
+--                    due are 0 where they say nothing
 --   dead_ids   ZSET  id -> 0; NUL finished(7) id -> 0; SOH first(7) id -> 0, of tasks that wait, if the queue drops its
---                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1) place(7) id ->
---                    0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by the task, and without
---                    the other while it is held open; if dead: 0 it goes on waiting, 1 it fails, 2 it runs; ENQ and ACK -> 0,
---                    the fields of the dead that begin so; ACK finished(7) SOH place(7) id -> 0, of a task that is gone and waited
---                    for others. A place is a record's arrival and turn
+--                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1)
+--                    place(7) id -> 0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by
+--                    the task, and without the other while it is held open; if dead: 0 it goes on waiting, 1 it fails,
+--                    2 it runs; ENQ and ACK -> 0, the fields of the dead that begin so; ACK finished(7) SOH place(7) id
+--                    -> 0, of a task that is gone and waited for others. A place is a record's arrival and turn
 --   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
 --   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
 --   lines      ZSET  key NUL priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks with a key that wait; NUL
 --                    priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks that wait for others
 --   keys       HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7), or 0 while it is blocked, due(7) arrival(6)
 --                    turn(1) id, of its first; key -> how many are leased; key NUL s -> when the latest were given
---                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end; NUL e -> the same of who
---                    follows the events
+--                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end; NUL
+--                    e -> the same of who follows the events
 --   moot       ZSET  key -> when it no longer matters when its latest were given out
 -- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it, 16 it
 -- stands in its line by the record's due time, 32 it has a key (of a leased one), 64 it has a past, 128 it has a note.
@@ -43,8 +46,8 @@
 -- error's length(1) error; how: 0 failed, 1 lost, 2 snoozed. A dead letter that has one has 32 added to its priority.
 -- A record with a key has 16 added to its priority, and its body begins with the length(1) of the key and the key; one with
 -- a deadline has 64 added, and the deadline(7) stands before that. Tasks of one key
--- and priority stand in line. One that waits for others has 128 added, and stands in none. Only the first of a line is among those that wait, in the line's place, and only while its
--- key has room.
+-- and priority stand in line. One that waits for others has 128 added, and stands in none. Only the first of a line is
+-- among those that wait, in the line's place, and only while its key has room.
 -- Turns count what one call gives out: so its tasks share what is packed, and each costs little more than its bytes.
 -- The body is opaque here: content type and payload.
 -- include: draft
@@ -559,6 +562,7 @@ end
 local function remove(q, t, wake)
   lift(q, t)
   set_field(q.records, t.id, false)
+  q.size = q.size and q.size - 1
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
   if q.keep_n then events.tell(q, '\0w' .. t.id, 'T' .. t.id) end
@@ -628,6 +632,7 @@ local function begin(q, id, of, body)
   local head = held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + LINKED, of.max) or of.head
   local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
+  q.size = q.size and q.size + 1
   if q.events_n then events.note(q, now, id, of.as or events.added, 0, of.due) end
   if of.key or held then
     stand(q, task_of(id, record), true)
@@ -838,8 +843,8 @@ local function bury_late(q)
   return true
 end
 
--- Tells of what is over and was not told in time; then ends the leases that have run out, in the order of their ends; then what waited for too long dies. True if there are
--- more than one call may end.
+-- Tells of what is over and was not told in time; then ends the leases that have run out, in the order of their ends;
+-- then what waited for too long dies. True if there are more than one call may end.
 local function reap(q)
   if q.linked then
     local last = redis.call(

@@ -422,6 +422,7 @@ macro_rules! contract_suite {
                 nothing_can_wait_behind_a_run_that_is_to_be_cancelled
                 a_dropped_task_lets_nobody_wait
                 what_waits_counts_towards_the_bound_and_a_refusal_does_not
+                one_that_dies_as_it_is_put_in_leaves_its_room_to_the_next_of_the_call
                 a_batch_runs_its_callback_when_it_is_closed_and_all_parts_are_over
                 a_batch_whose_parts_are_over_waits_to_be_closed
                 a_task_that_is_in_already_becomes_a_part

@@ -383,6 +383,30 @@ pub(super) async fn what_waits_counts_towards_the_bound_and_a_refusal_does_not(d
     assert_eq!(work_off(&desk).await, "b");
 }
 
+pub(super) async fn one_that_dies_as_it_is_put_in_leaves_its_room_to_the_next_of_the_call(desk: Desk) {
+    desk.put(task("x")).await;
+    fail_for_good(&desk).await;
+    let bounded = QueueLimits { bound: Some(1), ..QueueLimits::default() };
+    for (overflow, dead, others) in
+        [(Overflow::Refuse, "a", ["b", "c"]), (Overflow::DropOldest, "d", ["e", "f"])]
+    {
+        desk.store.limit(&q(), QueueLimits { overflow, ..bounded }).await.unwrap();
+        let dies = if_dead(following(dead, &["x"]), IfDead::Fail);
+        let tasks = vec![dies, task(others[0]), task(others[1])];
+        let answers = desk.store.enqueue(desk.op(), &q(), tasks).await.unwrap();
+        assert!(error(&desk, dead).await.starts_with("waited for x, which is dead"));
+        added(answers[0].clone());
+        added(answers[1].clone());
+        let full = match &answers[2] {
+            Enqueued::Full { bound: 1 } => overflow == Overflow::Refuse,
+            Enqueued::Displaced { dropped, .. } => dropped.as_str() == others[0],
+            _ => false,
+        };
+        assert!(full, "{:?}", answers[2]);
+        work_off(&desk).await;
+    }
+}
+
 pub(super) async fn a_batch_runs_its_callback_when_it_is_closed_and_all_parts_are_over(desk: Desk) {
     added(desk.put(open("done")).await);
     assert_eq!(desk.info("done").await.state, TaskState::Blocked);
