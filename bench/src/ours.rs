@@ -120,9 +120,9 @@ pub const SETTLED: Duration = Duration::from_millis(5);
 pub const TIMES: usize = 2_000;
 
 /// From the call of a release to the return of the next in line, whom it wakes: p50 and p99 in microseconds.
-pub async fn hand_over(url: &str) -> Result<(f64, f64)> {
+pub async fn hand_over(url: String) -> Result<(f64, f64)> {
     // Two clients, as two machines would be.
-    let (giver, taker) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+    let (giver, taker) = (Rushgate::connect(&url).await?, Rushgate::connect(&url).await?);
     let (mut times, again) = (Vec::with_capacity(TIMES), Arc::new(Notify::new()));
     for _ in 0..TIMES {
         let held = giver.lock("hot")?.acquire().await?.held().context("nobody else asks")?;
@@ -148,8 +148,8 @@ pub async fn hand_over(url: &str) -> Result<(f64, f64)> {
 }
 
 /// From the call of an enqueue to the start of the handler in an idle worker: p50 and p99 in microseconds.
-pub async fn pick_up(url: &str) -> Result<(f64, f64)> {
-    let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
+pub async fn pick_up(url: String) -> Result<(f64, f64)> {
+    let (sender, receiver) = (Rushgate::connect(&url).await?, Rushgate::connect(&url).await?);
     let (started, mut starts) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
     let handler = move |_: Job<Payload>| {

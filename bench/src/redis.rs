@@ -57,7 +57,7 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
     )?;
     let hand_over = || {
         fresh();
-        Ok(runtime.block_on(ours::hand_over(&url))?.0)
+        Ok(runtime.block_on(runtime.spawn(ours::hand_over(url.clone())))??.0)
     };
     table.row(&format!("{name}: hand-over of a lock, p50 µs, to a PING"), hand_over, || {
         ceiling.round_trip()
@@ -69,7 +69,7 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
         &format!("{name}: pick-up by an idle worker, p99 µs, to a PING"),
         || {
             fresh();
-            Ok(runtime.block_on(ours::pick_up(&url))?.1)
+            Ok(runtime.block_on(runtime.spawn(ours::pick_up(url.clone())))??.1)
         },
         // The worker's machine is idle, too.
         || ceiling.round_trip_after(ours::SETTLED, ours::TIMES),

@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use rushgate_core::{Error, Result};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -17,6 +16,7 @@ use crate::fault;
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
 use crate::reply::{Fields, Reply};
+use crate::runtime::Runtime;
 use crate::slot::{SLOTS, slot};
 use crate::way::{Member, Way};
 use crate::work::{Books, Work};
@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
     seeds: Vec<Server>,
     inbox: Arc<Inbox>,
     books: Arc<Books>,
-    runtime: Handle,
+    runtime: Runtime,
     state: RwLock<State>,
     /// When the nodes were asked last.
     looked: tokio::sync::Mutex<Option<Instant>>,
@@ -84,7 +84,7 @@ impl Cluster {
         seeds: Vec<Server>,
         inbox: Arc<Inbox>,
         books: Arc<Books>,
-        runtime: Handle,
+        runtime: Runtime,
     ) -> Result<Arc<Self>> {
         let state = State {
             primaries: Vec::new(),
@@ -104,7 +104,7 @@ impl Cluster {
         let view = cluster.ask().await?;
         for (lane, way) in cluster.adopt(view) {
             lane.walk().await?;
-            cluster.inbox.open(way).await?;
+            cluster.inbox.open(way, &cluster.runtime).await?;
         }
         Ok(cluster)
     }
@@ -226,7 +226,7 @@ impl Cluster {
     }
 
     fn subscribe(&self, way: Way) {
-        self.runtime.spawn(Arc::clone(&self.inbox).read(way, None));
+        self.inbox.go_on(way, None, &self.runtime);
     }
 
     fn moved(self: &Arc<Self>, slot: u16, to: &Address) {

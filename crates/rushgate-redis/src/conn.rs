@@ -292,4 +292,10 @@ impl Pushes {
             }
         }
     }
+
+    /// Asks for no more pushes, and ends when there are none.
+    pub(crate) async fn leave(&mut self, channel: &str) {
+        // If the server does not answer, the connection's end says the same.
+        let _ = tokio::time::timeout(ASK_AGAIN_MAX, self.sink.unsubscribe(channel)).await;
+    }
 }

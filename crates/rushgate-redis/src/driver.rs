@@ -1,11 +1,8 @@
-//! The thread that talks to the servers, and the way of steps to it.
+//! The way of steps to the servers.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use rushgate_core::{Error, Result, StoreCalls};
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
 use crate::check::Checked;
 use crate::cluster::Cluster;
@@ -13,17 +10,22 @@ use crate::command::{Call, Command};
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
 use crate::reply::Reply;
+use crate::runtime::Runtime;
 use crate::sentinel::Sentinels;
 use crate::url::Deployment;
 use crate::way::Way;
 use crate::work::{Books, What};
 
+/// Of a step that the runtime left undone. It may have been sent.
+fn ended() -> Error {
+    Error::unavailable("the runtime that opened the store has ended").maybe_happened()
+}
+
 /// The way to the servers.
 pub(crate) struct Driver {
     servers: Servers,
-    runtime: Handle,
+    runtime: Runtime,
     books: Arc<Books>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// One server, whichever it is at the time, or several that share the keys.
@@ -38,27 +40,20 @@ pub(crate) fn closed() -> Error {
 }
 
 impl Driver {
-    /// Starts the thread, makes the first connections and checks the servers.
+    /// Makes the first connections and checks the servers.
     pub(crate) async fn start(deployment: Deployment, inbox: Arc<Inbox>) -> Result<Self> {
-        let books = Arc::new(Books::default());
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let handle = runtime.handle().clone();
-        let (opened, first) = oneshot::channel();
-        let of_thread = Arc::clone(&books);
-        let thread = std::thread::Builder::new().name("rushgate-redis".into()).spawn(move || {
-            runtime.block_on(async {
-                let servers = Servers::open(deployment, inbox, Arc::clone(&of_thread)).await;
-                let up = servers.is_ok();
-                if opened.send(servers).is_ok() && up {
-                    // Whatever is on its way is answered before the thread ends.
-                    of_thread.done().await;
-                }
-            });
+        let (runtime, books) = (Runtime::find()?, Arc::new(Books::default()));
+        // If nobody waits any more for the store to be opened, that ends as well.
+        let end = runtime.end().clone().drop_guard();
+        let opened = runtime.run(Servers::open(deployment, inbox, Arc::clone(&books), runtime.clone()));
+        let servers = opened.await.ok_or_else(no_runtime)??;
+        let of_end = Arc::clone(&books);
+        runtime.spawn(async move {
+            // Whatever is on its way is answered first.
+            of_end.done().await;
+            drop(end);
         });
-        let thread = Mutex::new(Some(thread.map_err(no_thread)?));
-        let servers = first.await.map_err(|_| closed())??;
-        Ok(Self { servers, runtime: handle, books, thread })
+        Ok(Self { servers, runtime, books })
     }
 
     /// Whether keys may be on several servers, so that no step can be about any two of them.
@@ -74,7 +69,7 @@ impl Driver {
             }
             answer
         });
-        async move { answer.ok_or_else(closed)?.await.map_err(|_| closed())? }
+        async move { answer.ok_or_else(closed)?.await.map_err(|_| ended())? }
     }
 
     /// Sends a script at once; the answer is awaited later.
@@ -95,7 +90,7 @@ impl Driver {
         self.send(What::Together(commands))
     }
 
-    /// The connection behind which a key is. To be called on the driver's own thread.
+    /// The connection behind which a key is. To be called on the store's runtime.
     pub(crate) async fn walk_to(&self, key: &[u8]) -> Result<Walk> {
         match &self.servers {
             Servers::One(lane) => lane.walk().await,
@@ -103,7 +98,7 @@ impl Driver {
         }
     }
 
-    /// The connections behind which all keys are. To be called on the driver's own thread.
+    /// The connections behind which all keys are. To be called on the store's runtime.
     pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
         match &self.servers {
             Servers::One(lane) => Ok(vec![lane.walk().await?]),
@@ -117,11 +112,8 @@ impl Driver {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        self.runtime.spawn(async move {
-            let _ = reply.send(steps.await);
-        });
-        async move { answer.await.map_err(|_| closed())? }
+        let answer = self.runtime.run(steps);
+        async move { answer.await.ok_or_else(ended)? }
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -142,9 +134,9 @@ impl Driver {
         self.books.close();
     }
 
-    /// The thread, to be waited for, once.
-    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Ends when nothing of the store is carried out any more.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.runtime.ended()
     }
 }
 
@@ -154,29 +146,37 @@ impl Drop for Driver {
     }
 }
 
-pub(crate) fn no_thread(error: std::io::Error) -> Error {
-    Error::unavailable("the system did not start a thread").caused_by(error)
+fn no_runtime() -> Error {
+    Error::unavailable("the runtime that opens the store ended, or has no I/O or time")
+        .hint("build it with `enable_all()`")
 }
 
 impl Servers {
-    async fn open(deployment: Deployment, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
+    async fn open(
+        deployment: Deployment,
+        inbox: Arc<Inbox>,
+        books: Arc<Books>,
+        runtime: Runtime,
+    ) -> Result<Self> {
         let way = match deployment {
             Deployment::Alone(server) => {
-                return Ok(Self::open_one(Way::Server(server), inbox, books).await?.warned(false));
+                return Ok(Self::open_one(Way::Server(server), inbox, books, &runtime).await?.warned(false));
             }
-            Deployment::Sentinel { nodes, service } => Way::Primary(Sentinels::start(nodes, service)),
+            Deployment::Sentinel { nodes, service } => {
+                Way::Primary(Sentinels::start(nodes, service, &runtime))
+            }
             Deployment::Cluster { nodes } => {
-                let cluster = Cluster::start(nodes, inbox, books, Handle::current()).await?;
+                let cluster = Cluster::start(nodes, inbox, books, runtime).await?;
                 return Ok(Self::Cluster(cluster).warned(true));
             }
         };
-        Ok(Self::open_one(way, inbox, books).await?.warned(true))
+        Ok(Self::open_one(way, inbox, books, &runtime).await?.warned(true))
     }
 
-    async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>) -> Result<Self> {
-        let lane = Lane::open(way.clone(), books, &Handle::current());
+    async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>, runtime: &Runtime) -> Result<Self> {
+        let lane = Lane::open(way.clone(), books, runtime);
         lane.walk().await?;
-        inbox.open(way).await?;
+        inbox.open(way, runtime).await?;
         Ok(Self::One(Arc::new(lane)))
     }
 

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use rushgate_core::{Fence, Grant, LockName, Notice, QueueName, Result, TaskId, Timestamp, Token};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::backoff::Backoff;
 use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
 use crate::reply::Packed;
+use crate::runtime::Runtime;
 use crate::slot::slot;
 use crate::way::Way;
 
@@ -40,8 +43,8 @@ impl Push {
 }
 
 /// `A` is followed by a token, its grant (fence, lease until, lease left) and a key of the lock; `R` by a token and a
-/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name; `E` by the number of
-/// the latest event and the queue's name.
+/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name; `E` by the
+/// number of the latest event and the queue's name.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
@@ -103,20 +106,29 @@ impl Inbox {
     }
 
     /// Connects, and reads from then on.
-    pub(crate) async fn open(self: &Arc<Self>, way: Way) -> Result<()> {
+    pub(crate) async fn open(self: &Arc<Self>, way: Way, runtime: &Runtime) -> Result<()> {
         let connected = way.listen(&keys::inbox(self.id)).await?;
-        tokio::spawn(Arc::clone(self).read(way, Some(connected)));
+        self.go_on(way, Some(connected), runtime);
         Ok(())
     }
 
-    /// Reads pushes until the way or the runtime ends.
-    pub(crate) async fn read(self: Arc<Self>, way: Way, connected: Option<(Pushes, Address)>) {
-        let mut connected = connected;
+    /// Reads pushes until the way ends, or the runtime.
+    pub(crate) fn go_on(self: &Arc<Self>, way: Way, from: Option<(Pushes, Address)>, runtime: &Runtime) {
+        runtime.spawn_whole(Arc::clone(self).read(way, from, runtime.end().clone()));
+    }
+
+    async fn read(self: Arc<Self>, way: Way, from: Option<(Pushes, Address)>, end: CancellationToken) {
+        let mut connected = from;
         loop {
             if let Some((pushes, at)) = &mut connected {
-                self.read_until_lost(&way, pushes, at).await;
+                tokio::select! {
+                    () = self.read_until_lost(&way, pushes, at) => {}
+                    // From then on the server passes this process over, when it looks for one that listens.
+                    () = end.cancelled() => return pushes.leave(&keys::inbox(self.id)).await,
+                }
             }
-            let Some(again) = self.connect(&way).await else { return };
+            let again = end.run_until_cancelled(self.connect(&way)).await.flatten();
+            let Some(again) = again else { return };
             connected = Some(again);
             self.listeners.tell_all();
         }

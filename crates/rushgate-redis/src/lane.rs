@@ -6,9 +6,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::poll;
 use rushgate_core::{Error, Result};
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -16,8 +17,10 @@ use crate::check::Checked;
 use crate::cluster::is_referral;
 use crate::command::Command;
 use crate::conn::{Answered, Broken, Conn, Refusal};
+use crate::driver::closed;
 use crate::fault;
 use crate::reply::Reply;
+use crate::runtime::Runtime;
 use crate::scripts::{LAST, Script};
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
@@ -47,7 +50,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Steps that are sent from now on are carried out by the runtime.
-    pub(crate) fn open(way: Way, books: Arc<Books>, runtime: &Handle) -> Self {
+    pub(crate) fn open(way: Way, books: Arc<Books>, runtime: &Runtime) -> Self {
         let (queue, steps) = mpsc::unbounded_channel();
         let next = tokio::sync::Mutex::new(Next { at: None, backoff: Backoff::new() });
         let link = Arc::new(Link { way, slot: Mutex::default(), next, books });
@@ -56,8 +59,9 @@ impl Lane {
     }
 
     pub(crate) fn send(&self, work: Work) {
-        // The lane is gone only with the thread that serves it; then the answer's sender is dropped, which says so.
-        let _ = self.queue.send(work);
+        if let Err(unsent) = self.queue.send(work) {
+            unsent.0.answer(Err(closed()));
+        }
     }
 
     /// The connection as it is now, made if there is none.
@@ -114,13 +118,24 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
         if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
             return;
         }
+        // Whoever is about to ask as well comes along. For a lone caller this takes no time.
+        yield_now().await;
+        while batch.len() < BATCH_MAX
+            && let Ok(step) = steps.try_recv()
+        {
+            batch.push(step);
+        }
         match link.conn().await {
             Ok(conn) => {
                 let link = Arc::clone(&link);
-                tokio::spawn(async move {
+                let mut carrying = Box::pin(async move {
                     link.carry(conn, batch).await;
                     drop(slot);
                 });
+                // It is sent at the first poll, and must not be overtaken by the next.
+                if poll!(unconstrained(&mut carrying)).is_pending() {
+                    tokio::spawn(carrying);
+                }
             }
             Err(error) => link.unsent(batch, &error),
         }

@@ -43,6 +43,7 @@ mod queue;
 mod reference;
 mod reply;
 mod room;
+mod runtime;
 mod sale;
 mod schedule;
 mod scripts;

@@ -824,7 +824,8 @@ pub(crate) fn ring(queue: &QueueName) -> Call {
 
 impl QueueSet {
     /// The id in a member: behind a place of seven bytes, behind a claim of eight, behind a key, its end, a priority, a
-    /// due time and a place, or behind an end and a moment; nothing if it is a dead letter's, or stands there for another reason.
+    /// due time and a place, or behind an end and a moment; nothing if it is a dead letter's, or stands there for
+    /// another reason.
     pub(crate) fn id(self, member: &[u8]) -> Result<Option<TaskId>> {
         let skipped = match self {
             Self::Waiting => 7,

@@ -11,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::command::Command;
 use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Pushes, Server, ask_each};
 use crate::fault;
+use crate::runtime::Runtime;
 
 /// The channel on which a sentinel says that a service has another primary.
 const SWITCHED: &str = "+switch-master";
@@ -33,12 +34,12 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Begins to hear what the sentinels say, until the runtime ends.
-    pub(crate) fn start(nodes: Vec<Server>, service: String) -> Arc<Self> {
+    /// Begins to hear what the sentinels say, until the end.
+    pub(crate) fn start(nodes: Vec<Server>, service: String, runtime: &Runtime) -> Arc<Self> {
         let (guarded, primary) = (AtomicBool::new(false), watch::Sender::new(None));
         let sentinels = Arc::new(Self { nodes, service, guarded, primary });
         for number in 0..sentinels.nodes.len() {
-            tokio::spawn(Arc::clone(&sentinels).hear(number));
+            runtime.spawn(Arc::clone(&sentinels).hear(number));
         }
         sentinels
     }
@@ -146,8 +147,9 @@ impl Sentinels {
             .hint("write the name that follows `sentinel monitor` in the sentinels' configuration")
     }
 
-    /// Hears what one sentinel says. A primary that was replaced may go on answering for ten seconds, until the sentinels have told it so, and
-    /// whatever is written to it is lost. So it is not enough to ask when the connection ends.
+    /// Hears what one sentinel says. A primary that was replaced may go on answering for ten seconds, until the
+    /// sentinels have told it so, and whatever is written to it is lost. So it is not enough to ask when the connection
+    /// ends.
     async fn hear(self: Arc<Self>, number: usize) {
         let mut backoff = Backoff::new();
         loop {

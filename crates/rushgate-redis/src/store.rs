@@ -18,11 +18,10 @@ use rushgate_core::{
     TaskInfo, TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch, check_range,
     check_tasks,
 };
-use tokio::sync::oneshot;
 
 use crate::check::Checked;
 use crate::command::{Call, Command};
-use crate::driver::{Driver, closed, no_thread};
+use crate::driver::{Driver, closed};
 use crate::inbox::{Inbox, Post};
 use crate::keys::{self, QueueSet};
 use crate::lane::Walk;
@@ -56,8 +55,9 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 
 /// A store on a Redis or Valkey server, or on several.
 ///
-/// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
-/// [`close`](rushgate_core::Store::close) waits for it.
+/// It is carried by the multi-threaded runtime in which it is opened, and fails as unavailable when that has ended; where
+/// there is no such runtime it has a thread of its own. Cheap to share by [`Arc`]. Dropping the last one lets what was
+/// sent be carried out in the background; [`close`](rushgate_core::Store::close) waits for it.
 pub struct RedisStore {
     inner: Arc<Inner>,
 }
@@ -1103,16 +1103,9 @@ impl Store for RedisStore {
     fn close(&self) -> Answer<'_, ()> {
         self.inner.inbox.listeners.close();
         self.inner.driver.stop();
-        let Some(thread) = self.inner.driver.take_thread() else { return Box::pin(ready(Ok(()))) };
-        let (tell, told) = oneshot::channel::<()>();
-        // Joining blocks, so it has a thread of its own; it ends with the thread that it waits for.
-        let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
-            drop(thread.join());
-            let _ = tell.send(());
-        });
+        let ended = self.inner.driver.ended();
         Box::pin(async move {
-            joiner.map_err(no_thread)?;
-            let _ = told.await;
+            ended.await;
             Ok(())
         })
     }

@@ -20,6 +20,9 @@ impl Rushgate {
     /// In place of `redis`, `rediss` asks for TLS, and `valkey` and `valkeys` are other words for the same. Certificates
     /// are checked against the machine's authorities, or those in the file that `SSL_CERT_FILE` names.
     ///
+    /// A store on servers goes on for as long as the runtime in which it is opened, if that has threads of its own
+    /// (`tokio::main`); in one that is driven by `block_on` alone it starts a thread.
+    ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured),
     /// in words that name the setting, for a store with which the promises cannot be kept;
