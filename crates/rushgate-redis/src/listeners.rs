@@ -1,6 +1,7 @@
 //! Who in this process waits for a push.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{Notice, QueueName, TaskId, Token};
@@ -49,7 +50,7 @@ pub(crate) struct Listening<'a> {
 enum What {
     Token(Token),
     Queue(QueueName),
-    Over(QueueName, TaskId),
+    Over((QueueName, TaskId)),
     Events(QueueName),
 }
 
@@ -57,36 +58,23 @@ impl Drop for Listening<'_> {
     fn drop(&mut self) {
         let mut inner = self.listeners.lock();
         match &self.what {
-            What::Token(token) => {
-                if let Some(of_token) = inner.tokens.get_mut(token) {
-                    of_token.remove(&self.number);
-                    if of_token.is_empty() {
-                        inner.tokens.remove(token);
-                    }
-                }
-            }
-            What::Over(queue, id) => {
-                let of = (queue.clone(), id.clone());
-                if let Some(of_task) = inner.over.get_mut(&of) {
-                    of_task.remove(&self.number);
-                    if of_task.is_empty() {
-                        inner.over.remove(&of);
-                    }
-                }
-            }
-            What::Events(queue) => {
-                if let Some(of_queue) = inner.followers.get_mut(queue) {
-                    of_queue.remove(&self.number);
-                    if of_queue.is_empty() {
-                        inner.followers.remove(queue);
-                    }
-                }
-            }
+            What::Token(token) => forget(&mut inner.tokens, token, self.number),
+            What::Over(task) => forget(&mut inner.over, task, self.number),
+            What::Events(queue) => forget(&mut inner.followers, queue, self.number),
             What::Queue(queue) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
                     of_queue.waiting.remove(&self.number);
                 }
             }
+        }
+    }
+}
+
+fn forget<K: Hash + Eq, T>(of_all: &mut HashMap<K, BTreeMap<u64, T>>, key: &K, number: u64) {
+    if let Some(of_key) = of_all.get_mut(key) {
+        of_key.remove(&number);
+        if of_key.is_empty() {
+            of_all.remove(key);
         }
     }
 }
@@ -104,36 +92,42 @@ impl Listeners {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+    /// Enters a listener, unless the store is closed: then it is told so at once.
+    fn listen<T>(
+        &self,
+        what: What,
+        enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>),
+    ) -> (Listening<'_>, oneshot::Receiver<T>) {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         inner.next += 1;
         let number = inner.next;
-        match inner.missed.remove(&token) {
-            Some(notice) => drop(tell.send(notice)),
-            None if inner.closed => drop(tell),
-            None => drop(inner.tokens.entry(token).or_default().insert(number, tell)),
+        if !inner.closed {
+            enter(&mut inner, number, tell);
         }
-        (Listening { listeners: self, number, what: What::Token(token) }, told)
+        (Listening { listeners: self, number, what }, told)
+    }
+
+    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+        self.listen(What::Token(token), |inner, number, tell| match inner.missed.remove(&token) {
+            Some(notice) => drop(tell.send(notice)),
+            None => drop(inner.tokens.entry(token).or_default().insert(number, tell)),
+        })
     }
 
     pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>, Register) {
-        let (tell, told) = oneshot::channel();
-        let mut inner = self.lock();
-        inner.next += 1;
-        let number = inner.next;
-        let register = if inner.closed {
-            drop(tell);
-            Register::Done
-        } else {
+        let mut register = Register::Done;
+        let (listening, told) = self.listen(What::Queue(queue.clone()), |inner, number, tell| {
             if inner.queues.len() >= QUEUES_MAX {
                 inner.queues.retain(|_, of_queue| !of_queue.waiting.is_empty());
             }
             let of_queue = inner.queues.entry(queue.clone()).or_default();
             of_queue.waiting.insert(number, tell);
-            if of_queue.registered { Register::Done } else { Register::From(of_queue.seen) }
-        };
-        (Listening { listeners: self, number, what: What::Queue(queue.clone()) }, told, register)
+            if !of_queue.registered {
+                register = Register::From(of_queue.seen);
+            }
+        });
+        (listening, told, register)
     }
 
     pub(crate) fn listen_over(
@@ -141,22 +135,10 @@ impl Listeners {
         queue: &QueueName,
         id: &TaskId,
     ) -> (Listening<'_>, oneshot::Receiver<()>) {
-        let (tell, told) = oneshot::channel();
-        let mut inner = self.lock();
-        inner.next += 1;
-        let number = inner.next;
-        if inner.closed {
-            drop(tell);
-        } else {
-            inner.over.entry((queue.clone(), id.clone())).or_default().insert(number, tell);
-        }
-        (Listening { listeners: self, number, what: What::Over(queue.clone(), id.clone()) }, told)
-    }
-
-    pub(crate) fn tell_over(&self, queue: &QueueName, id: &TaskId) {
-        if let Some(of_task) = self.lock().over.remove(&(queue.clone(), id.clone())) {
-            tell_each(of_task, ());
-        }
+        let task = (queue.clone(), id.clone());
+        self.listen(What::Over(task.clone()), |inner, number, tell| {
+            inner.over.entry(task).or_default().insert(number, tell);
+        })
     }
 
     pub(crate) fn listen_events(
@@ -164,16 +146,15 @@ impl Listeners {
         queue: &QueueName,
         after: u64,
     ) -> (Listening<'_>, oneshot::Receiver<()>) {
-        let (tell, told) = oneshot::channel();
-        let mut inner = self.lock();
-        inner.next += 1;
-        let number = inner.next;
-        if inner.closed {
-            drop(tell);
-        } else {
+        self.listen(What::Events(queue.clone()), |inner, number, tell| {
             inner.followers.entry(queue.clone()).or_default().insert(number, (after, tell));
+        })
+    }
+
+    pub(crate) fn tell_over(&self, queue: &QueueName, id: &TaskId) {
+        if let Some(of_task) = self.lock().over.remove(&(queue.clone(), id.clone())) {
+            tell_each(of_task, ());
         }
-        (Listening { listeners: self, number, what: What::Events(queue.clone()) }, told)
     }
 
     /// Tells whoever follows the queue, and does not know of its latest event.
