@@ -31,22 +31,15 @@ struct Inner {
     /// Of each queue, in the order in which they came.
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
     /// Of each queue, who waits for which task to be over.
-    over: HashMap<QueueName, Vec<Awaited>>,
-    /// Of each queue, who waits for an event.
-    followers: HashMap<QueueName, Vec<Follower>>,
+    over: HashMap<QueueName, Vec<Waiter<TaskId>>>,
+    /// Of each queue, who waits for an event behind which.
+    followers: HashMap<QueueName, Vec<Waiter<u64>>>,
     next: u64,
 }
 
-struct Awaited {
+struct Waiter<T> {
     number: u64,
-    id: TaskId,
-    tell: oneshot::Sender<()>,
-}
-
-struct Follower {
-    number: u64,
-    /// The latest event that it knows of.
-    after: u64,
+    what: T,
     tell: oneshot::Sender<()>,
 }
 
@@ -56,29 +49,19 @@ impl Inner {
     }
 }
 
-impl Inner {
-    /// Tells and forgets those who follow a queue.
-    fn take_followers(&mut self, queue: &QueueName, which: impl Fn(&Follower) -> bool) {
-        let Some(of_queue) = self.followers.get_mut(queue) else { return };
-        for one in of_queue.extract_if(.., |one| which(one)) {
-            // One that is gone listens no more.
-            let _ = one.tell.send(());
-        }
-        if of_queue.is_empty() {
-            self.followers.remove(queue);
-        }
+/// Tells and forgets some who wait for something of a queue.
+fn take<T>(
+    of_all: &mut HashMap<QueueName, Vec<Waiter<T>>>,
+    queue: &QueueName,
+    which: impl Fn(&Waiter<T>) -> bool,
+) {
+    let Some(of_queue) = of_all.get_mut(queue) else { return };
+    for one in of_queue.extract_if(.., |one| which(one)) {
+        // One that is gone listens no more.
+        let _ = one.tell.send(());
     }
-
-    /// Tells and forgets those.
-    fn take_awaited(&mut self, queue: &QueueName, which: impl Fn(&Awaited) -> bool) {
-        let Some(of_queue) = self.over.get_mut(queue) else { return };
-        for one in of_queue.extract_if(.., |one| which(one)) {
-            // One that is gone listens no more.
-            let _ = one.tell.send(());
-        }
-        if of_queue.is_empty() {
-            self.over.remove(queue);
-        }
+    if of_queue.is_empty() {
+        of_all.remove(queue);
     }
 }
 
@@ -100,8 +83,8 @@ impl Drop for Listening<'_> {
         let mut inner = self.listeners.lock();
         match &self.what {
             What::Token(token) => drop(inner.tokens.remove(token)),
-            What::Events(queue, number) => inner.take_followers(queue, |one| one.number == *number),
-            What::Over(queue, number) => inner.take_awaited(queue, |one| one.number == *number),
+            What::Events(queue, number) => take(&mut inner.followers, queue, |one| one.number == *number),
+            What::Over(queue, number) => take(&mut inner.over, queue, |one| one.number == *number),
             What::Queue(queue, number) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
                     of_queue.remove(number);
@@ -119,22 +102,33 @@ impl Listeners {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
-        let (tell, told) = oneshot::channel();
-        self.lock().tokens.insert(token, tell);
-        self.somebody.notify_one();
-        (Listening { listeners: self, what: What::Token(token) }, told)
-    }
-
-    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>) {
+    /// Enters a listener under a number of its own, and wakes the watcher.
+    fn listen<T>(
+        &self,
+        enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>) -> What,
+    ) -> (Listening<'_>, oneshot::Receiver<T>) {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         inner.next += 1;
         let number = inner.next;
-        inner.queues.entry(queue.clone()).or_default().insert(number, tell);
+        let what = enter(&mut inner, number, tell);
         drop(inner);
         self.somebody.notify_one();
-        (Listening { listeners: self, what: What::Queue(queue.clone(), number) }, told)
+        (Listening { listeners: self, what }, told)
+    }
+
+    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+        self.listen(|inner, _, tell| {
+            inner.tokens.insert(token, tell);
+            What::Token(token)
+        })
+    }
+
+    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>) {
+        self.listen(|inner, number, tell| {
+            inner.queues.entry(queue.clone()).or_default().insert(number, tell);
+            What::Queue(queue.clone(), number)
+        })
     }
 
     pub(crate) fn listen_over(
@@ -142,14 +136,10 @@ impl Listeners {
         queue: &QueueName,
         id: &TaskId,
     ) -> (Listening<'_>, oneshot::Receiver<()>) {
-        let (tell, told) = oneshot::channel();
-        let mut inner = self.lock();
-        inner.next += 1;
-        let number = inner.next;
-        inner.over.entry(queue.clone()).or_default().push(Awaited { number, id: id.clone(), tell });
-        drop(inner);
-        self.somebody.notify_one();
-        (Listening { listeners: self, what: What::Over(queue.clone(), number) }, told)
+        self.listen(|inner, number, tell| {
+            inner.over.entry(queue.clone()).or_default().push(Waiter { number, what: id.clone(), tell });
+            What::Over(queue.clone(), number)
+        })
     }
 
     pub(crate) fn listen_events(
@@ -157,24 +147,20 @@ impl Listeners {
         queue: &QueueName,
         after: u64,
     ) -> (Listening<'_>, oneshot::Receiver<()>) {
-        let (tell, told) = oneshot::channel();
-        let mut inner = self.lock();
-        inner.next += 1;
-        let number = inner.next;
-        inner.followers.entry(queue.clone()).or_default().push(Follower { number, after, tell });
-        drop(inner);
-        self.somebody.notify_one();
-        (Listening { listeners: self, what: What::Events(queue.clone(), number) }, told)
+        self.listen(|inner, number, tell| {
+            inner.followers.entry(queue.clone()).or_default().push(Waiter { number, what: after, tell });
+            What::Events(queue.clone(), number)
+        })
     }
 
     /// Tells whoever follows the queue and does not know of its latest event.
     pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
-        self.lock().take_followers(queue, |one| one.after != last);
+        take(&mut self.lock().followers, queue, |one| one.what != last);
     }
 
     /// Tells whoever waits for that task, or for any of the queue.
     pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
-        self.lock().take_awaited(queue, |one| id.is_none_or(|id| one.id.as_str() == id));
+        take(&mut self.lock().over, queue, |one| id.is_none_or(|id| one.what.as_str() == id));
     }
 
     /// Whether the token's owner is listening in this process, so that a grant reaches it for certain.
@@ -236,10 +222,8 @@ impl Listeners {
     /// Which tasks are waited for now.
     fn awaited(&self) -> Vec<(QueueName, TaskId)> {
         let inner = self.lock();
-        let ids = |(queue, of_queue): (&QueueName, &Vec<Awaited>)| {
-            of_queue.iter().map(|one| (queue.clone(), one.id.clone())).collect::<Vec<_>>()
-        };
-        inner.over.iter().flat_map(ids).collect()
+        let ids = inner.over.iter().flat_map(|(queue, of)| of.iter().map(move |one| (queue, &one.what)));
+        ids.map(|(queue, id)| (queue.clone(), id.clone())).collect()
     }
 }
 
