@@ -61,34 +61,37 @@ impl Endings {
 }
 
 impl Sale {
-    /// Ends when the reservation may have moved since the call, at the latest. It is a hint.
+    /// Ends when the reservation may have moved since the call. It is a hint: whoever hears it asks for the reservation.
     pub(super) fn moves(&self, id: ReservationId) -> oneshot::Receiver<()> {
         let (who, told) = oneshot::channel();
         let mut waiting = self.shared.endings.lock();
         waiting.of.entry(id).or_default().push(who);
         if !std::mem::replace(&mut waiting.is_looked_at, true) {
-            tokio::spawn(Looker(self.clone()).look());
+            tokio::spawn(Looker { sale: self.clone(), is_over: false }.look());
         }
         told
     }
 }
 
 /// Looks at a sale while somebody waits for one of its reservations.
-struct Looker(Sale);
+struct Looker {
+    sale: Sale,
+    /// Whether nobody waited any more: who came since has another that looks.
+    is_over: bool,
+}
 
 impl Drop for Looker {
     /// If it ends early, with its runtime, whoever still waits is told, and somebody else looks.
     fn drop(&mut self) {
-        let mut waiting = self.0.shared.endings.lock();
-        if waiting.is_looked_at {
-            *waiting = Waiting::default();
+        if !self.is_over {
+            *self.sale.shared.endings.lock() = Waiting::default();
         }
     }
 }
 
 impl Looker {
-    async fn look(self) {
-        let Self(sale) = &self;
+    async fn look(mut self) {
+        let sale = self.sale.clone();
         let (mut known, mut pause) = (None, LOOK_MIN);
         while !sale.shared.endings.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
@@ -104,12 +107,13 @@ impl Looker {
             // Much may move here at a time, and one look sees all of it.
             sleep_until(looked_at + LOOK_MIN).await;
         }
+        self.is_over = true;
     }
 
     /// Tells those whose reservation may have moved since the sale was in that generation and had that event. What it has
     /// now.
     async fn tell_since(&self, known: Option<(u32, u64)>) -> Result<(u32, u64)> {
-        let Self(sale) = self;
+        let sale = &self.sale;
         let state = sale.state().await?;
         let now = (state.generation, state.seq);
         match known {
@@ -127,7 +131,7 @@ impl Looker {
     }
 
     async fn tell_of_events(&self, mut after: u64, last: u64) -> Result<()> {
-        let Self(sale) = self;
+        let sale = &self.sale;
         while after < last {
             let events = sale.events(after, PAGE).await?;
             let Some(latest) = events.last() else { break };
