@@ -170,9 +170,10 @@ impl Drawn {
 
     /// Where whoever has that serial stands: 0 is the first.
     ///
-    /// `docs/draw.md` has it as a short program, with vectors. A balanced Feistel network over the smallest number of pairs of bits that has room for all, gone through until it
-    /// arrives at a place that exists (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). So
-    /// it is a bijection, takes no memory, and anybody can work it out.
+    /// `docs/draw.md` has it as a short program, with vectors. A balanced Feistel network over the smallest number of
+    /// pairs of bits that has room for all, gone through until it arrives at a place that exists (cycle walking: Black
+    /// and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). So it is a bijection, takes no memory, and anybody
+    /// can work it out.
     pub fn place(&self, serial: u64) -> u64 {
         if serial >= self.entrants || self.entrants < 2 {
             return serial;

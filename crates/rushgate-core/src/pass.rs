@@ -64,8 +64,8 @@ impl Pass {
         KIND.sign(secret, self)
     }
 
-    /// Reads a signed text, and checks that it lets that buyer into that sale at `now`. Of which room it is, is for the caller
-    /// to compare.
+    /// Reads a signed text, and checks that it lets that buyer into that sale at `now`. Of which room it is, is for the
+    /// caller to compare.
     ///
     /// # Errors
     /// Why it does not.

@@ -186,8 +186,8 @@ pub struct NewTask {
     /// is named twice counts once.
     ///
     /// Each must be known to the queue at that moment: live (also if it came earlier in the same call), dead, or kept as
-    /// done, which counts as over. Otherwise the answer is [`Enqueued::Refused`]. What counts is the id: one that is dead and
-    /// put back, or replaced during its work, is waited for until it is done.
+    /// done, which counts as over. Otherwise the answer is [`Enqueued::Refused`]. What counts is the id: one that is
+    /// dead and put back, or replaced during its work, is waited for until it is done.
     ///
     /// It is blocked while it waits. Its deadline holds for that time too, and if its id is in already it is only
     /// [kept away](OnDuplicate::Keep); a newcomer that changes it changes nothing of what it waits for. A dead letter that
@@ -195,12 +195,12 @@ pub struct NewTask {
     pub after: Vec<TaskId>,
     /// What becomes of it when one that it waits for is dead, or can never be done.
     pub if_dead: IfDead,
-    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](QueueStore::close_batch): the callback of a
-    /// batch. As with [`after`](Self::after), a task whose id is in already is only kept away.
+    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](QueueStore::close_batch): the
+    /// callback of a batch. As with [`after`](Self::after), a task whose id is in already is only kept away.
     pub held_open: bool,
     /// The task of its queue that it is part of, which must be [held open](Self::held_open), and waits for it. Otherwise the
-    /// answer is [`Enqueued::Refused`]. So it is if its id is in already: that one becomes a part, unless it waits for others
-    /// itself. A part cannot be given others to wait for: so no task can come to wait for itself.
+    /// answer is [`Enqueued::Refused`]. So it is if its id is in already: that one becomes a part, unless it waits for
+    /// others itself. A part cannot be given others to wait for: so no task can come to wait for itself.
     pub part_of: Option<TaskId>,
 }
 
@@ -884,8 +884,8 @@ pub struct QueueLimits {
     pub per_key: KeyLimits,
     /// How long tasks that are over are kept; `None` to forget them at once, which costs nothing.
     pub retention: Option<Retention>,
-    /// So many of the latest [events](crate::TaskEvent) are kept: 1 to 100,000; `None` to keep none, which costs nothing. Events
-    /// are numbered only while some are kept, and the numbers go on when they are kept again.
+    /// So many of the latest [events](crate::TaskEvent) are kept: 1 to 100,000; `None` to keep none, which costs
+    /// nothing. Events are numbered only while some are kept, and the numbers go on when they are kept again.
     pub events: Option<u32>,
 }
 

@@ -102,8 +102,8 @@ pub enum Unmet {
     /// The task that it was to be part of is not held open: it was closed, runs, is over, or never was.
     NotOpen,
     /// Its own id is in the way: of a live record that waits for others itself and so can be part of nothing, or that is
-    /// being worked on and to be cancelled, behind which nothing can wait for others; or because others wait for that id, and
-    /// behind one of them neither would ever run.
+    /// being worked on and to be cancelled, behind which nothing can wait for others; or because others wait for that
+    /// id, and behind one of them neither would ever run.
     Taken,
 }
 

@@ -284,7 +284,8 @@ impl TokenFile {
         Ok(self.read()?.tokens)
     }
 
-    /// Takes a token or a key out by its id, and says whether there was one. With a key, all that it has signed is worthless.
+    /// Takes a token or a key out by its id, and says whether there was one. With a key, all that it has signed is
+    /// worthless.
     ///
     /// # Errors
     /// As [`create`](Self::create); the token is good as before.

@@ -236,9 +236,9 @@ fn name_of(what: &TaskChange) -> String {
     value["event"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Something that happened to a task. What it was is the name of the event: added, replaced, claimed, done, discarded, requeued,
-/// failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. One that is named `missed`
-/// has only `next`: events before that number are not kept any more.
+/// Something that happened to a task. What it was is the name of the event: added, replaced, claimed, done, discarded,
+/// requeued, failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. One
+/// that is named `missed` has only `next`: events before that number are not kept any more.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TaskEventView {
     /// 1, 2, 3, … through the whole queue, without gaps.

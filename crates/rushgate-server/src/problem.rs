@@ -97,7 +97,8 @@ codes! {
     Leased = "leased", 409, Later;
     /// The queue is at its bound. Nothing was put in.
     QueueFull = "queue_full", 409, Later;
-    /// The task was to wait for one that the queue does not know, or to be part of one that is not held open. Nothing was put in.
+    /// The task was to wait for one that the queue does not know, or to be part of one that is not held open. Nothing
+    /// was put in.
     Unmet = "unmet", 409, Never;
     /// The task is not held open for others. Nothing was changed.
     NotOpen = "not_open", 409, Never;

@@ -139,8 +139,8 @@ impl Server {
         self
     }
 
-    /// Writes down what operators do: at the end of that file, a line of JSON for each request that wants an operator and may
-    /// change something, with who sent it, from where, and what was answered.
+    /// Writes down what operators do: at the end of that file, a line of JSON for each request that wants an operator
+    /// and may change something, with who sent it, from where, and what was answered.
     pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
         self.audit_log = Some(path.into());
         self
@@ -229,8 +229,8 @@ impl Server {
     ///
     /// # Errors
     /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be listened at, if the audit log or the file of
-    /// tokens or those of the certificate cannot be used, and for an address beyond loopback without tokens, unless that is [asked for](Self::insecure);
-    /// [`is_invalid`](Error::is_invalid) for a rate outside its limits.
+    /// tokens or those of the certificate cannot be used, and for an address beyond loopback without tokens, unless
+    /// that is [asked for](Self::insecure); [`is_invalid`](Error::is_invalid) for a rate outside its limits.
     pub async fn bind(self, address: SocketAddr) -> Result<Bound> {
         if !address.ip().is_loopback() && self.tokens.is_none() && !self.insecure {
             return Err(Error::misconfigured(format_args!(

@@ -183,8 +183,8 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
     })
 }
 
-/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow behind it,
-/// and the number of events.
+/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow
+/// behind it, and the number of events.
 fn read_limits(
     row: &Row<'_>,
     bound: usize,

@@ -1,8 +1,9 @@
 //! Traces that go on where a task is carried out.
 //!
 //! A task that is put in within a span, which is the one in which `enqueue` or `new_task` is called, carries that span's
-//! [`TraceParent`] as a parameter of its content type, and the worker's span of it goes on from there. What a trace is, only the program's tracing library knows: give it to
-//! [`set_trace_context`] once, at the start. Without it tasks carry nothing, and cost nothing more.
+//! [`TraceParent`] as a parameter of its content type, and the worker's span of it goes on from there. What a trace is,
+//! only the program's tracing library knows: give it to [`set_trace_context`] once, at the start. Without it tasks
+//! carry nothing, and cost nothing more.
 //!
 //! Supported: the W3C `traceparent`, from [`Queue::enqueue`](crate::Queue::enqueue) and
 //! [`Queue::new_task`](crate::Queue::new_task) to the span of a [`Worker`](crate::Worker) that runs one task, or that of

@@ -6,8 +6,8 @@ use crate::settings::ServeOptions;
 
 /// Say what a deployment promises, what is amiss, and what to do.
 ///
-/// It looks at the store, at the ledger if one is named, at the library of functions on a Redis or Valkey server, and at what
-/// rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It changes nothing.
+/// It looks at the store, at the ledger if one is named, at the library of functions on a Redis or Valkey server, and
+/// at what rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -85,7 +85,8 @@ impl Options {
         let understood =
             |address: &str| Config::from_str(&format!("{address}?{theirs}")).map_err(|_| not_understood());
         options.config = understood(address)?;
-        // Several may be named among the options too, or in what order they are asked. Then they are asked as the library does.
+        // Several may be named among the options too, or in what order they are asked. Then they are asked as the
+        // library does.
         let alone = hosts_of(address);
         let as_library = !options.config.get_hostaddrs().is_empty()
             || options.config.get_load_balance_hosts() != LoadBalanceHosts::Disable

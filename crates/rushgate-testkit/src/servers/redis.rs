@@ -162,7 +162,8 @@ impl RedisServer {
         } else {
             command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "no"]);
             command.args(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"]);
-            // A thread that frees memory by and by. A server that has nothing to do may spin in it, and many are kept to be lent.
+            // A thread that frees memory by and by. A server that has nothing to do may spin in it, and many are kept
+            // to be lent.
             command.args(["--jemalloc-bg-thread", "no"]);
         }
         let port = self.port.to_string();

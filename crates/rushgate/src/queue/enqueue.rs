@@ -81,8 +81,8 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
-    /// What it is for, such as a tenant: tasks of one key and priority stand in line, and lines take turns, so that a key with
-    /// many tasks does not starve the others. A key may have [limits](crate::KeyLimits) of its own.
+    /// What it is for, such as a tenant: tasks of one key and priority stand in line, and lines take turns, so that a
+    /// key with many tasks does not starve the others. A key may have [limits](crate::KeyLimits) of its own.
     ///
     /// 1 to 200 bytes without white space, control characters and braces.
     pub fn key(mut self, key: impl AsRef<str>) -> Self {
@@ -100,9 +100,9 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.on_duplicate = on_duplicate)
     }
 
-    /// Its id is taken for so long from its acceptance on, whatever becomes of the task: 1 ms to 400 days. Another of that id,
-    /// with a period or without, is [`Recent`](Enqueued::Recent) until then; while the task is live, what is said of
-    /// [duplicates](Self::on_duplicate) decides. [`Queue::lift`] ends it early.
+    /// Its id is taken for so long from its acceptance on, whatever becomes of the task: 1 ms to 400 days. Another of
+    /// that id, with a period or without, is [`Recent`](Enqueued::Recent) until then; while the task is live, what is
+    /// said of [duplicates](Self::on_duplicate) decides. [`Queue::lift`] ends it early.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -124,9 +124,9 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.unique_for = Some(period))
     }
 
-    /// It waits for these tasks of its queue, at most 1,000: it is blocked until they are over, whatever its due time. Each must
-    /// be live, dead, or kept as done; otherwise the answer is [`Refused`](Enqueued::Refused), and nothing is put in. Called
-    /// again, it adds to them.
+    /// It waits for these tasks of its queue, at most 1,000: it is blocked until they are over, whatever its due time.
+    /// Each must be live, dead, or kept as done; otherwise the answer is [`Refused`](Enqueued::Refused), and nothing is
+    /// put in. Called again, it adds to them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,8 +163,8 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.held_open = true)
     }
 
-    /// It is part of that task of its queue, which waits for it and must be [held open](Self::held_open); otherwise the answer
-    /// is [`Refused`](Enqueued::Refused).
+    /// It is part of that task of its queue, which waits for it and must be [held open](Self::held_open); otherwise the
+    /// answer is [`Refused`](Enqueued::Refused).
     pub fn part_of(mut self, whole: impl AsRef<str>) -> Self {
         match TaskId::new(whole) {
             Ok(whole) => self.with(|task| task.part_of = Some(whole)),

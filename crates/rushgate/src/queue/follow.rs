@@ -94,8 +94,8 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().task_events(&self.name, after, limit)).await
     }
 
-    /// Follows what happens to the tasks of the queue, from now on or [from an event on](Follower::after). The queue must keep
-    /// events, as many as a follower may fall behind.
+    /// Follows what happens to the tasks of the queue, from now on or [from an event on](Follower::after). The queue
+    /// must keep events, as many as a follower may fall behind.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

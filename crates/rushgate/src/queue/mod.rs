@@ -207,8 +207,8 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().pop(op, &self.name, n)).await
     }
 
-    /// Ends claimed tasks that are done, 1 to 1,000 in one step: each a [`Ticket`], or a [`Completion`] with what came of it,
-    /// at most 64 KiB, which is kept if the queue has a [`Retention`](crate::Retention).
+    /// Ends claimed tasks that are done, 1 to 1,000 in one step: each a [`Ticket`], or a [`Completion`] with what came
+    /// of it, at most 64 KiB, which is kept if the queue has a [`Retention`](crate::Retention).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -265,8 +265,8 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Starts the leases of claimed tasks anew (10 ms to 24 h), and says which were cancelled or lost: each a [`Ticket`], or a
-    /// [`Heartbeat`] that says how far it has come.
+    /// Starts the leases of claimed tasks anew (10 ms to 24 h), and says which were cancelled or lost: each a
+    /// [`Ticket`], or a [`Heartbeat`] that says how far it has come.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a lease, batch or progress outside its limits: nothing was extended. Otherwise
@@ -317,15 +317,15 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// What a live task waits for, and how far that has come: the progress of a batch. `None` if it is not live, or never waited
-    /// for anything.
+    /// What a live task waits for, and how far that has come: the progress of a batch. `None` if it is not live, or
+    /// never waited for anything.
     pub async fn waits(&self, id: impl AsRef<str>) -> Result<Option<Waits>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().waits(&self.name, &id)).await
     }
 
-    /// Those that a live task waited for and that are over, with their results: at most `limit` (1 to 100) by id, after `after`,
-    /// which is empty for the beginning. A handler has them by [`Results`](crate::Results).
+    /// Those that a live task waited for and that are over, with their results: at most `limit` (1 to 100) by id, after
+    /// `after`, which is empty for the beginning. A handler has them by [`Results`](crate::Results).
     pub async fn waited(&self, id: impl AsRef<str>, after: &str, limit: u32) -> Result<Vec<Waited>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().waited(&self.name, &id, after, limit)).await

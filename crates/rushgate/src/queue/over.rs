@@ -58,8 +58,8 @@ impl<T> Queue<T> {
     /// Dropping it stops waiting, and changes nothing.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad id, and for a live task in a queue without a retention. Otherwise the store
-    /// could not tell.
+    /// [`is_invalid`](Error::is_invalid) for a bad id, and for a live task in a queue without a retention. Otherwise
+    /// the store could not tell.
     pub async fn wait_for(&self, id: impl AsRef<str>, wait: Duration) -> Result<Option<Over>> {
         let id = TaskId::new(id)?;
         let until = moment_after(wait);

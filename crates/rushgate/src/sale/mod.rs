@@ -277,9 +277,9 @@ impl Sale {
         self.reserve_at_store(gate, request, probes).await
     }
 
-    /// What [`reserve`](Self::reserve) would answer, if that is known without taking anything: a sale that is over, not open or
-    /// sold out is known to be so here, and looked at again from time to time. For whoever has something to check before a
-    /// buyer may try, and would rather not for nothing.
+    /// What [`reserve`](Self::reserve) would answer, if that is known without taking anything: a sale that is over, not
+    /// open or sold out is known to be so here, and looked at again from time to time. For whoever has something to
+    /// check before a buyer may try, and would rather not for nothing.
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve)'s. Nothing is taken in any case.

@@ -209,8 +209,8 @@ impl Room {
         Ok(self.look().await?.room.clone())
     }
 
-    /// Whether nobody joins or enters any more, because the sale is over or sold out for good: by what this process has seen,
-    /// as [`recent`](Self::recent).
+    /// Whether nobody joins or enters any more, because the sale is over or sold out for good: by what this process has
+    /// seen, as [`recent`](Self::recent).
     ///
     /// # Errors
     /// As [`state`](Self::state).
@@ -221,8 +221,8 @@ impl Room {
     /// Takes a place in line. Whoever is in keeps his, unless his pass ran out: then he joins anew, at the end.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: he may have
-    /// joined, and has the same place when he asks again.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: he
+    /// may have joined, and has the same place when he asks again.
     pub async fn join(&self, buyer: &BuyerId) -> Result<RoomTicket> {
         if self.look().await?.is_over() {
             return Ok(RoomTicket { again: false, turn: Turn::Closed });
@@ -301,8 +301,8 @@ impl Room {
         }
     }
 
-    /// Closes the entry for the draw: whoever has joined by now takes part, and whoever joins later stands behind them. It is
-    /// closed once: the answer says when it was, and how many take part. None if there is no room.
+    /// Closes the entry for the draw: whoever has joined by now takes part, and whoever joins later stands behind them.
+    /// It is closed once: the answer says when it was, and how many take part. None if there is no room.
     ///
     /// Publish the number, and draw by a text that nobody could know then.
     ///
@@ -342,12 +342,12 @@ impl Room {
         Ok(published.map(|(commitment, drawn)| DrawRecord { sale, commitment, entry_closed, drawn, places }))
     }
 
-    /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent again, and
-    /// finds none if the first one was carried out.
+    /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent
+    /// again, and finds none if the first one was carried out.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: the room may be
-    /// gone, and may be closed again.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: the
+    /// room may be gone, and may be closed again.
     pub async fn close(&self) -> Result<bool> {
         let client = self.sale.client();
         let closed = client.ask(|| client.store().close_room(self.sale.id())).await;
@@ -355,8 +355,9 @@ impl Room {
         closed
     }
 
-    /// Whether the buyer may buy: there is no room (false), or the pass that he shows lets him in (true). Asks the store once a second at
-    /// most, for all buyers, so a room that was opened elsewhere is known after a second, or three while the store is slow.
+    /// Whether the buyer may buy: there is no room (false), or the pass that he shows lets him in (true). Asks the
+    /// store once a second at most, for all buyers, so a room that was opened elsewhere is known after a second, or
+    /// three while the store is slow.
     ///
     /// # Errors
     /// As [`state`](Self::state): then nobody knows whether he may. Nothing is changed.

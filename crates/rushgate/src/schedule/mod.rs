@@ -151,8 +151,8 @@ impl<T> Queue<T> {
     /// no such schedule.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if it is to go on and its recurrence cannot be read. Otherwise the store could not tell; asking
-    /// again is safe.
+    /// [`is_invalid`](Error::is_invalid) if it is to go on and its recurrence cannot be read. Otherwise the store could
+    /// not tell; asking again is safe.
     pub async fn pause_schedule(&self, id: impl AsRef<str>, paused: bool) -> Result<bool> {
         let id = ScheduleId::new(id)?;
         loop {

@@ -8,8 +8,8 @@ use super::{Job, Progress, Results};
 /// What a handler may have as its second and further arguments, made from the task and the worker's state `S`.
 ///
 /// These are there: [`State`], [`Attempt`], [`TaskId`], [`Ticket`], [`Fence`], [`Priority`], [`QueueName`],
-/// [`CancellationToken`] (cancelled when the lease is lost or the task is cancelled), [`Progress`], [`Results`] of the tasks that
-/// it waited for, `Option<`[`TaskKey`]`>` and
+/// [`CancellationToken`] (cancelled when the lease is lost or the task is cancelled), [`Progress`], [`Results`] of the
+/// tasks that it waited for, `Option<`[`TaskKey`]`>` and
 /// `Option<`[`TraceParent`]`>`.
 /// Programs may add their own:
 ///

@@ -199,8 +199,8 @@ impl<T: Serialize> IntoOutcome for Output<T> {
     }
 }
 
-/// What a handler may return: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error means "try again" if it can be shown,
-/// and what it says if it is an [`Outcome`].
+/// What a handler may return: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error means "try again" if it
+/// can be shown, and what it says if it is an [`Outcome`].
 pub trait IntoOutcome {
     /// What became of the task.
     fn into_outcome(self) -> Outcome;

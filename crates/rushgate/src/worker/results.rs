@@ -3,8 +3,8 @@ use serde::de::DeserializeOwned;
 
 use crate::Queue;
 
-/// What came of the tasks that a task [waited for](crate::Enqueue::after), or that were [parts](crate::Enqueue::part_of) of it:
-/// an argument that a handler may have.
+/// What came of the tasks that a task [waited for](crate::Enqueue::after), or that were
+/// [parts](crate::Enqueue::part_of) of it: an argument that a handler may have.
 ///
 /// The store is asked when the handler asks, so that a task which waited for nothing costs nothing. What it tells is kept
 /// until the task is over, for every attempt, whatever the queue's [`Retention`](crate::Retention). A dead letter that is
