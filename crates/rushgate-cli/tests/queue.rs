@@ -321,7 +321,9 @@ fn events_are_shown_one_on_a_line() {
     shop.ok(&["queue", "cancel", "mail", "a"]);
     let missed = shop.run(&["queue", "events", "mail", "--after", "0"]);
     assert_eq!(missed.out.lines().count(), 3);
-    assert!(missed.err.contains("the first that is has number 2"), "{}", missed.err);
+    assert!(missed.err.contains("events before number 2 are not kept any more"), "{}", missed.err);
+    let unknown = shop.run(&["queue", "events", "mail", "--after", "9"]);
+    assert!(unknown.err.contains("there is no event 9: the latest has number 4"), "{}", unknown.err);
     assert_eq!(shop.ok(&["queue", "events", "mail", "--after", "4"]), "");
 }
 

@@ -152,6 +152,11 @@ impl Cluster {
         Ok(walks)
     }
 
+    /// Lets go of every connection.
+    pub(crate) fn disconnect(&self) {
+        self.state().lanes.values().for_each(|node| node.lane.disconnect());
+    }
+
     /// What holds for every node that was asked.
     pub(crate) fn checked(&self) -> Option<Checked> {
         let state = self.state();
@@ -220,7 +225,13 @@ impl Cluster {
         if let Some(node) = self.state().lanes.get(address) {
             return Ok(Arc::clone(&node.lane));
         }
-        let (lane, way) = self.state_mut().open(self, address)?;
+        let mut state = self.state_mut();
+        // Somebody else may have been as quick.
+        if let Some(node) = state.lanes.get(address) {
+            return Ok(Arc::clone(&node.lane));
+        }
+        let (lane, way) = state.open(self, address)?;
+        drop(state);
         self.subscribe(way);
         Ok(lane)
     }
@@ -253,8 +264,9 @@ impl Cluster {
         if let Some(looked) = *looked {
             tokio::time::sleep_until(looked + LOOK_EVERY).await;
         }
-        self.will_look.store(false, Ordering::SeqCst);
+        // Whoever finds from now on that somebody must look, looks after this.
         let begun = Instant::now();
+        self.will_look.store(false, Ordering::SeqCst);
         match self.ask().await {
             Ok(view) => {
                 for (_, way) in self.adopt(view) {

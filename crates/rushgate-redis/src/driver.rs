@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rushgate_core::{Error, Result, StoreCalls};
+use tokio_util::sync::DropGuard;
 
 use crate::check::Checked;
 use crate::cluster::Cluster;
@@ -14,18 +15,27 @@ use crate::runtime::Runtime;
 use crate::sentinel::Sentinels;
 use crate::url::Deployment;
 use crate::way::Way;
-use crate::work::{Books, What};
-
-/// Of a step that the runtime left undone. It may have been sent.
-fn ended() -> Error {
-    Error::unavailable("the runtime that opened the store has ended").maybe_happened()
-}
+use crate::work::{Books, What, closed};
 
 /// The way to the servers.
 pub(crate) struct Driver {
     servers: Servers,
     runtime: Runtime,
     books: Arc<Books>,
+}
+
+/// What is to be done when nothing is carried out any more, because the store was closed or its runtime has ended.
+struct Ending {
+    inbox: Arc<Inbox>,
+    servers: Servers,
+    _end: DropGuard,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.inbox.listeners.close();
+        self.servers.disconnect();
+    }
 }
 
 /// One server, whichever it is at the time, or several that share the keys.
@@ -35,23 +45,21 @@ enum Servers {
     Cluster(Arc<Cluster>),
 }
 
-pub(crate) fn closed() -> Error {
-    Error::unavailable("the store is closed")
-}
-
 impl Driver {
     /// Makes the first connections and checks the servers.
     pub(crate) async fn start(deployment: Deployment, inbox: Arc<Inbox>) -> Result<Self> {
         let (runtime, books) = (Runtime::find()?, Arc::new(Books::default()));
         // If nobody waits any more for the store to be opened, that ends as well.
         let end = runtime.end().clone().drop_guard();
-        let opened = runtime.run(Servers::open(deployment, inbox, Arc::clone(&books), runtime.clone()));
+        let opened =
+            runtime.run(Servers::open(deployment, Arc::clone(&inbox), Arc::clone(&books), runtime.clone()));
         let servers = opened.await.ok_or_else(no_runtime)??;
-        let of_end = Arc::clone(&books);
+        let ending = Ending { inbox, servers: servers.clone(), _end: end };
+        let to_answer = Arc::clone(&books);
         runtime.spawn(async move {
             // Whatever is on its way is answered first.
-            of_end.done().await;
-            drop(end);
+            to_answer.done().await;
+            drop(ending);
         });
         Ok(Self { servers, runtime, books })
     }
@@ -69,7 +77,8 @@ impl Driver {
             }
             answer
         });
-        async move { answer.ok_or_else(closed)?.await.map_err(|_| ended())? }
+        let books = Arc::clone(&self.books);
+        async move { answer.ok_or_else(closed)?.await.map_err(|_| books.ended().maybe_happened())? }
     }
 
     /// Sends a script at once; the answer is awaited later.
@@ -112,8 +121,12 @@ impl Driver {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let answer = self.runtime.run(steps);
-        async move { answer.await.ok_or_else(ended)? }
+        let books = Arc::clone(&self.books);
+        let answer = (!books.are_closed()).then(|| self.runtime.run(steps));
+        async move {
+            let answered = answer.ok_or_else(closed)?.await;
+            answered.ok_or_else(|| books.ended().maybe_happened())?
+        }
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -132,6 +145,11 @@ impl Driver {
     /// Takes no more steps. Those that were sent are carried out first.
     pub(crate) fn stop(&self) {
         self.books.close();
+    }
+
+    /// Why nothing is carried out any more.
+    pub(crate) fn why_ended(&self) -> Error {
+        self.books.ended()
     }
 
     /// Ends when nothing of the store is carried out any more.
@@ -178,6 +196,14 @@ impl Servers {
         lane.walk().await?;
         inbox.open(way, runtime).await?;
         Ok(Self::One(Arc::new(lane)))
+    }
+
+    /// Lets go of the connections for steps.
+    fn disconnect(&self) {
+        match self {
+            Self::One(lane) => lane.disconnect(),
+            Self::Cluster(cluster) => cluster.disconnect(),
+        }
     }
 
     /// Says what is not as it could be. Another server may take the place of one that is not alone.

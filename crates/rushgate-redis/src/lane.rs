@@ -17,7 +17,6 @@ use crate::check::Checked;
 use crate::cluster::is_referral;
 use crate::command::Command;
 use crate::conn::{Answered, Broken, Conn, Refusal};
-use crate::driver::closed;
 use crate::fault;
 use crate::reply::Reply;
 use crate::runtime::Runtime;
@@ -60,7 +59,7 @@ impl Lane {
 
     pub(crate) fn send(&self, work: Work) {
         if let Err(unsent) = self.queue.send(work) {
-            unsent.0.answer(Err(closed()));
+            unsent.0.answer(Err(self.link.books.ended()));
         }
     }
 
@@ -72,6 +71,11 @@ impl Lane {
     /// Whether there is a connection that works as far as is known.
     pub(crate) fn is_connected(&self) -> bool {
         self.link.slot().conn.is_some()
+    }
+
+    /// Lets go of the connection.
+    pub(crate) fn disconnect(&self) {
+        self.link.slot().conn = None;
     }
 
     /// What was found at the latest connection.
@@ -111,6 +115,7 @@ impl Walk {
 /// Takes the steps from the queue.
 async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let mut is_crowded = false;
     loop {
         // The batch grows for as long as it has to wait.
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
@@ -118,13 +123,16 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
         if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
             return;
         }
-        // Whoever is about to ask as well comes along. For a lone caller this takes no time.
-        yield_now().await;
-        while batch.len() < BATCH_MAX
-            && let Ok(step) = steps.try_recv()
-        {
-            batch.push(step);
+        if is_crowded {
+            // Whoever is about to ask as well comes along. A lone caller need not wait for that.
+            yield_now().await;
+            while batch.len() < BATCH_MAX
+                && let Ok(step) = steps.try_recv()
+            {
+                batch.push(step);
+            }
         }
+        is_crowded = batch.len() > 1;
         match link.conn().await {
             Ok(conn) => {
                 let link = Arc::clone(&link);

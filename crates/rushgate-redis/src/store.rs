@@ -21,7 +21,7 @@ use rushgate_core::{
 
 use crate::check::Checked;
 use crate::command::{Call, Command};
-use crate::driver::{Driver, closed};
+use crate::driver::Driver;
 use crate::inbox::{Inbox, Post};
 use crate::keys::{self, QueueSet};
 use crate::lane::Walk;
@@ -364,7 +364,7 @@ impl LockStore for RedisStore {
         let (listening, told) = self.inner.inbox.listeners.listen_token(token);
         Box::pin(async move {
             let _listening = listening;
-            told.await.map_err(|_| closed().doing("wait for news of a lock"))
+            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for news of a lock"))
         })
     }
 }
@@ -702,7 +702,7 @@ impl QueueStore for RedisStore {
         }
         Box::pin(async move {
             let _listening = listening;
-            told.await.map_err(|_| closed().doing("wait for a task"))
+            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for a task"))
         })
     }
 
@@ -714,7 +714,7 @@ impl QueueStore for RedisStore {
         Box::pin(async move {
             let _listening = listening;
             if watched.await? == 1 {
-                told.await.map_err(|_| closed().doing(DOING))?;
+                told.await.map_err(|_| self.inner.driver.why_ended().doing(DOING))?;
             }
             Ok(())
         })
@@ -728,7 +728,7 @@ impl QueueStore for RedisStore {
         Box::pin(async move {
             let _listening = listening;
             if followed.await? == 1 {
-                told.await.map_err(|_| closed().doing(DOING))?;
+                told.await.map_err(|_| self.inner.driver.why_ended().doing(DOING))?;
             }
             Ok(())
         })

@@ -116,6 +116,11 @@ impl Work {
     }
 }
 
+/// Of a step that is not taken any more.
+pub(crate) fn closed() -> Error {
+    Error::unavailable("the store is closed")
+}
+
 /// Answers steps that failed together.
 pub(crate) fn fail(works: impl IntoIterator<Item = Work>, error: &Error) {
     works.into_iter().for_each(|work| work.answer(Err(error.duplicate())));
@@ -151,7 +156,7 @@ impl Books {
         let under_way = UnderWay(Arc::clone(self));
         let (reply, answer) = oneshot::channel();
         // It was counted first, so whoever closes either waits for it or is seen here.
-        (!self.closed.load(Ordering::SeqCst)).then(|| {
+        (!self.are_closed()).then(|| {
             let work =
                 Work { what, asking: false, alone: false, reply, referred: None, _under_way: under_way };
             (work, answer)
@@ -171,6 +176,19 @@ impl Books {
         }
     }
 
+    /// Whether no more steps are taken.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Why a step was left undone.
+    pub(crate) fn ended(&self) -> Error {
+        match self.are_closed() {
+            true => closed(),
+            false => Error::unavailable("the runtime that opened the store has ended"),
+        }
+    }
+
     /// Takes no more steps.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
@@ -179,7 +197,7 @@ impl Books {
 
     /// Waits until no more steps are taken and all have their answers.
     pub(crate) async fn done(&self) {
-        while !(self.closed.load(Ordering::SeqCst) && self.under_way.load(Ordering::SeqCst) == 0) {
+        while !(self.are_closed() && self.under_way.load(Ordering::SeqCst) == 0) {
             self.changed.notified().await;
         }
     }

@@ -61,28 +61,6 @@ on_each_server! {
     whoever_confuses_tls_with_none_is_told_so
 }
 
-/// Until a step has come to a server that stands still: the system says how many bytes it has not read.
-async fn until_unread(port: u16) {
-    // A step has more, and what is asked from time to time has less.
-    const STEP: u64 = 300;
-    let local = format!(":{port:04X}");
-    let waits = || {
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        table.lines().any(|line| {
-            let words: Vec<_> = line.split_whitespace().collect();
-            let unread =
-                words.get(4).and_then(|queues| u64::from_str_radix(queues.split(':').nth(1)?, 16).ok());
-            words.get(1).is_some_and(|address| address.ends_with(&local)) && unread.is_some_and(|n| n > STEP)
-        })
-    };
-    in_time(async {
-        while !waits() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
-}
-
 async fn in_time(test: impl Future<Output = ()>) {
     tokio::time::timeout(PATIENCE, test).await.expect("it should not take so long");
 }
@@ -554,7 +532,7 @@ async fn a_call_under_way_when_the_connection_ends_may_have_happened(kind: Kind)
     server.pause();
     let under_way = put(&store, 1);
     let ended = async {
-        until_unread(server.port()).await;
+        in_time(common::until_unread(server.port())).await;
         server.kill();
     };
     let (answer, ()) = tokio::join!(under_way, ended);

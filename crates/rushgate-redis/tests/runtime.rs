@@ -5,7 +5,7 @@ mod common;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use common::{ask, in_time, open, put, queue, token, until};
+use common::{ask, in_time, open, put, queue, token, until, until_unread};
 use rushgate_core::{Acquire, Acquired, LockName, LockStore, QueueStore, Released, Store};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
@@ -58,9 +58,50 @@ fn whoever_asks_when_the_runtime_of_the_store_has_ended_is_told_so() {
     let (opener, user) = (with_threads(2), of_this_thread());
     let store = opener.block_on(open(&server));
     drop(opener);
-    let error = user.block_on(in_time(store.acquire(ask(1)))).unwrap_err();
-    assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
+    for error in [
+        user.block_on(in_time(store.acquire(ask(1)))).unwrap_err(),
+        user.block_on(in_time(store.ready(&queue()))).unwrap_err(),
+    ] {
+        assert!(error.is_unavailable() && error.to_string().contains("runtime"), "{error}");
+        assert!(!error.may_have_happened(), "{error:?}");
+    }
     user.block_on(in_time(store.close())).unwrap();
+}
+
+#[test]
+fn whoever_waits_when_the_runtime_of_the_store_ends_is_told_and_a_step_may_have_happened() {
+    let server = server();
+    let (opener, user) = (with_threads(2), of_this_thread());
+    let store = opener.block_on(open(&server));
+    user.block_on(in_time(async {
+        let (news, ready) = (store.notice(token(1)), store.ready(&queue()));
+        store.stats(&queue()).await.unwrap();
+        server.pause();
+        let asked = tokio::spawn({
+            let store = Arc::clone(&store);
+            async move { put(&store, 1).await }
+        });
+        until_unread(server.port()).await;
+        opener.shutdown_background();
+        assert!(asked.await.unwrap().unwrap_err().may_have_happened());
+        assert!(news.await.unwrap_err().is_unavailable() && ready.await.unwrap_err().is_unavailable());
+    }));
+}
+
+#[test]
+fn a_closed_store_says_so_and_keeps_no_connection() {
+    let server = server();
+    with_threads(2).block_on(in_time(async {
+        let clients = || server.ask(&["CLIENT", "LIST"]).concat().matches("id=").count();
+        let before = clients();
+        let store = open(&server).await;
+        assert_eq!(clients(), before + 2);
+        store.close().await.unwrap();
+        until(|| clients() == before).await;
+        for error in [store.acquire(ask(1)).await.unwrap_err(), store.queues().await.unwrap_err()] {
+            assert!(error.to_string().contains("closed") && !error.may_have_happened(), "{error:?}");
+        }
+    }));
 }
 
 #[test]
@@ -130,6 +171,7 @@ fn a_store_that_was_closed_listens_no_more() {
             store.close().await.unwrap();
             assert_eq!(listens(), before - 1);
             put(&other, number).await.unwrap();
+            other.close().await.unwrap();
         }
     });
 }

@@ -26,7 +26,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
         if page.last < after {
             output.warn(format_args!("there is no event {after}: the latest has number {}", page.last));
         } else if page.is_missed(after) && (args.after.is_some() || after > 0) {
-            output.warn(format_args!("events {} to {} are not kept any more", after + 1, page.first - 1));
+            output.warn(format_args!("events before number {} are not kept any more", page.first));
         }
         // What is not kept, nobody need be told of again.
         after = page.first.saturating_sub(1).max(after).min(page.last);

@@ -89,6 +89,23 @@ pub async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Until a step has come to a server that stands still: the system says how many bytes it has not read.
+pub async fn until_unread(port: u16) {
+    // A step has more, and what is asked from time to time has less.
+    const STEP: u64 = 300;
+    let local = format!(":{port:04X}");
+    let waits = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        table.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let unread =
+                words.get(4).and_then(|queues| u64::from_str_radix(queues.split(':').nth(1)?, 16).ok());
+            words.get(1).is_some_and(|address| address.ends_with(&local)) && unread.is_some_and(|n| n > STEP)
+        })
+    };
+    until(waits).await;
+}
+
 /// Longer than anything takes that is going to happen.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
