@@ -6,10 +6,11 @@
 //! closes.
 
 use std::io;
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -17,13 +18,16 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use crate::exit::Exit;
-use crate::signals::Signals;
+use crate::exit::{Exit, Fault};
+use crate::signals::{Signals, died_of};
 
 /// The longest sleep: the timer stops while the machine is suspended, and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
 /// What the warden is told when it may go.
 const OVER: &str = "over";
+
+/// The code of the fault that this process is asked to end.
+pub(crate) const INTERRUPTED: &str = "interrupted";
 
 /// A warden at work. Dropping it ends the group.
 pub(crate) struct Warden {
@@ -34,7 +38,14 @@ pub(crate) struct Warden {
 
 impl Warden {
     /// Starts one, as the first of a group of its own.
-    pub(crate) async fn start() -> io::Result<Self> {
+    ///
+    /// It dies of the signals that ask this process to end until it can stand them, if a terminal or a supervisor sends them to
+    /// all. Then the fault is [`Exit::Passed`], as if the command had died of the signal.
+    pub(crate) async fn start() -> Result<Self> {
+        Self::try_start().await.context("the command's warden cannot be started")
+    }
+
+    async fn try_start() -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("__warden")
             .stdin(Stdio::piped())
@@ -46,7 +57,9 @@ impl Warden {
         let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or_else(missing)?;
         let pipe = Mutex::new(process.stdin.take().ok_or_else(missing)?);
         // It writes once it can stand the signals that the group may get.
-        process.stdout.take().ok_or_else(missing)?.read_u8().await?;
+        if process.stdout.take().ok_or_else(missing)?.read_u8().await.is_err() {
+            return Err(too_early(process.wait().await?));
+        }
         Ok(Self { process, pipe, group })
     }
 
@@ -69,6 +82,17 @@ impl Warden {
     async fn tell(&self, what: &str) {
         // A warden that is gone watches nothing; whoever started it still does.
         let _ = self.pipe.lock().await.write_all(format!("{what}\n").as_bytes()).await;
+    }
+}
+
+/// Why a warden ended before it was ready.
+fn too_early(status: ExitStatus) -> anyhow::Error {
+    let asked = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
+    match status.signal() {
+        Some(signal) if asked.contains(&signal) => {
+            Fault::new(died_of(signal), INTERRUPTED, "asked to end before the command was started").into()
+        }
+        _ => io::Error::other(format!("it ended with {status}")).into(),
     }
 }
 

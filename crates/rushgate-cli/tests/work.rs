@@ -4,11 +4,12 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Running, Shop};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 fn work<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
@@ -166,7 +167,7 @@ fn until_empty_works_everything_off_several_at_a_time() {
     let (summary, tasks): (Vec<_>, Vec<_>) =
         lines(&out).into_iter().partition(|line| line["summary"].is_object());
     assert_eq!(tasks.len(), 20, "the commands' own output is not among the data");
-    let counts = json!({ "done": 20, "retried": 0, "dead": 0, "given_back": 0, "lost": 0 });
+    let counts = json!({ "done": 20, "cancelled": 0, "retried": 0, "dead": 0, "given_back": 0, "lost": 0 });
     assert_eq!(summary, [json!({ "summary": counts })]);
     assert_eq!(shop.json(&["queue", "ls", "mail"]), json!([]));
 }
@@ -251,7 +252,37 @@ fn a_cancelled_tasks_command_is_told_to_stop() {
     assert_eq!(worker.line(), "at work");
     shop.ok(&["queue", "cancel", "mail", "a"]);
     assert_eq!(worker.line(), "told");
-    assert_eq!(worker.end().status, 0);
+    let said = worker.end();
+    assert_eq!(said.status, 0);
+    assert!(said.err.contains("cancelled a attempt 1"), "{}", said.err);
+    assert!(said.err.contains("0 done, ") && said.err.contains(", 1 cancelled, "), "{}", said.err);
+}
+
+/// As a terminal or a supervisor does it, at any moment of a command's start and end.
+#[test]
+fn a_whole_group_that_is_told_to_end_ends_in_order() {
+    let shop = Shop::new();
+    push(&shop, "t");
+    let pattern: Value = serde_json::from_str(&shop.ok(&["queue", "export", "mail"])).unwrap();
+    let task = |n| {
+        let mut task = pattern.clone();
+        task["id"] = json!(format!("t{n}"));
+        task
+    };
+    let tasks: String = (0..1_000).map(|n| format!("{}\n", task(n))).collect();
+    std::fs::write(shop.path("tasks"), tasks).unwrap();
+    shop.ok(&["queue", "import", "mail", "tasks"]);
+    for _ in 0..30 {
+        let mut command = shop.command(&work(&["--concurrency", "8"], "echo at work"));
+        command.process_group(0);
+        let mut worker = Running::of(command);
+        assert_eq!(worker.line(), "at work");
+        let group = Pid::from_child(&worker.child);
+        kill_process_group(group, Signal::TERM).unwrap();
+        let said = worker.end();
+        assert_eq!(said.status, 0, "{}", said.err);
+    }
+    shop.until(&["queue", "stats", "mail"], |stats| stats["leased"] == 0);
 }
 
 #[test]

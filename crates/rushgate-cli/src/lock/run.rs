@@ -94,7 +94,7 @@ impl Watch {
         let group = match args.on_lost {
             OnLost::Warn => Group::start(command),
             OnLost::Kill => {
-                let warden = Warden::start().await.context("the command's warden cannot be started")?;
+                let warden = Warden::start().await?;
                 warden.watch(guard.held().time_left()).await;
                 Group::start_under(warden, command)
             }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rushgate::{Completion, ContentType, Job, Outcome, Payload};
 use rustix::process::Signal;
 use serde::de::IgnoredAny;
@@ -16,11 +16,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::Stop;
 use super::line::Line;
 use crate::args::work::WorkArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
 use crate::otel;
 use crate::output::Output;
-use crate::warden::Warden;
+use crate::warden::{self, Warden};
 
 /// "Try again later", `EX_TEMPFAIL` of sysexits.h.
 const TEMPFAIL: u8 = 75;
@@ -56,20 +56,22 @@ impl Shop {
     }
 
     pub(super) async fn carry_out(&self, job: Job) -> Outcome {
-        let mut line = Line::new(self.output, &job);
+        let (mut line, cancel) = (Line::new(self.output, &job), job.cancel.clone());
         let mut group = match self.start(&job).await {
             Ok(group) => group,
             Err(error) => {
-                // Every task would fare the same: keep them all.
-                self.fault.is(error);
                 line.ends("not started");
+                // Every task would fare the same: keep them all. But whoever is asked to end is at no fault.
+                if !is_interrupted(&error) {
+                    self.fault.is(error);
+                }
                 return Outcome::GiveBack;
             }
         };
         match self.wait(&mut group, &job).await {
             Ok((ended, output)) => {
                 group.end_left_behind().await;
-                self.judge(&mut line, ended, output).await
+                self.judge(&mut line, cancel.is_cancelled(), ended, output).await
             }
             Err(error) => {
                 line.ends("failed");
@@ -79,7 +81,7 @@ impl Shop {
     }
 
     async fn start(&self, job: &Job) -> Result<Group> {
-        let warden = Warden::start().await.context("the command's warden cannot be started")?;
+        let warden = Warden::start().await?;
         warden.watch(self.alive()).await;
         Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
     }
@@ -146,8 +148,17 @@ impl Shop {
         command
     }
 
-    async fn judge(&self, line: &mut Line, ended: ExitStatus, output: JoinSet<Vec<u8>>) -> Outcome {
+    async fn judge(
+        &self,
+        line: &mut Line,
+        job_cancelled: bool,
+        ended: ExitStatus,
+        output: JoinSet<Vec<u8>>,
+    ) -> Outcome {
         let why = ended.to_string();
+        if job_cancelled {
+            return line.cancelled(&why);
+        }
         match (status(ended), &self.kept) {
             (Exit::Passed(0), None) => line.done(&why),
             (Exit::Passed(0), Some(kept)) => match result(output, kept).await {
@@ -162,6 +173,11 @@ impl Shop {
             _ => line.failed(&why),
         }
     }
+}
+
+/// Whether a command was not started because this process is asked to end.
+fn is_interrupted(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Fault>().is_some_and(|fault| fault.code == warden::INTERRUPTED)
 }
 
 /// What comes, up to a little more than a result may have; the rest is read and thrown away.

@@ -50,6 +50,12 @@ impl Line {
         Outcome::retry(why)
     }
 
+    /// Somebody cancelled it, so whatever it came to is ignored.
+    pub(super) fn cancelled(&mut self, why: &str) -> Outcome {
+        self.says("cancelled", why, Paint::Notice);
+        Outcome::Done
+    }
+
     /// It did not come to an answer.
     pub(super) fn ends(&mut self, outcome: &str) {
         self.says(outcome, "", Paint::Bad);

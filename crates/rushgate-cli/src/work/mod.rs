@@ -174,15 +174,18 @@ async fn is_empty(queue: &Queue) -> Result<bool> {
 
 /// The summary: data for a program, after the lines about tasks; for people a remark, since stdout is the commands'.
 fn say(report: WorkerReport, output: Output) -> Result<()> {
-    let WorkerReport { done, retried, dead, given_back, lost, .. } = report;
+    let WorkerReport { done, cancelled, retried, dead, given_back, lost, .. } = report;
+    // There they count as done, because nothing more becomes of them.
+    let done = done.saturating_sub(cancelled);
     if output.is_json() {
         let summary = json!({
-            "done": done, "retried": retried, "dead": dead, "given_back": given_back, "lost": lost
+            "done": done, "cancelled": cancelled, "retried": retried, "dead": dead, "given_back": given_back,
+            "lost": lost
         });
         return output.line(&json!({ "summary": summary }), "");
     }
     output.note(format_args!(
-        "{done} done, {retried} to be retried, {dead} dead, {given_back} given back, {lost} lost"
+        "{done} done, {retried} to be retried, {dead} dead, {cancelled} cancelled, {given_back} given back, {lost} lost"
     ));
     Ok(())
 }
