@@ -26,6 +26,7 @@ on_each_store! {
     a_task_that_waits_says_for_what
     a_task_says_why_it_is_not_running
     a_task_says_which_limit_of_its_key_it_waits_for
+    a_task_says_who_keeps_the_queue_busy_and_who_is_first_in_its_line
     an_id_is_taken_once_in_its_period_unless_it_is_lifted
     who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed
 }
@@ -359,4 +360,33 @@ async fn a_task_says_which_limit_of_its_key_it_waits_for(bench: Bench) {
     assert!(*key == ann && *wait > secs(0) && *wait <= secs(60), "{why:?}");
     let not_before = queue.task("c").await.unwrap().unwrap().not_before;
     assert_eq!(Some(*until), not_before);
+}
+
+async fn a_task_says_who_keeps_the_queue_busy_and_who_is_first_in_its_line(bench: Bench) {
+    let queue: Queue<u32> = bench.client().queue_of("why").unwrap();
+    queue.limit(QueueLimits { concurrency: Some(1), ..QueueLimits::default() }).await.unwrap();
+    let put = async |id: &str| queue.enqueue(id, 1).key("ann").send().await.unwrap();
+    put("a").await;
+    put("b").await;
+    let held = queue.claim(1, secs(60)).await.unwrap();
+    let until = queue.task("a").await.unwrap().unwrap().lease_until.unwrap();
+    let why = queue.why("b").await.unwrap();
+    let [Why::QueueBusy { concurrency: 1, running }] = &why[..] else { panic!("{why:?}") };
+    assert_eq!((running.len(), running[0].id.as_str(), running[0].lease_until), (1, "a", until));
+    assert!(!running[0].worker.is_empty(), "somebody holds it");
+
+    // The first of a line that is kept in order waits for another attempt, and all behind it with it.
+    queue
+        .limit(QueueLimits {
+            per_key: KeyLimits { fifo: true, ..KeyLimits::default() },
+            ..QueueLimits::default()
+        })
+        .await
+        .unwrap();
+    let later =
+        Retry { ticket: held[0].ticket.clone(), delay: secs(300), error: "boom".into(), give_up: false };
+    queue.retry(vec![later]).await.unwrap();
+    let why = queue.why("b").await.unwrap();
+    let [Why::InLine { first: Some(first), .. }] = &why[..] else { panic!("{why:?}") };
+    assert_eq!(first.as_str(), "a");
 }

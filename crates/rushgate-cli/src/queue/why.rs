@@ -46,24 +46,16 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             });
             format!("it is not due for {wait} ({due}){failed}")
         }
-        Why::QueueBusy { concurrency } => {
-            format!("the queue may have {} leased at a time, and has", counted((*concurrency).into(), "task"))
+        Why::QueueBusy { concurrency, running } => {
+            let most = counted((*concurrency).into(), "task");
+            format!("the queue may have {most} leased at a time, and has: {}", runs(running))
         }
         Why::RateLimited { key, until, wait } => {
             let whose = key.as_ref().map_or("the queue".to_owned(), |key| format!("its key {key}"));
             format!("the rate of {whose} allows no other for {} ({})", rounded(*wait), moment(*until))
         }
         Why::KeyBusy { key, running } => {
-            let run = |run: &KeyRun| {
-                let worker = printable(&run.worker, usize::MAX);
-                format!(
-                    "{} by {worker}, whose lease ends at {} unless it is extended",
-                    run.id,
-                    moment(run.lease_until)
-                )
-            };
-            let runs: Vec<_> = running.iter().map(run).collect();
-            format!("its key {key} has as many running as it may have: {}", runs.join("; "))
+            format!("its key {key} has as many running as it may have: {}", runs(running))
         }
         Why::InLine { key, first } => {
             let first = first.as_ref().map_or(String::new(), |first| format!("; {first} is first"));
@@ -158,4 +150,16 @@ fn waits_for(
         words += &format!("; {one} is dead{others}: {error}{then}");
     }
     words
+}
+
+fn runs(running: &[KeyRun]) -> String {
+    let run = |run: &KeyRun| {
+        let worker = printable(&run.worker, usize::MAX);
+        format!(
+            "{} by {worker}, whose lease ends at {} unless it is extended",
+            run.id,
+            moment(run.lease_until)
+        )
+    };
+    running.iter().map(run).collect::<Vec<_>>().join("; ")
 }

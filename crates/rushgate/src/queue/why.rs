@@ -9,8 +9,8 @@ use super::{Over, Queue};
 
 /// Due tasks among which a task's place is looked for.
 const PLACES: u32 = 1_000;
-/// Leased tasks among which those of a key are looked for.
-const LEASED: u32 = 10_000;
+/// Tasks that are leased, or not due, among which those of a key are looked for.
+const LISTED: u32 = 10_000;
 /// How often a task that moves all the time is looked for.
 const TRIES: u32 = 5;
 
@@ -74,6 +74,8 @@ pub enum Why {
     QueueBusy {
         /// So many.
         concurrency: u32,
+        /// Which, at most ten.
+        running: Vec<KeyRun>,
     },
     /// As many tasks were given out as the rate of the queue, or of its key, allows.
     RateLimited {
@@ -97,7 +99,8 @@ pub enum Why {
     InLine {
         /// The key.
         key: TaskKey,
-        /// Who is first, if it is among the first thousand that may be given out.
+        /// Who is first, if it is among the first thousand that may be given out, or the first ten thousand that are
+        /// not due.
         first: Option<TaskId>,
     },
     /// It waits for other tasks, or is held open for them.
@@ -171,7 +174,7 @@ pub enum Why {
     Unknown,
 }
 
-/// A task of the same key that runs.
+/// A task that runs, of the same key or of the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyRun {
     /// Its id.
@@ -230,6 +233,7 @@ impl<T> Queue<T> {
         if stats.paused {
             reasons.push(Why::Paused);
         }
+        reasons.extend(self.why_busy(&stats).await?);
         reasons.extend(limited(&stats, now));
         match info.state {
             TaskState::Scheduled => reasons.push(not_yet(info, now)),
@@ -259,28 +263,39 @@ impl<T> Queue<T> {
 
     async fn why_blocked(&self, info: &TaskInfo, stats: &QueueStats) -> Result<Option<Why>> {
         let Some(key) = info.task.key.clone() else { return Ok(None) };
-        let mut running = Vec::new();
         if let Some(most) = stats.limits.per_key.at_a_time() {
-            let leased = Listing { state: Some(TaskState::Leased), after: String::new(), limit: LEASED };
-            let leased = self.tasks(leased).await?.into_iter();
-            running.extend(leased.filter(|other| other.task.key.as_ref() == Some(&key)));
+            let mut running = self.in_state(TaskState::Leased).await?;
+            running.retain(|other| other.task.key.as_ref() == Some(&key));
             if running.len() >= most as usize {
-                let running = running.into_iter().take(10).map(key_run).collect();
-                return Ok(Some(Why::KeyBusy { key, running }));
+                return Ok(Some(Why::KeyBusy { key, running: key_runs(running) }));
             }
         }
-        let same = |other: &&Task| other.key.as_ref() == Some(&key) && other.priority == info.task.priority;
-        let first = self.top(PLACES).await?.iter().find(same).map(|first| first.ticket.id.clone());
-        Ok(Some(Why::InLine { key, first }))
+        let same = |other: &Task| other.key.as_ref() == Some(&key) && other.priority == info.task.priority;
+        let mut first = self.top(PLACES).await?.into_iter().find(same);
+        if first.is_none() {
+            // It may wait for another attempt.
+            let scheduled = self.in_state(TaskState::Scheduled).await?;
+            first = scheduled.into_iter().map(|other| other.task).find(same);
+        }
+        Ok(Some(Why::InLine { key, first: first.map(|first| first.ticket.id) }))
+    }
+
+    /// As many are leased as may be at a time.
+    async fn why_busy(&self, stats: &QueueStats) -> Result<Option<Why>> {
+        let busy = stats.limits.concurrency.filter(|most| stats.leased >= u64::from(*most));
+        let Some(concurrency) = busy else { return Ok(None) };
+        let running = key_runs(self.in_state(TaskState::Leased).await?);
+        Ok(Some(Why::QueueBusy { concurrency, running }))
+    }
+
+    async fn in_state(&self, state: TaskState) -> Result<Vec<TaskInfo>> {
+        self.tasks(Listing { state: Some(state), after: String::new(), limit: LISTED }).await
     }
 }
 
-/// What the queue's own limits say.
-fn limited(stats: &QueueStats, now: Timestamp) -> Vec<Why> {
-    let busy = stats.limits.concurrency.filter(|most| stats.leased >= u64::from(*most));
-    let busy = busy.map(|concurrency| Why::QueueBusy { concurrency });
-    let rate = stats.rate_until.map(|until| Why::RateLimited { key: None, until, wait: until.since(now) });
-    busy.into_iter().chain(rate).collect()
+/// What the queue's rate says.
+fn limited(stats: &QueueStats, now: Timestamp) -> Option<Why> {
+    stats.rate_until.map(|until| Why::RateLimited { key: None, until, wait: until.since(now) })
 }
 
 /// It is scheduled: not due, or its key's rate does not allow it yet.
@@ -302,6 +317,10 @@ fn not_yet(info: &TaskInfo, now: Timestamp) -> Why {
 fn until(info: &TaskInfo, now: Timestamp) -> Vec<Why> {
     let why = |deadline: Timestamp| Why::Deadline { deadline, left: deadline.since(now) };
     info.task.deadline.map(why).into_iter().collect()
+}
+
+fn key_runs(running: Vec<TaskInfo>) -> Vec<KeyRun> {
+    running.into_iter().take(10).map(key_run).collect()
 }
 
 fn key_run(info: TaskInfo) -> KeyRun {
