@@ -39,8 +39,8 @@ pub(crate) struct Warden {
 impl Warden {
     /// Starts one, as the first of a group of its own.
     ///
-    /// It dies of the signals that ask this process to end until it can stand them, if a terminal or a supervisor sends them to
-    /// all. Then the fault is [`Exit::Passed`], as if the command had died of the signal.
+    /// It dies of the signals that ask this process to end until it can stand them, if a terminal or a supervisor
+    /// sends them to all. Then the fault is [`Exit::Passed`], as if the command had died of the signal.
     pub(crate) async fn start() -> Result<Self> {
         Self::try_start().await.context("the command's warden cannot be started")
     }

@@ -222,11 +222,7 @@ impl Cluster {
 
     /// The lane to a node, which may be one that was not known.
     fn lane_at(self: &Arc<Self>, address: &Address) -> Result<Arc<Lane>> {
-        if let Some(node) = self.state().lanes.get(address) {
-            return Ok(Arc::clone(&node.lane));
-        }
         let mut state = self.state_mut();
-        // Somebody else may have been as quick.
         if let Some(node) = state.lanes.get(address) {
             return Ok(Arc::clone(&node.lane));
         }

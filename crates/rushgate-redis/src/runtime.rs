@@ -63,7 +63,7 @@ impl Runtime {
         async move { answer.await.ok() }
     }
 
-    /// It comes when that is cancelled.
+    /// The end, which comes when this is cancelled.
     pub(crate) fn end(&self) -> &CancellationToken {
         &self.end
     }

@@ -56,7 +56,7 @@ impl Shop {
     }
 
     pub(super) async fn carry_out(&self, job: Job) -> Outcome {
-        let (mut line, cancel) = (Line::new(self.output, &job), job.cancel.clone());
+        let mut line = Line::new(self.output, &job);
         let mut group = match self.start(&job).await {
             Ok(group) => group,
             Err(error) => {
@@ -71,7 +71,10 @@ impl Shop {
         match self.wait(&mut group, &job).await {
             Ok((ended, output)) => {
                 group.end_left_behind().await;
-                self.judge(&mut line, cancel.is_cancelled(), ended, output).await
+                if job.cancel.is_cancelled() {
+                    return line.cancelled(&ended.to_string());
+                }
+                self.judge(&mut line, ended, output).await
             }
             Err(error) => {
                 line.ends("failed");
@@ -148,17 +151,8 @@ impl Shop {
         command
     }
 
-    async fn judge(
-        &self,
-        line: &mut Line,
-        job_cancelled: bool,
-        ended: ExitStatus,
-        output: JoinSet<Vec<u8>>,
-    ) -> Outcome {
+    async fn judge(&self, line: &mut Line, ended: ExitStatus, output: JoinSet<Vec<u8>>) -> Outcome {
         let why = ended.to_string();
-        if job_cancelled {
-            return line.cancelled(&why);
-        }
         match (status(ended), &self.kept) {
             (Exit::Passed(0), None) => line.done(&why),
             (Exit::Passed(0), Some(kept)) => match result(output, kept).await {

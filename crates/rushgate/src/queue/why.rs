@@ -11,6 +11,8 @@ use super::{Over, Queue};
 const PLACES: u32 = 1_000;
 /// Tasks that are leased, or not due, among which those of a key are looked for.
 const LISTED: u32 = 10_000;
+/// Tasks that run of which is told, at most.
+const RUNNING_MAX: u32 = 10;
 /// How often a task that moves all the time is looked for.
 const TRIES: u32 = 5;
 
@@ -264,7 +266,7 @@ impl<T> Queue<T> {
     async fn why_blocked(&self, info: &TaskInfo, stats: &QueueStats) -> Result<Option<Why>> {
         let Some(key) = info.task.key.clone() else { return Ok(None) };
         if let Some(most) = stats.limits.per_key.at_a_time() {
-            let mut running = self.in_state(TaskState::Leased).await?;
+            let mut running = self.in_state(TaskState::Leased, LISTED).await?;
             running.retain(|other| other.task.key.as_ref() == Some(&key));
             if running.len() >= most as usize {
                 return Ok(Some(Why::KeyBusy { key, running: key_runs(running) }));
@@ -274,7 +276,7 @@ impl<T> Queue<T> {
         let mut first = self.top(PLACES).await?.into_iter().find(same);
         if first.is_none() {
             // It may wait for another attempt.
-            let scheduled = self.in_state(TaskState::Scheduled).await?;
+            let scheduled = self.in_state(TaskState::Scheduled, LISTED).await?;
             first = scheduled.into_iter().map(|other| other.task).find(same);
         }
         Ok(Some(Why::InLine { key, first: first.map(|first| first.ticket.id) }))
@@ -284,12 +286,12 @@ impl<T> Queue<T> {
     async fn why_busy(&self, stats: &QueueStats) -> Result<Option<Why>> {
         let busy = stats.limits.concurrency.filter(|most| stats.leased >= u64::from(*most));
         let Some(concurrency) = busy else { return Ok(None) };
-        let running = key_runs(self.in_state(TaskState::Leased).await?);
+        let running = key_runs(self.in_state(TaskState::Leased, RUNNING_MAX).await?);
         Ok(Some(Why::QueueBusy { concurrency, running }))
     }
 
-    async fn in_state(&self, state: TaskState) -> Result<Vec<TaskInfo>> {
-        self.tasks(Listing { state: Some(state), after: String::new(), limit: LISTED }).await
+    async fn in_state(&self, state: TaskState, limit: u32) -> Result<Vec<TaskInfo>> {
+        self.tasks(Listing { state: Some(state), after: String::new(), limit }).await
     }
 }
 
@@ -320,7 +322,7 @@ fn until(info: &TaskInfo, now: Timestamp) -> Vec<Why> {
 }
 
 fn key_runs(running: Vec<TaskInfo>) -> Vec<KeyRun> {
-    running.into_iter().take(10).map(key_run).collect()
+    running.into_iter().take(RUNNING_MAX as usize).map(key_run).collect()
 }
 
 fn key_run(info: TaskInfo) -> KeyRun {

@@ -91,7 +91,7 @@ impl Drop for Looker {
 
 impl Looker {
     async fn look(mut self) {
-        let sale = self.sale.clone();
+        let sale = &self.sale;
         let (mut known, mut pause) = (None, LOOK_MIN);
         while !sale.shared.endings.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
