@@ -20,6 +20,10 @@ mod table;
 use anyhow::Result;
 use rushgate_testkit::servers::Kind;
 
+/// As the command has it, for both sides of a row.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     let alone = words.first().is_some_and(|word| word == "--alone");

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use axum::body::{Body, Bytes};
-use axum::http::Response;
+use crate::body::Body;
+use hyper::body::Bytes;
+use hyper::http::Response;
 use rushgate::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -43,7 +44,7 @@ pub(crate) struct Record {
     /// The id of the token.
     pub who: String,
     /// Where the request came from.
-    pub from: Option<IpAddr>,
+    pub from: IpAddr,
     pub verb: &'static str,
     pub method: &'static str,
     pub path: String,
@@ -86,13 +87,7 @@ impl AuditLog {
 }
 
 impl Record {
-    pub fn now(
-        who: String,
-        from: Option<IpAddr>,
-        verb: &'static str,
-        method: &'static str,
-        path: String,
-    ) -> Self {
+    pub fn now(who: String, from: IpAddr, verb: &'static str, method: &'static str, path: String) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
         Self { at_us, who, from, verb, method, path }

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue};
 use rushgate::{BuyerId, SaleId};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -33,8 +33,8 @@ pub struct Visit {
     pub sale: SaleId,
     /// Who.
     pub buyer: BuyerId,
-    /// From where, if that is known.
-    pub address: Option<IpAddr>,
+    /// From where.
+    pub address: IpAddr,
     /// What his page has to show: 1 to 8,192 visible ASCII characters.
     pub proof: String,
 }
@@ -178,7 +178,7 @@ impl Checker {
         &self,
         sale: &SaleId,
         buyer: &BuyerId,
-        address: Option<IpAddr>,
+        address: IpAddr,
         proof: Option<&HeaderValue>,
     ) -> Result<(), Problem> {
         let who = key([sale.as_str(), buyer.as_str(), ""]);

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use http_body_util::BodyExt;
+use crate::body::Body;
+use hyper::body::Bytes;
+use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-
-use crate::problem::{Code, Problem};
 
 /// Tags an answer by what it says, and leaves its body out if the client has it already.
 ///
@@ -19,12 +17,12 @@ pub(crate) async fn unless_known(
     response: Response<Body>,
     passing: &[&str],
     asked: &HeaderMap,
-) -> Result<Response<Body>, Problem> {
+) -> Response<Body> {
     if response.status() != StatusCode::OK {
-        return Ok(response);
+        return response;
     }
     let (mut head, body) = response.into_parts();
-    let bytes = body.collect().await.map_err(|_| Problem::plain(Code::Bug))?.to_bytes();
+    let bytes = body.whole().await;
     let tag = format!("W/{}", tag(&lasting(&bytes, passing)));
     let is_known = knows(asked, &tag);
     head.headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
@@ -33,9 +31,9 @@ pub(crate) async fn unless_known(
     if is_known {
         head.status = StatusCode::NOT_MODIFIED;
         head.headers.remove(header::CONTENT_TYPE);
-        return Ok(Response::from_parts(head, Body::empty()));
+        return Response::from_parts(head, Body::empty());
     }
-    Ok(Response::from_parts(head, Body::from(bytes)))
+    Response::from_parts(head, Body::from(bytes))
 }
 
 /// The answer without those fields.

@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use crate::body::Body;
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use rushgate::Error;
 use serde::{Deserialize, Serialize};
 

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Response, header};
+use crate::body::Body;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use hyper::body::Bytes;
+use hyper::http::{HeaderValue, Response, header};
 use rushgate::{
     CancellationToken, Event, Followed, Follower, LockState, Page, Queue, QueueName, QueueStats, Result,
     Rushgate, Sale, SaleId, SaleState, Sku, TaskChange, TaskEvent, UnitRange,
@@ -462,8 +463,8 @@ fn message(id: u64, name: &str, data: &str) -> String {
 
 fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
     let first = Bytes::from(format!("retry: {RETRY_MS}\n\n"));
-    let events = stream::once(async { first }).chain(events).map(Ok::<_, std::convert::Infallible>);
-    let mut response = Response::new(Body::from_stream(events));
+    let events = stream::once(async { first }).chain(events);
+    let mut response = Response::new(Body::streaming(events));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     response
 }

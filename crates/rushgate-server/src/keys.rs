@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode};
+use hyper::body::Bytes;
+use hyper::http::{HeaderMap, StatusCode};
 
 use crate::problem::{Code, Problem};
 

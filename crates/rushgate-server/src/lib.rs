@@ -15,6 +15,7 @@
 mod access;
 mod attempts;
 mod audit_log;
+mod body;
 mod call;
 mod check;
 mod clerks;
@@ -31,6 +32,7 @@ mod problem;
 mod reference;
 mod reply;
 mod route;
+mod router;
 mod serve;
 mod shop;
 mod signed;

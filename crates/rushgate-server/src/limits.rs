@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderName};
+use hyper::http::{HeaderMap, HeaderName};
 use rushgate::Rate;
 
 use crate::access::{Caller, Role};
@@ -144,7 +144,7 @@ impl<K: Hash + Eq> Meter<K> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use hyper::http::HeaderValue;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
+use hyper::http::StatusCode;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};

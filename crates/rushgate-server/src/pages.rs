@@ -1,13 +1,9 @@
 //! The pages for people: files in the binary, which fetch everything else by the API and from nowhere else.
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use axum::routing::get;
+use crate::body::Body;
+use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use crate::conditional;
-use crate::problem::{Code, Problem};
 
 /// A page runs its own scripts and talks to its own server. What is stored, such as a task's content, is text to it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -19,7 +15,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 
 /// A file of a page.
 #[derive(Clone, Copy)]
-struct File {
+pub(crate) struct File {
     name: &'static str,
     media: &'static str,
     content: &'static str,
@@ -50,24 +46,16 @@ const FILES: &[File] = &[
     file!("vendor/uPlot.min.css", STYLE),
 ];
 
-/// The live page at `/`, the shop of each sale at `/shop/{sale}`, the API's reference at `/docs`, and their files.
-pub(crate) fn router() -> Router {
-    Router::new()
-        .route("/", get(async |headers: HeaderMap| show(LIVE, &headers)))
-        .route("/shop/{sale}", get(async |headers: HeaderMap| show(SHOP, &headers)))
-        .route("/docs", get(async |headers: HeaderMap| show(REFERENCE, &headers)))
-        .route("/page/{*name}", get(load))
-}
-
-async fn load(Path(name): Path<String>, headers: HeaderMap) -> Response<Body> {
-    match FILES.iter().find(|file| file.name == name) {
-        Some(file) => show(*file, &headers),
-        None => Problem::new(Code::NotFound, "there is no such file").into_response(),
-    }
+/// Every file with its path: the live page at `/`, the shop of each sale at `/shop/{sale}`, the API's reference at `/docs`,
+/// and what they load.
+pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
+    let pages = [("/", LIVE), ("/shop/{sale}", SHOP), ("/docs", REFERENCE)];
+    let pages = pages.into_iter().map(|(path, file)| (path.to_owned(), file));
+    pages.chain(FILES.iter().map(|file| (format!("/page/{}", file.name), *file)))
 }
 
 /// The file, or that it is the one which the browser has.
-fn show(file: File, headers: &HeaderMap) -> Response<Body> {
+pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let tag = conditional::tag(file.content.as_bytes());
     let has_it = conditional::knows(headers, &tag);
     let mut response = Response::new(if has_it { Body::empty() } else { Body::from(file.content) });

@@ -4,8 +4,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use crate::body::Body;
+use hyper::http::{HeaderValue, Response, StatusCode, header};
 use rand::RngExt;
 use rushgate::Error;
 use schemars::JsonSchema;

@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use crate::body::Body;
+use hyper::body::{Body as HttpBody, Bytes};
 use hyper::body::{Frame, SizeHint};
+use hyper::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::problem::Problem;
@@ -110,36 +111,5 @@ impl HttpBody for OwedBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
-    }
-}
-
-/// A body with what must not end before it.
-struct Kept<T> {
-    body: Body,
-    _kept: T,
-}
-
-/// The body, which keeps `kept` until it was taken by the connection or dropped.
-pub(crate) fn keeping<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {
-    Body::new(Kept { body, _kept: kept })
-}
-
-impl<T: Unpin> HttpBody for Kept<T> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

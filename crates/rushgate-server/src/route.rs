@@ -1,15 +1,15 @@
 //! One row of the table of routes, and what happens to a request on its way through it: limits, door, key, verb, answer.
 
 use std::any::TypeId;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use futures_util::FutureExt;
-use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use rushgate::{Durability, trace};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -20,13 +20,14 @@ use tracing::{Instrument, Span};
 
 use crate::access::{Caller, Door, Kind, Role};
 use crate::audit_log::{Action, Record};
+use crate::body::{Body, keeping};
 use crate::call::{self, Call, Nothing, PathParams, Visitor};
 use crate::check;
 use crate::conditional;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
-use crate::reply::{Answer, keeping};
+use crate::reply::Answer;
 use crate::shop::Shop;
 
 /// What a body may weigh unless its route says otherwise.
@@ -120,6 +121,8 @@ pub(crate) struct Route {
     pub says: &'static str,
     /// Who may; `None` if anybody.
     pub needs: Option<Role>,
+    /// The kind of thing that its path names, and so which scopes it is for.
+    pub kind: Option<Kind>,
     pub key: KeyUse,
     /// Whether `Prefer: wait` does something.
     pub waits: bool,
@@ -274,6 +277,7 @@ impl Row {
             verb,
             says,
             needs,
+            kind: kind_of(path),
             key,
             waits,
             proves,
@@ -298,27 +302,34 @@ fn schema_of<T: JsonSchema + 'static>() -> Option<SchemaOf> {
     Some(|generator| generator.subschema_for::<T>())
 }
 
-impl Route {
-    /// The kind of thing that its path names, and so which scopes it is for.
-    pub fn kind(&self) -> Option<Kind> {
-        let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
-        kinds.into_iter().find(|kind| self.path.contains(&format!("{{{}}}", kind.word())))
-    }
+fn kind_of(path: &str) -> Option<Kind> {
+    let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
+    kinds.into_iter().find(|kind| path.contains(&format!("{{{}}}", kind.word())))
+}
 
+impl Route {
     /// Carries a request out. It is a problem of this route, or one of those that any may have.
-    pub async fn answer(&self, shop: Arc<Shop>, path: PathParams, request: Request<Body>) -> Response<Body> {
-        let (began, metrics, gate) = (Instant::now(), shop.metrics.clone(), shop.gate.clone());
+    pub async fn answer(
+        &self,
+        shop: &Arc<Shop>,
+        path: PathParams,
+        peer: Peer,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        let began = Instant::now();
         let span = self.span(request.headers());
         let sale = self.counts.then(|| path.get(Kind::Sale.word()).to_owned());
-        let carried_out = self.carry_out(shop, path, request).instrument(span.clone());
-        let answered = AssertUnwindSafe(carried_out).catch_unwind().await;
+        // Pinned where it is: it is large, and each layer would move it.
+        let carried_out = pin!(self.carry_out(shop, path, peer, request));
+        let answered = AssertUnwindSafe(carried_out.instrument(span.clone())).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
             tracing::error!(verb = self.verb, "a request ended in a panic");
             Err(Problem::plain(Code::Bug))
         });
+        let took = began.elapsed();
         if let Some(sale) = sale {
             let (answer, is_sale) = self.attempt(&answered);
-            metrics.attempts.answered(&sale, answer, is_sale, began.elapsed());
+            shop.metrics.attempts.answered(&sale, answer, is_sale, took);
         }
         let response = match answered {
             Ok(mut response) => {
@@ -326,7 +337,7 @@ impl Route {
                     self.succeeds.contains(&response.status().as_u16()) || !response.status().is_success()
                 );
                 if response.status().is_success() && self.method != Method::GET {
-                    let class = word_of(gate.info().durability);
+                    let class = word_of(shop.gate.info().durability);
                     response.headers_mut().insert(DURABILITY, HeaderValue::from_static(class));
                 }
                 response
@@ -342,7 +353,7 @@ impl Route {
         if status.is_server_error() {
             span.record("otel.status_code", "ERROR");
         }
-        metrics.answered(self.method_word(), self.path, response.status().as_u16(), began.elapsed());
+        shop.metrics.answered(self.method_word(), self.path, status.as_u16(), took);
         response
     }
 
@@ -399,20 +410,21 @@ impl Route {
 
     async fn carry_out(
         &self,
-        shop: Arc<Shop>,
+        shop: &Arc<Shop>,
         path: PathParams,
-        request: Request<Body>,
+        peer: Peer,
+        request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
         let (head, body) = request.into_parts();
         call::check_limits(&head.uri, &head.headers)?;
-        check_sender(&shop, &self.method, &head.uri, &head.headers)?;
-        let caller = self.admit(&shop, &path, &head.headers)?;
-        if let (Some(_), Some(peer)) = (self.needs, head.extensions.get()) {
-            shop.limits.check(&caller, *peer, &head.headers)?;
+        check_sender(shop, &self.method, &head.uri, &head.headers)?;
+        let caller = self.admit(shop, &path, &head.headers)?;
+        if self.needs.is_some() {
+            shop.limits.check(&caller, peer, &head.headers)?;
         }
         let key = self.key_of(&head.headers)?;
         let bytes = call::bytes(&head.headers, body, self.body_max, shop.arrival).await?;
-        let turn = match self.begin(&shop, &caller, &head.uri, key.as_deref(), &bytes)? {
+        let turn = match self.begin(shop, &caller, &head.uri, key.as_deref(), &bytes)? {
             Some(Begun::Before(answer)) => return Ok(again(answer)),
             Some(Begun::New(turn)) => Some(turn),
             None => None,
@@ -420,18 +432,18 @@ impl Route {
         let asked = call::wait(&head.headers).filter(|_| self.waits);
         let wait = asked.unwrap_or_default().min(shop.longest_wait);
         let seen = call::seen(&head.headers);
-        let peer = head.extensions.get().copied();
-        let action = self.action(&shop, &caller, peer, &head.uri, &head.headers, &bytes);
-        let address = peer.map(|peer| shop.limits.origin(peer, &head.headers));
+        let address = shop.limits.origin(peer, &head.headers);
+        let action = self.action(shop, &caller, address, &head.uri, &bytes);
         let visitor = Visitor { address, proof: check::proof(&head.headers) };
-        let raw = Raw { shop, caller, path, uri: head.uri, bytes, key, wait, seen, visitor };
+        let raw =
+            Raw { shop: Arc::clone(shop), caller, path, uri: head.uri, bytes, key, wait, seen, visitor };
         let answer = (self.work)(raw).await;
         if let Some(action) = action {
             action.end(&answer);
         }
         let mut response = answer?;
         if let Some(passing) = self.tagged {
-            response = conditional::unless_known(response, passing, &head.headers).await?;
+            response = conditional::unless_known(response, passing, &head.headers).await;
         }
         if asked.is_some() {
             let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs()));
@@ -439,7 +451,7 @@ impl Route {
         }
         match turn {
             Some(turn) if self.key.remembers() => {
-                let (response, answer) = copied(response).await?;
+                let (response, answer) = copied(response).await;
                 turn.remember(answer);
                 Ok(response)
             }
@@ -454,17 +466,15 @@ impl Route {
         &self,
         shop: &Shop,
         caller: &Caller,
-        peer: Option<Peer>,
+        address: IpAddr,
         uri: &Uri,
-        headers: &HeaderMap,
         bytes: &Bytes,
     ) -> Option<Action> {
         if self.needs != Some(Role::Operator) || self.method == Method::GET {
             return None;
         }
-        let from = peer.map(|peer| shop.limits.origin(peer, headers));
         let record =
-            Record::now(caller.id.clone(), from, self.verb, self.method_word(), uri.path().to_owned());
+            Record::now(caller.id.clone(), address, self.verb, self.method_word(), uri.path().to_owned());
         Some(Action::begin(shop.audit_log.clone(), record, bytes.clone()))
     }
 
@@ -477,7 +487,7 @@ impl Route {
                 format_args!("this is for the role {}; the token's is {}", least.word(), caller.role.word());
             return Err(Problem::new(Code::Forbidden, detail));
         }
-        match self.kind() {
+        match self.kind {
             Some(kind) if !caller.may(kind, path.get(kind.word())) => {
                 let detail = format_args!("the token's scopes do not cover this {}", kind.word());
                 Err(Problem::new(Code::Forbidden, detail))
@@ -523,12 +533,11 @@ fn again(answer: Remembered) -> Response<Body> {
     response
 }
 
-async fn copied(response: Response<Body>) -> Result<(Response<Body>, Remembered), Problem> {
+async fn copied(response: Response<Body>) -> (Response<Body>, Remembered) {
     let (head, body) = response.into_parts();
-    let whole = body.collect().await;
-    let body = whole.map_err(|_| Problem::plain(Code::Bug))?.to_bytes();
+    let body = body.whole().await;
     let answer = Remembered { status: head.status, headers: head.headers.clone(), body: body.clone() };
-    Ok((Response::from_parts(head, Body::from(body)), answer))
+    (Response::from_parts(head, Body::from(body)), answer)
 }
 
 /// Refuses what a browser was made to send by somebody else's page.
@@ -561,7 +570,7 @@ fn is_ours(shop: &Shop, host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     name.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.is_loopback())
         || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))

@@ -1,6 +1,5 @@
 //! The listener: connections with their limits, and an orderly end.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,17 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::RawPathParams;
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, header};
-use axum::routing::any;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -28,17 +21,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Door, TokenDoor, TokenFile};
 use crate::audit_log::AuditLog;
-use crate::call::PathParams;
 use crate::check::{BuyerCheck, CheckRules, Checker};
 use crate::clerks;
 use crate::cors::Origin;
 use crate::limits::{Limits, Peer};
 use crate::metrics::Metrics;
-use crate::pages;
-use crate::problem::{Code, Problem};
-use crate::route::{Route, mark};
+use crate::router::Router;
 use crate::shop::Shop;
-use crate::table;
 use crate::tls::Certificate;
 
 /// Beyond these a connection is ended by a bare answer; well within them, with a problem.
@@ -352,7 +341,7 @@ async fn accept(
     tracker: &TaskTracker,
     shutdown: &CancellationToken,
 ) -> u64 {
-    let (router, room) = (router(shop), Arc::new(Semaphore::new(connections)));
+    let (router, room) = (Arc::new(Router::new(Arc::clone(shop))), Arc::new(Semaphore::new(connections)));
     let mut accepted = 0;
     loop {
         let next = async {
@@ -366,7 +355,7 @@ async fn accept(
         match stream {
             Ok((stream, peer)) => {
                 accepted += 1;
-                let (router, closing, arrival) = (router.clone(), shop.closing.clone(), shop.arrival);
+                let (router, closing, arrival) = (Arc::clone(&router), shop.closing.clone(), shop.arrival);
                 let (counted, acceptor) = (shop.metrics.connection(), tls.map(Certificate::acceptor));
                 tracker.spawn(async move {
                     // Small answers are not held back to be sent together.
@@ -393,7 +382,7 @@ async fn greet(
     acceptor: TlsAcceptor,
     stream: TcpStream,
     peer: Peer,
-    router: Router,
+    router: Arc<Router>,
     closing: CancellationToken,
     arrival: Duration,
 ) {
@@ -412,14 +401,13 @@ async fn greet(
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     peer: Peer,
-    router: Router,
+    router: Arc<Router>,
     closing: CancellationToken,
     arrival: Duration,
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let (router, mut request) = (router.clone(), request.map(Body::new));
-        request.extensions_mut().insert(peer);
-        async move { Ok::<_, Infallible>(answer(router, request).await) }
+        let router = Arc::clone(&router);
+        async move { Ok::<_, Infallible>(router.answer(peer, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -438,96 +426,4 @@ async fn converse(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
     }
-}
-
-async fn answer(router: Router, request: Request<Body>) -> Response<Body> {
-    // Any error type will do for a service that has none.
-    let mut response = match TowerToHyperService::new(router).call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    mark(&mut response);
-    response
-}
-
-/// Every path of the table, with what answers where nothing else does.
-fn router(shop: &Arc<Shop>) -> Router {
-    let mut paths: BTreeMap<&'static str, Vec<Route>> = BTreeMap::new();
-    for route in table::routes() {
-        paths.entry(route.path).or_default().push(route);
-    }
-    let mut router = pages::router();
-    for (path, routes) in paths {
-        let (routes, shop) = (Arc::new(routes), Arc::clone(shop));
-        router = router.route(
-            path,
-            any(
-                move |params: std::result::Result<RawPathParams, RawPathParamsRejection>,
-                      request: Request<Body>| {
-                    let (routes, shop) = (Arc::clone(&routes), Arc::clone(&shop));
-                    async move { dispatch(&routes, shop, params, request).await }
-                },
-            ),
-        );
-    }
-    let (of_methods, of_routes) = (Arc::clone(shop), Arc::clone(shop));
-    let router = router.method_not_allowed_fallback(async move |headers: HeaderMap| {
-        marked(&of_methods, &headers, Problem::plain(Code::MethodNotAllowed))
-    });
-    router.fallback(async move |headers: HeaderMap| {
-        marked(
-            &of_routes,
-            &headers,
-            Problem::new(Code::NotFound, "there is no such route; see /openapi.json"),
-        )
-    })
-}
-
-/// What is answered where there is no route: a page that may ask may read that, too.
-fn marked(shop: &Shop, headers: &HeaderMap, problem: Problem) -> Response<Body> {
-    let mut response = problem.into_response();
-    shop.origins.mark(headers.get(header::ORIGIN).cloned(), &mut response);
-    response
-}
-
-async fn dispatch(
-    routes: &[Route],
-    shop: Arc<Shop>,
-    params: std::result::Result<RawPathParams, RawPathParamsRejection>,
-    request: Request<Body>,
-) -> Response<Body> {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let preflight = shop.origins.preflight(request.method(), request.headers(), || allowed(routes));
-    let mut response = match preflight {
-        Some(response) => response,
-        None => asked(routes, &shop, params, request).await,
-    };
-    shop.origins.mark(origin, &mut response);
-    response
-}
-
-async fn asked(
-    routes: &[Route],
-    shop: &Arc<Shop>,
-    params: std::result::Result<RawPathParams, RawPathParamsRejection>,
-    request: Request<Body>,
-) -> Response<Body> {
-    let Ok(params) = params else {
-        return Problem::new(Code::BadPath, "the path is no UTF-8 when its %-signs are read").into_response();
-    };
-    let params = PathParams(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
-    // hyper leaves out the body of an answer to HEAD.
-    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-    match routes.iter().find(|route| route.method == *method) {
-        Some(route) => route.answer(Arc::clone(shop), params, request).await,
-        None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
-    }
-}
-
-fn allowed(routes: &[Route]) -> HeaderValue {
-    let mut methods: Vec<_> = routes.iter().map(|route| route.method.as_str()).collect();
-    if methods.contains(&"GET") {
-        methods.push("HEAD");
-    }
-    HeaderValue::from_str(&methods.join(", ")).unwrap_or(HeaderValue::from_static("GET"))
 }

@@ -1,6 +1,6 @@
 //! The table of routes. The router, the description of the API and the test of who may do what are all made of it.
 
-use axum::http::Method;
+use hyper::http::Method;
 
 use crate::access::Role::{Buyer, Worker};
 use crate::events::{EVENT_STREAM, EventView, SnapshotView, TaskEventView};

@@ -6,9 +6,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use common::{Ask, Stand};
 use http_body_util::Full;
+use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rushgate::Rushgate;

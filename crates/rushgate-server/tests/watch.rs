@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use common::{Ask, Stand, new_token};
 use http_body_util::BodyExt;
+use hyper::body::Bytes;
 use hyper::body::Incoming;
 use rushgate::worker::prometheus;
 use rushgate::{

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use crate::body::Body;
+use hyper::http::{HeaderValue, Response, header};
 use rushgate::Page;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::Response;
+use crate::body::Body;
+use hyper::http::Response;
 use rushgate::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted, Listing, NewTask,

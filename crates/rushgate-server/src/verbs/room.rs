@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderValue, header};
+use hyper::http::{HeaderValue, header};
 use rushgate::{
     BadPass, Beacon, BuyerId, Draw, NoPass, Rate, RoomOrder, RoomRules, RoomState, Sale, Timestamp, Turn,
 };

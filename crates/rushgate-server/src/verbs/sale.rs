@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Response};
+use crate::body::Body;
+use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::{
     Audit, BadReceipt, BuyerId, Created, Decision, Foreseen, Hold, HoldState, IdempotencyKey, Line, Op,
     PauseReason, QueueName, Rebuild, RebuildOutcome, ReservationId, Reserved, Restored, Sale, SaleBuilder,

@@ -6,11 +6,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::http::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use rushgate::{CancellationToken, Rushgate};
 use rushgate_server::{NewToken, Role, ServeReport, Server, TokenFile};

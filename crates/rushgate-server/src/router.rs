@@ -1,0 +1,115 @@
+//! Which page or route answers a request: by its path, then by its method.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::body::Body;
+use hyper::body::Incoming;
+use hyper::http::{HeaderValue, Method, Request, Response, header};
+use percent_encoding::percent_decode_str;
+
+use crate::call::PathParams;
+use crate::limits::Peer;
+use crate::pages::{self, File};
+use crate::problem::{Code, Problem};
+use crate::route::{Route, mark};
+use crate::shop::Shop;
+use crate::table;
+
+/// Everything that is answered, path by path.
+pub(crate) struct Router {
+    paths: matchit::Router<Place>,
+    shop: Arc<Shop>,
+}
+
+/// What stands at a path.
+enum Place {
+    Page(File),
+    Routes(Vec<Route>),
+}
+
+impl Router {
+    /// Every path of the table, and the pages. A path that could not be told from another would fail every test.
+    pub fn new(shop: Arc<Shop>) -> Self {
+        let mut places: BTreeMap<String, Place> =
+            pages::all().map(|(path, file)| (path, Place::Page(file))).collect();
+        for route in table::routes() {
+            match places.entry(route.path.to_owned()).or_insert_with(|| Place::Routes(Vec::new())) {
+                Place::Routes(routes) => routes.push(route),
+                Place::Page(_) => unreachable!("{} is a page", route.path),
+            }
+        }
+        let mut paths = matchit::Router::new();
+        for (path, place) in places {
+            paths.insert(path, place).expect("the paths of the table are told apart");
+        }
+        Self { paths, shop }
+    }
+
+    /// Answers one request, whichever it is.
+    pub async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Response<Body> {
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let mut response = match self.place(request.uri().path()) {
+            Ok((Place::Page(file), _)) => self.show(*file, &request),
+            Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, request).await,
+            Err(problem) => problem.into_response(),
+        };
+        self.shop.origins.mark(origin, &mut response);
+        mark(&mut response);
+        response
+    }
+
+    /// What stands at that path, and what stands in its places, if that can be read.
+    fn place(&self, path: &str) -> Result<(&Place, Option<PathParams>), Problem> {
+        let found = self
+            .paths
+            .at(path)
+            .map_err(|_| Problem::new(Code::NotFound, "there is no such route; see /openapi.json"))?;
+        let read = |(place, value)| {
+            let value = percent_decode_str(value).decode_utf8().ok()?;
+            Some((String::from(place), value.into_owned()))
+        };
+        let params: Option<Vec<_>> = found.params.iter().map(read).collect();
+        Ok((found.value, params.map(PathParams)))
+    }
+
+    fn show<B>(&self, file: File, request: &Request<B>) -> Response<Body> {
+        match *request.method() {
+            Method::GET | Method::HEAD => pages::show(file, request.headers()),
+            _ => Problem::plain(Code::MethodNotAllowed)
+                .allow(HeaderValue::from_static("GET, HEAD"))
+                .into_response(),
+        }
+    }
+
+    async fn ask(
+        &self,
+        routes: &[Route],
+        params: Option<PathParams>,
+        peer: Peer,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        let preflight = self.shop.origins.preflight(request.method(), request.headers(), || allowed(routes));
+        if let Some(response) = preflight {
+            return response;
+        }
+        let Some(params) = params else {
+            let detail = "the path is no UTF-8 when its %-signs are read";
+            return Problem::new(Code::BadPath, detail).into_response();
+        };
+        // hyper leaves out the body of an answer to HEAD.
+        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+        match routes.iter().find(|route| route.method == *method) {
+            Some(route) => route.answer(&self.shop, params, peer, request).await,
+            None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
+        }
+    }
+}
+
+fn allowed(routes: &[Route]) -> HeaderValue {
+    let mut methods: Vec<_> = routes.iter().map(|route| route.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    HeaderValue::from_str(&methods.join(", ")).unwrap_or(HeaderValue::from_static("GET"))
+}
