@@ -3,7 +3,7 @@
 use crate::body::Body;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use crate::conditional;
+use crate::conditional::{self, Known};
 
 /// A page runs its own scripts and talks to its own server. What is stored, such as a task's content, is text to it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -57,7 +57,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
 /// The file, or that it is the one which the browser has.
 pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let tag = conditional::tag(file.content.as_bytes());
-    let has_it = conditional::knows(headers, &tag);
+    let has_it = Known::of(headers).has(&tag);
     let mut response = Response::new(if has_it { Body::empty() } else { Body::from(file.content) });
     if has_it {
         *response.status_mut() = StatusCode::NOT_MODIFIED;

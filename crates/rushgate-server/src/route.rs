@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use hyper::body::{Bytes, Incoming};
+use hyper::http::request::Parts;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use rushgate::{Durability, trace};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -23,7 +24,7 @@ use crate::audit_log::{Action, Record};
 use crate::body::{Body, keeping};
 use crate::call::{self, Call, Nothing, PathParams, Visitor};
 use crate::check;
-use crate::conditional;
+use crate::conditional::{self, Known};
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
@@ -253,6 +254,7 @@ impl Row {
             Box::pin(async move {
                 let Raw { shop, caller, path, uri, bytes, key, wait, seen, visitor } = raw;
                 let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
+                drop((uri, bytes));
                 verb(Call { shop, caller, path, query, body, key, wait, seen, visitor }).await
             })
         });
@@ -415,35 +417,37 @@ impl Route {
         peer: Peer,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
-        let (head, body) = request.into_parts();
-        call::check_limits(&head.uri, &head.headers)?;
-        check_sender(shop, &self.method, &head.uri, &head.headers)?;
-        let caller = self.admit(shop, &path, &head.headers)?;
+        let (Parts { uri, headers, .. }, body) = request.into_parts();
+        call::check_limits(&uri, &headers)?;
+        check_sender(shop, &self.method, &uri, &headers)?;
+        let caller = self.admit(shop, &path, &headers)?;
         if self.needs.is_some() {
-            shop.limits.check(&caller, peer, &head.headers)?;
+            shop.limits.check(&caller, peer, &headers)?;
         }
-        let key = self.key_of(&head.headers)?;
-        let bytes = call::bytes(&head.headers, body, self.body_max, shop.arrival).await?;
-        let turn = match self.begin(shop, &caller, &head.uri, key.as_deref(), &bytes)? {
+        let key = self.key_of(&headers)?;
+        let bytes = call::bytes(&headers, body, self.body_max, shop.arrival).await?;
+        let turn = match self.begin(shop, &caller, &uri, key.as_deref(), &bytes)? {
             Some(Begun::Before(answer)) => return Ok(again(answer)),
             Some(Begun::New(turn)) => Some(turn),
             None => None,
         };
-        let asked = call::wait(&head.headers).filter(|_| self.waits);
+        let asked = call::wait(&headers).filter(|_| self.waits);
         let wait = asked.unwrap_or_default().min(shop.longest_wait);
-        let seen = call::seen(&head.headers);
-        let address = shop.limits.origin(peer, &head.headers);
-        let action = self.action(shop, &caller, address, &head.uri, &bytes);
-        let visitor = Visitor { address, proof: check::proof(&head.headers) };
-        let raw =
-            Raw { shop: Arc::clone(shop), caller, path, uri: head.uri, bytes, key, wait, seen, visitor };
+        let seen = call::seen(&headers);
+        let address = shop.limits.origin(peer, &headers);
+        let action = self.action(shop, &caller, address, &uri, &bytes);
+        let visitor = Visitor { address, proof: check::proof(&headers) };
+        let known = self.tagged.map(|passing| (passing, Known::of(&headers)));
+        // Whatever is a part of it keeps the buffer that it was read into, and the verb may wait for long.
+        drop(headers);
+        let raw = Raw { shop: Arc::clone(shop), caller, path, uri, bytes, key, wait, seen, visitor };
         let answer = (self.work)(raw).await;
         if let Some(action) = action {
             action.end(&answer);
         }
         let mut response = answer?;
-        if let Some(passing) = self.tagged {
-            response = conditional::unless_known(response, passing, &head.headers).await;
+        if let Some((passing, known)) = known {
+            response = conditional::unless_known(response, passing, &known).await;
         }
         if asked.is_some() {
             let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs()));

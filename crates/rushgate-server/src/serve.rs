@@ -362,7 +362,8 @@ async fn accept(
                     let _ = stream.set_nodelay(true);
                     let peer = Peer(peer.ip());
                     match acceptor {
-                        Some(acceptor) => greet(acceptor, stream, peer, router, closing, arrival).await,
+                        // Boxed: what it needs to agree on keys is not for those who do not.
+                        Some(acceptor) => Box::pin(greet(acceptor, stream, peer, router, closing, arrival)).await,
                         None => converse(stream, peer, router, closing, arrival).await,
                     }
                     drop((place, counted));
@@ -407,7 +408,8 @@ async fn converse(
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = Arc::clone(&router);
-        async move { Ok::<_, Infallible>(router.answer(peer, request).await) }
+        // Boxed, so that a connection without a request does not keep room for one, and it is not moved about.
+        Box::pin(async move { Ok::<_, Infallible>(router.answer(peer, request).await) })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -594,7 +594,7 @@ pub(crate) struct LimitArgs {
     /// At most so many under a lease at a time.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) concurrency: Option<Limit<u32>>,
-    /// At most so many given out in any stretch of that time.
+    /// At most so many, of up to 10,000, given out in any stretch of that time.
     #[arg(long, value_parser = rate, value_name = "N/TIME|none")]
     pub(crate) rate: Option<Limit<Rate>>,
     /// As --concurrency, of the tasks of each key.

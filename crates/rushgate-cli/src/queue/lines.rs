@@ -138,7 +138,7 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
     output.note(format_args!("{} written", counted(written, "task")));
     if left_out > 0 {
         // Elsewhere there may be nothing of what they wait for.
-        output.note(format_args!("{} left out, which wait for others", counted(left_out, "task")));
+        output.note(format_args!("{} left out, waiting for others", counted(left_out, "task")));
     }
     Ok(Exit::Done)
 }

@@ -64,7 +64,6 @@ pub(super) fn words(limits: &QueueLimits) -> String {
         rate.map(in_words),
         per_key.concurrency.map(|n| format!("{n} of a key at a time")),
         per_key.rate.map(|rate| format!("{} of a key", in_words(rate))),
-        per_key.fifo.then(|| "first in, first out".to_owned()),
     ];
     let set: Vec<_> = all.into_iter().flatten().collect();
     let kept = retention.map(|keep| format!("keeps {} for {}", keep.count, rounded(keep.age)));
@@ -74,8 +73,9 @@ pub(super) fn words(limits: &QueueLimits) -> String {
         Overflow::DropOldest => Some("drops the oldest".to_owned()),
     };
     let most = (!set.is_empty()).then(|| format!("at most {}", set.join(", ")));
+    let fifo = per_key.fifo.then(|| "first in, first out of each key".to_owned());
     let events = events.map(|n| format!("keeps {n} events"));
     let drops = drops.filter(|_| bound.is_some());
-    let all: Vec<_> = [most, drops, kept, events].into_iter().flatten().collect();
+    let all: Vec<_> = [most, fifo, drops, kept, events].into_iter().flatten().collect();
     if all.is_empty() { "none".to_owned() } else { all.join("; ") }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use croner::Cron;
 use jiff::tz::TimeZone;
-use rushgate_core::{Error, Result, Spoken, Timestamp, check_range};
+use rushgate_core::{Error, Result, Spoken, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How late a moment may be noticed before it counts as missed.
@@ -129,8 +129,7 @@ impl Recurrence {
         let when = match (&words.cron, words.every_us, &words.zone) {
             (Some(pattern), None, zone) => When::Cron(cron(pattern)?, zone_of(zone.as_deref())?),
             (None, Some(every_us), None) => {
-                let (least, most) = (Self::EVERY_MIN, Self::EVERY_MAX);
-                check_range("the interval in µs", every_us, micros(least), micros(most))?;
+                check_interval(Duration::from_micros(every_us))?;
                 When::Every(every_us)
             }
             (None, Some(_), Some(_)) => {
@@ -205,8 +204,13 @@ fn zone_of(name: Option<&str>) -> Result<TimeZone> {
     })
 }
 
-const fn micros(of: Duration) -> u64 {
-    of.as_micros() as u64
+fn check_interval(interval: Duration) -> Result<()> {
+    if (Recurrence::EVERY_MIN..=Recurrence::EVERY_MAX).contains(&interval) {
+        return Ok(());
+    }
+    let (least, most) = (Spoken(Recurrence::EVERY_MIN), Spoken(Recurrence::EVERY_MAX));
+    let why = format_args!("is {}; it must be {least} to {most}", Spoken(interval));
+    Err(Error::invalid("the interval", why))
 }
 
 const fn at(micros: u64) -> Timestamp {
@@ -295,7 +299,8 @@ mod tests {
         let hourly = || Recurrence::cron("@hourly").unwrap();
         assert!(hourly().in_zone("Europe/Nowhere").is_err_and(|error| error.is_invalid()));
         for interval in [Duration::from_millis(999), Duration::from_secs(401 * 86_400)] {
-            assert!(Recurrence::every(interval).is_err_and(|error| error.is_invalid()));
+            let said = Recurrence::every(interval).unwrap_err();
+            assert!(said.is_invalid() && said.to_string().ends_with("it must be 1s to 400d"), "{said}");
         }
         let each_minute = Recurrence::every(Duration::from_secs(60)).unwrap();
         assert!(each_minute.in_zone("Europe/Berlin").is_err_and(|error| error.is_invalid()));
