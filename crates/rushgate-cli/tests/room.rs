@@ -146,6 +146,14 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     let said = verify(&record, 0, &["--commitment", &published, "--entrants", "5"]);
     assert_eq!((&said["commitment"], &said["beacon"]), (&record["commitment"], &record["beacon"]));
     assert_eq!(said["entry_closed_us"], record["entry_closed_us"]);
+    // It is a stranger who checks, and has no store.
+    std::fs::create_dir(shop.path("elsewhere")).unwrap();
+    let checked = shop
+        .command(&["sale", "draw", "verify", "../draw.json"])
+        .current_dir(shop.path("elsewhere"))
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     // Who let more in after the number was published is found out by it.
     let said = verify(&record, 1, &["--entrants", "4"]);
     assert_eq!(said["why"], "5 took part, and 4 were published");

@@ -1,13 +1,41 @@
-//! The body of an answer.
+//! The body of an answer, and what is left of a request's.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+
+/// So much of a body that nobody wants is still read, and for so long.
+const DRAINED_MAX: u64 = 4 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// Reads what is left of a request's body and forgets it, and says whether that is all of it. Whoever sends it only when
+/// asked for it (`Expect: 100-continue`) is not asked.
+pub(crate) async fn is_drained(body: &mut Incoming, sends_when_asked: bool) -> bool {
+    if body.is_end_stream() {
+        return true;
+    }
+    if body.size_hint().lower() > DRAINED_MAX {
+        return false;
+    }
+    if sends_when_asked {
+        return matches!(body.frame().now_or_never(), Some(None));
+    }
+    let drain = async {
+        let mut left = DRAINED_MAX;
+        while let Some(frame) = body.frame().await {
+            let read = frame.ok().map(|frame| frame.data_ref().map_or(0, Bytes::len) as u64)?;
+            left = left.checked_sub(read)?;
+        }
+        Some(())
+    };
+    matches!(tokio::time::timeout(DRAIN_TIME, drain).await, Ok(Some(())))
+}
 
 /// The body of an answer. Most are there as a whole, and are sent without another allocation.
 pub(crate) enum Body {
@@ -71,6 +99,15 @@ impl HttpBody for Body {
             Self::Coming(body) => body.size_hint(),
         }
     }
+}
+
+/// The body, which ends early when `end` does.
+pub(crate) fn until(body: Body, end: impl Future<Output = ()> + Send + 'static) -> Body {
+    let parts = body.into_data_stream().take_until(Box::pin(end));
+    Body::streaming(parts.map(|part| match part {
+        Ok(part) => part,
+        Err(never) => match never {},
+    }))
 }
 
 /// A body with what must not end before it.

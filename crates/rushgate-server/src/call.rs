@@ -108,8 +108,8 @@ impl<B, Q> Call<B, Q> {
     }
 }
 
-/// Refuses what no route would take.
-pub(crate) fn check_limits(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses a head that nothing here would take.
+pub(crate) fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if length > URI_MAX {
         return Err(Problem::plain(Code::UriTooLong));
@@ -117,6 +117,15 @@ pub(crate) fn check_limits(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem
     let weight: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if weight > HEADERS_WEIGHT_MAX || headers.len() > HEADERS_MAX {
         return Err(Problem::plain(Code::HeadersTooLarge));
+    }
+    if headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return Err(Problem::new(Code::BadRequest, "there are two Host headers"));
+    }
+    if headers
+        .get(header::TRANSFER_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Err(Problem::new(Code::BadRequest, "the body may be chunked, and not encoded otherwise"));
     }
     Ok(())
 }
@@ -151,7 +160,7 @@ pub(crate) fn seen(headers: &HeaderMap) -> Option<u64> {
 /// The body, whole and within its limit and its time. A request without one has an empty one.
 pub(crate) async fn bytes(
     headers: &HeaderMap,
-    body: Incoming,
+    body: &mut Incoming,
     limit: usize,
     arrival: Duration,
 ) -> Result<Bytes, Problem> {
@@ -176,13 +185,20 @@ pub(crate) async fn bytes(
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let media = text(header::CONTENT_TYPE).unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let (media, more) =
+        text(header::CONTENT_TYPE).map_or(("", ""), |text| text.split_once(';').unwrap_or((text, "")));
+    let charset = more
+        .split(';')
+        .filter_map(|part| part.split_once('='))
+        .find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    let is_utf8 =
+        charset.is_none_or(|(_, charset)| charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8"));
     let is_plain =
         text(header::CONTENT_ENCODING).is_none_or(|encoding| encoding.eq_ignore_ascii_case("identity"));
-    if media.eq_ignore_ascii_case("application/json") && is_plain {
+    if media.trim().eq_ignore_ascii_case("application/json") && is_utf8 && is_plain {
         return Ok(());
     }
-    Err(Problem::new(Code::UnsupportedMediaType, "send the body as application/json, not encoded"))
+    Err(Problem::new(Code::UnsupportedMediaType, "send the body as application/json, in UTF-8, not encoded"))
 }
 
 /// Reads a body. An empty one is an empty object.
@@ -203,7 +219,7 @@ pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
 fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let placed = serde_path_to_error::deserialize::<_, B>(Strict(&mut reader)).err();
-    let field = placed.map(|error| error.path().to_string()).filter(|field| field != ".");
+    let field = placed.and_then(|error| field_at(error.path()));
     let is_data = error.is_data() || error.to_string().starts_with("number out of range");
     amiss(is_data, &error, field)
 }
@@ -212,9 +228,15 @@ fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem
 pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
-        let field = Some(error.path().to_string()).filter(|field| field != ".");
-        amiss(true, &error, field)
+        let problem = amiss(true, &error, field_at(error.path()));
+        // A query is no JSON, whatever is amiss with it.
+        if problem.code() == Code::MalformedJson { problem.called(Code::Invalid) } else { problem }
     })
+}
+
+/// The field, if the place that was come to has a name.
+fn field_at(path: &serde_path_to_error::Path) -> Option<String> {
+    Some(path.to_string()).filter(|field| field != "." && !field.contains('?'))
 }
 
 /// What a reader says, as a problem. Words of serde that are not in the words of the API are kept: they say what was

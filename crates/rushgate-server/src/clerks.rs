@@ -1,20 +1,26 @@
-//! Who looks after the sales while the server runs: a sweeper for each, and an order worker where there is a ledger.
+//! Who looks after the store while the server runs: a sweeper for each sale, an order worker where there is a ledger, and a
+//! scheduler for each queue that has schedules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate::{CancellationToken, OrderWorker, Page, Result, SaleId, SaleState, SaleStatus, Sweeper};
+use rushgate::{
+    CancellationToken, OrderWorker, Page, QueueName, Result, SaleId, SaleState, SaleStatus, Scheduler,
+    Sweeper,
+};
 use tokio::task::JoinSet;
 
 use crate::shop::Shop;
 
-/// How often to look for sales that other processes made.
+/// How often to look for sales and schedules that other processes made.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Sales that are read at a time.
 const PAGE: u32 = 1_000;
+/// Enough to know whether there is a schedule.
+const ONE: Page = Page { after: String::new(), limit: 1 };
 
-/// Looks after every sale until `shutdown`, then lets the work at hand end.
+/// Looks after every sale and every schedule until `shutdown`, then lets the work at hand end.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
     let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };
     clerks.look_after().await;
@@ -24,8 +30,16 @@ pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
 struct Clerks {
     shop: Arc<Shop>,
     shutdown: CancellationToken,
-    at_work: HashSet<SaleId>,
-    tasks: JoinSet<SaleId>,
+    at_work: HashSet<Charge>,
+    tasks: JoinSet<Charge>,
+}
+
+/// What one clerk looks after.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Charge {
+    Sale(SaleId),
+    /// The schedules of a queue.
+    Schedules(QueueName),
 }
 
 impl Clerks {
@@ -34,13 +48,16 @@ impl Clerks {
             if let Err(error) = self.send_to_new_sales().await {
                 tracing::warn!(%error, "the sales cannot be listed; trying again");
             }
+            if let Err(error) = self.send_to_new_schedules().await {
+                tracing::warn!(%error, "the schedules cannot be listed; trying again");
+            }
             tokio::select! {
-                () = self.shop.sales_changed.notified() => {}
+                () = self.shop.more_to_look_after.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 Some(left) = self.tasks.join_next() => {
                     // Whoever left is sent again at the next look, if there is still something to do.
-                    if let Ok(sale) = left {
-                        self.at_work.remove(&sale);
+                    if let Ok(charge) = left {
+                        self.at_work.remove(&charge);
                     }
                 }
                 () = self.shutdown.cancelled() => {}
@@ -68,7 +85,8 @@ impl Clerks {
     fn send(&mut self, state: SaleState) {
         let id = state.spec.id;
         let Ok(sale) = self.shop.gate.sale(&id) else { return };
-        if !self.at_work.insert(id.clone()) {
+        let charge = Charge::Sale(id.clone());
+        if !self.at_work.insert(charge.clone()) {
             return;
         }
         let (ledger, shutdown) =
@@ -84,8 +102,30 @@ impl Clerks {
             if let Err(error) = tokio::try_join!(swept, carried) {
                 tracing::error!(sale = %id, %error, "nobody looks after the sale for the moment");
             }
-            id
+            charge
         });
+    }
+
+    async fn send_to_new_schedules(&mut self) -> Result<()> {
+        for name in self.shop.gate.queues().await? {
+            let charge = Charge::Schedules(name.clone());
+            if self.at_work.contains(&charge) {
+                continue;
+            }
+            let queue = self.shop.gate.queue(&name)?;
+            if queue.schedules(ONE).await?.is_empty() {
+                continue;
+            }
+            self.at_work.insert(charge.clone());
+            let shutdown = self.shutdown.clone();
+            self.tasks.spawn(async move {
+                if let Err(error) = Scheduler::new(queue).run(shutdown).await {
+                    tracing::error!(queue = %name, %error, "nobody fires its schedules for the moment");
+                }
+                charge
+            });
+        }
+        Ok(())
     }
 }
 

@@ -38,14 +38,16 @@ pub(crate) async fn unless_known(
 
 /// The answer without those fields.
 fn lasting(bytes: &Bytes, passing: &[&str]) -> Vec<u8> {
-    let fields = serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(bytes);
-    match fields {
-        Ok(mut fields) if !passing.is_empty() => {
+    if passing.is_empty() {
+        return bytes.to_vec();
+    }
+    match serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(bytes) {
+        Ok(mut fields) => {
             fields.retain(|name, _| !passing.contains(&name.as_str()));
             // What was read as JSON can be written as JSON.
             serde_json::to_vec(&fields).unwrap_or_default()
         }
-        _ => bytes.to_vec(),
+        Err(_) => bytes.to_vec(),
     }
 }
 

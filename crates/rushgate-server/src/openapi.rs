@@ -262,9 +262,7 @@ texts! {
 pub(crate) const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
 
 /// The description itself, of which no more is said than that it is one.
-#[derive(serde::Serialize)]
-#[serde(transparent)]
-pub(crate) struct Description(pub Value);
+pub(crate) enum Description {}
 
 impl JsonSchema for Description {
     fn schema_name() -> std::borrow::Cow<'static, str> {

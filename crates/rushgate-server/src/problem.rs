@@ -2,12 +2,12 @@
 //! and of an error is decided in this file and nowhere else.
 
 use std::fmt::Display;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::body::Body;
 use hyper::http::{HeaderValue, Response, StatusCode, header};
 use rand::RngExt;
-use rushgate::Error;
+use rushgate::{Error, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -59,6 +59,8 @@ codes! {
     MalformedJson = "malformed_json", 400, Never;
     /// The body or the query has a field that the request does not take.
     UnknownField = "unknown_field", 400, Never;
+    /// The head of the request is not as HTTP/1.1 wants it.
+    BadRequest = "bad_request", 400, Never;
     /// The path cannot be read.
     BadPath = "bad_path", 400, Never;
     /// This request needs an Idempotency-Key.
@@ -177,6 +179,10 @@ codes! {
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Crowds that were sent away together come back apart: by so much, and never too early.
 const JITTER: f64 = 0.2;
+/// Those who wait for a moment that is known come within so long after it.
+const COMING: Duration = Duration::from_secs(1);
+/// What is to happen at a known moment may happen earlier: so long without a look at most.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A refusal or an error on its way to the client.
 #[derive(Debug)]
@@ -189,6 +195,8 @@ struct Inner {
     hint: Option<String>,
     field: Option<String>,
     retry_after: Option<Duration>,
+    /// The same, with its spread.
+    retry_at: Option<Duration>,
     more: Map<String, Value>,
     allow: Option<HeaderValue>,
 }
@@ -218,7 +226,8 @@ pub(crate) struct ProblemView {
     /// When to ask again, in milliseconds, with some jitter; `Retry-After` says it in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// What else the code has to say, such as `position` or `free`.
+    /// What else the code has to say, such as `position` or `free`; of what is told to nobody but the server's log, the
+    /// `request_id` under which it is found there.
     #[serde(flatten)]
     more: Map<String, Value>,
 }
@@ -231,6 +240,7 @@ impl Problem {
             hint: None,
             field: None,
             retry_after: None,
+            retry_at: None,
             more: Map::new(),
             allow: None,
         }))
@@ -257,6 +267,15 @@ impl Problem {
         self
     }
 
+    /// It is worth asking again at that moment.
+    pub(crate) fn retry_at(mut self, at: Timestamp) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let left = Duration::from_micros(at.as_micros()).saturating_sub(now);
+        let spread = COMING.mul_f64(rand::rng().random_range(0.0..1.0));
+        self.0.retry_at = Some(left.min(LOOK_AGAIN_AFTER) + spread);
+        self
+    }
+
     pub(crate) fn hint(mut self, hint: &str) -> Self {
         self.0.hint = Some(hint.to_owned());
         self
@@ -278,8 +297,10 @@ impl Problem {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let Inner { code, detail, hint, field, retry_after, more, allow } = *self.0;
-        let retry_after = code.is_retryable().then(|| jittered(retry_after.unwrap_or(AGAIN_AFTER)));
+        let Inner { code, detail, hint, field, retry_after, retry_at, more, allow } = *self.0;
+        let retry_after = code
+            .is_retryable()
+            .then(|| retry_at.unwrap_or_else(|| jittered(retry_after.unwrap_or(AGAIN_AFTER))));
         let view = ProblemView {
             r#type: "about:blank",
             title: code.title(),
@@ -337,8 +358,9 @@ impl From<Error> for Problem {
             Code::Invalid | Code::NotFound => Self::new(code, &error),
             // What a store says of itself may name hosts and files: that is for the log.
             _ => {
-                tracing::error!(code = code.word(), %error, "a request failed");
-                Self::plain(code)
+                let request_id = format!("{:016x}", rand::random::<u64>());
+                tracing::error!(request_id, code = code.word(), %error, "a request failed");
+                Self::plain(code).with("request_id", request_id)
             }
         };
         let hint = error.hint_text().filter(|_| code == Code::Invalid).map(str::to_owned);
@@ -371,6 +393,7 @@ mod tests {
     fn what_a_store_says_of_itself_is_not_told_to_clients() {
         let problem = Problem::from(Error::unavailable("redis://10.0.0.7 refused the connection"));
         assert!(!problem.0.detail.contains("10.0.0.7"), "{}", problem.0.detail);
+        assert_eq!(problem.0.more["request_id"].as_str().map(str::len), Some(16), "it is found in the log");
     }
 
     #[test]

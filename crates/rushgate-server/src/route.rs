@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
-use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use rushgate::{Durability, trace};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -21,10 +21,11 @@ use tracing::{Instrument, Span};
 
 use crate::access::{Caller, Door, Kind, Role};
 use crate::audit_log::{Action, Record};
-use crate::body::{Body, keeping};
+use crate::body::{Body, keeping, until};
 use crate::call::{self, Call, Nothing, PathParams, Visitor};
 use crate::check;
 use crate::conditional::{self, Known};
+use crate::events::EVENT_STREAM;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
@@ -34,6 +35,9 @@ use crate::shop::Shop;
 /// What a body may weigh unless its route says otherwise.
 const BODY_MAX: usize = 64 << 10;
 
+/// How soon after its token was revoked a stream ends.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// What an acknowledged write survives: it is in every answer that acknowledges one.
 const DURABILITY: HeaderName = HeaderName::from_static("rushgate-durability");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -42,6 +46,7 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 
 /// Codes that any route may answer with.
 pub(crate) const COMMON: &[Code] = &[
+    Code::BadRequest,
     Code::BadPath,
     Code::MalformedJson,
     Code::UnknownField,
@@ -316,13 +321,14 @@ impl Route {
         shop: &Arc<Shop>,
         path: PathParams,
         peer: Peer,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut Incoming,
     ) -> Response<Body> {
         let began = Instant::now();
-        let span = self.span(request.headers());
+        let span = self.span(&head.headers);
         let sale = self.counts.then(|| path.get(Kind::Sale.word()).to_owned());
         // Pinned where it is: it is large, and each layer would move it.
-        let carried_out = pin!(self.carry_out(shop, path, peer, request));
+        let carried_out = pin!(self.carry_out(shop, path, peer, head, body));
         let answered = AssertUnwindSafe(carried_out.instrument(span.clone())).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
             tracing::error!(verb = self.verb, "a request ended in a panic");
@@ -415,10 +421,9 @@ impl Route {
         shop: &Arc<Shop>,
         path: PathParams,
         peer: Peer,
-        request: Request<Incoming>,
+        Parts { uri, headers, .. }: Parts,
+        body: &mut Incoming,
     ) -> Result<Response<Body>, Problem> {
-        let (Parts { uri, headers, .. }, body) = request.into_parts();
-        call::check_limits(&uri, &headers)?;
         check_sender(shop, &self.method, &uri, &headers)?;
         let caller = self.admit(shop, &path, &headers)?;
         if self.needs.is_some() {
@@ -438,6 +443,7 @@ impl Route {
         let action = self.action(shop, &caller, address, &uri, &bytes);
         let visitor = Visitor { address, proof: check::proof(&headers) };
         let known = self.tagged.map(|passing| (passing, Known::of(&headers)));
+        let bearer = (self.media == EVENT_STREAM).then(|| bearer(&headers).map(Box::from));
         // Whatever is a part of it keeps the buffer that it was read into, and the verb may wait for long.
         drop(headers);
         let raw = Raw { shop: Arc::clone(shop), caller, path, uri, bytes, key, wait, seen, visitor };
@@ -446,6 +452,9 @@ impl Route {
             action.end(&answer);
         }
         let mut response = answer?;
+        if let Some(bearer) = bearer {
+            response = response.map(|body| until(body, let_in_no_more(Arc::clone(shop), bearer)));
+        }
         if let Some((passing, known)) = known {
             response = conditional::unless_known(response, passing, &known).await;
         }
@@ -484,8 +493,7 @@ impl Route {
 
     fn admit(&self, shop: &Shop, path: &PathParams, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(least) = self.needs else { return Ok(Caller::nobody()) };
-        let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let caller = shop.door.caller(bearer).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
+        let caller = shop.door.caller(bearer(headers)).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
         if caller.role < least {
             let detail =
                 format_args!("this is for the role {}; the token's is {}", least.word(), caller.role.word());
@@ -525,6 +533,17 @@ impl Route {
             key: key.to_owned(),
         };
         shop.keys.begin(name, Sha256::digest(bytes).into()).map(Some)
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
+}
+
+/// Whoever watches is looked at again and again: his token may be revoked or over.
+async fn let_in_no_more(shop: Arc<Shop>, bearer: Option<Box<[u8]>>) {
+    while shop.door.caller(bearer.as_deref()).is_some() {
+        tokio::time::sleep(LOOK_AGAIN_AFTER).await;
     }
 }
 
@@ -596,8 +615,4 @@ pub(crate) fn mark(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        // The rest of the body is not read.
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::body::Body;
 use hyper::body::Incoming;
-use hyper::http::{HeaderValue, Method, Request, Response, header};
+use hyper::http::request::Parts;
+use hyper::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
-use crate::call::PathParams;
+use crate::body::{self, Body};
+use crate::call::{self, PathParams};
 use crate::limits::Peer;
 use crate::pages::{self, File};
 use crate::problem::{Code, Problem};
@@ -48,15 +49,27 @@ impl Router {
 
     /// Answers one request, whichever it is.
     pub async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Response<Body> {
-        let origin = request.headers().get(header::ORIGIN).cloned();
-        let mut response = match self.place(request.uri().path()) {
-            Ok((Place::Page(file), _)) => self.show(*file, &request),
-            Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, request).await,
+        let (head, mut body) = request.into_parts();
+        let origin = head.headers.get(header::ORIGIN).cloned();
+        let sends_when_asked = head.headers.contains_key(header::EXPECT);
+        let mut response = match self.find(&head) {
+            Ok((Place::Page(file), _)) => show(*file, &head),
+            Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
             Err(problem) => problem.into_response(),
         };
+        // What was refused early has its body still to come. Left unread it would end the connection, and with it the answer.
+        let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
+        if is_late || !body::is_drained(&mut body, sends_when_asked).await {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         self.shop.origins.mark(origin, &mut response);
         mark(&mut response);
         response
+    }
+
+    fn find(&self, head: &Parts) -> Result<(&Place, Option<PathParams>), Problem> {
+        call::check_head(&head.uri, &head.headers)?;
+        self.place(head.uri.path())
     }
 
     /// What stands at that path, and what stands in its places, if that can be read.
@@ -73,23 +86,15 @@ impl Router {
         Ok((found.value, params.map(PathParams)))
     }
 
-    fn show<B>(&self, file: File, request: &Request<B>) -> Response<Body> {
-        match *request.method() {
-            Method::GET | Method::HEAD => pages::show(file, request.headers()),
-            _ => Problem::plain(Code::MethodNotAllowed)
-                .allow(HeaderValue::from_static("GET, HEAD"))
-                .into_response(),
-        }
-    }
-
     async fn ask(
         &self,
         routes: &[Route],
         params: Option<PathParams>,
         peer: Peer,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut Incoming,
     ) -> Response<Body> {
-        let preflight = self.shop.origins.preflight(request.method(), request.headers(), || allowed(routes));
+        let preflight = self.shop.origins.preflight(&head.method, &head.headers, || allowed(routes));
         if let Some(response) = preflight {
             return response;
         }
@@ -98,11 +103,20 @@ impl Router {
             return Problem::new(Code::BadPath, detail).into_response();
         };
         // hyper leaves out the body of an answer to HEAD.
-        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-        match routes.iter().find(|route| route.method == *method) {
-            Some(route) => route.answer(&self.shop, params, peer, request).await,
+        let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
+        match routes.iter().find(|route| route.method == method) {
+            Some(route) => route.answer(&self.shop, params, peer, head, body).await,
             None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
         }
+    }
+}
+
+fn show(file: File, head: &Parts) -> Response<Body> {
+    match head.method {
+        Method::GET | Method::HEAD => pages::show(file, &head.headers),
+        _ => Problem::plain(Code::MethodNotAllowed)
+            .allow(HeaderValue::from_static("GET, HEAD"))
+            .into_response(),
     }
 }
 

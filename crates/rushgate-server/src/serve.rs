@@ -13,6 +13,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -36,6 +38,8 @@ const BUFFER_MAX: usize = 64 << 10;
 /// How many connections may wait to be accepted, as far as the system lets them (Linux: `net.core.somaxconn`, 4,096). Beyond
 /// it a crowd that comes within a moment is not let in, and comes back a second later.
 const BACKLOG: u32 = 65_535;
+/// Whoever does not read has so many times as long as a request may take to arrive.
+const READ_TIMES: u32 = 3;
 /// How long to wait when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -196,7 +200,8 @@ impl Server {
     }
 
     /// How long the headers of a request may take to arrive, and then its body: 10 s each unless said otherwise. Whoever
-    /// is slower loses the connection, so that nobody holds many of them by sending little.
+    /// is slower loses the connection, so that nobody holds many of them by sending little. On Linux so does whoever takes
+    /// nothing of an answer for three times as long.
     pub fn arrival(mut self, arrival: Duration) -> Self {
         self.arrival = arrival;
         self
@@ -269,7 +274,7 @@ impl Server {
             longest_wait: self.longest_wait,
             arrival: self.arrival,
             closing: CancellationToken::new(),
-            sales_changed: Notify::new(),
+            more_to_look_after: Notify::new(),
         });
         Ok(Bound { listener, address, shop, tls, grace: self.grace, connections: self.connections })
     }
@@ -360,10 +365,13 @@ async fn accept(
                 tracker.spawn(async move {
                     // Small answers are not held back to be sent together.
                     let _ = stream.set_nodelay(true);
+                    must_read_within(&stream, READ_TIMES * arrival);
                     let peer = Peer(peer.ip());
                     match acceptor {
                         // Boxed: what it needs to agree on keys is not for those who do not.
-                        Some(acceptor) => Box::pin(greet(acceptor, stream, peer, router, closing, arrival)).await,
+                        Some(acceptor) => {
+                            Box::pin(greet(acceptor, stream, peer, router, closing, arrival)).await
+                        }
                         None => converse(stream, peer, router, closing, arrival).await,
                     }
                     drop((place, counted));
@@ -377,6 +385,16 @@ async fn accept(
         }
     }
 }
+
+/// Ends the connection of a client that takes nothing of what was sent to it for so long, or is not there any more: otherwise
+/// it could have many answers kept for it by reading none.
+#[cfg(target_os = "linux")]
+fn must_read_within(stream: &TcpStream, time: Duration) {
+    let _ = SockRef::from(stream).set_tcp_user_timeout(Some(time));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn must_read_within(_: &TcpStream, _: Duration) {}
 
 /// Agrees on keys with whoever connects, who has as long for it as for a request's headers.
 async fn greet(

@@ -39,8 +39,8 @@ pub(crate) struct Shop {
     pub arrival: Duration,
     /// Cancelled when the server begins to close: long waits end.
     pub closing: CancellationToken,
-    /// Told when a sale may need an order worker.
-    pub sales_changed: Notify,
+    /// Told when there may be a sale or a schedule that nobody looks after.
+    pub more_to_look_after: Notify,
 }
 
 impl fmt::Debug for Shop {

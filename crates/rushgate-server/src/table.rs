@@ -5,6 +5,7 @@ use hyper::http::Method;
 use crate::access::Role::{Buyer, Worker};
 use crate::events::{EVENT_STREAM, EventView, SnapshotView, TaskEventView};
 use crate::metrics::OPENMETRICS;
+use crate::openapi::Description;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
 use crate::verbs::{lock, look, queue, room, sale, schedule};
@@ -53,7 +54,10 @@ fn look_routes() -> Vec<Route> {
         get("/readyz", "readyz", "Says that the store answers, and what an acknowledged write survives.")
             .for_anybody()
             .work(look::readyz),
-        get("/openapi.json", "openapi", "Describes every route.").for_anybody().work(look::openapi),
+        get("/openapi.json", "openapi", "Describes every route.")
+            .for_anybody()
+            .tagged(&[])
+            .write::<_, _, Description, _, _>("application/json", look::openapi),
         get("/metrics", "metrics", "Counts requests, and says how the store stands, as OpenMetrics text.")
             .needs(Worker)
             .write::<_, _, String, _, _>(OPENMETRICS, look::metrics),

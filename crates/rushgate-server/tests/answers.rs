@@ -6,14 +6,17 @@
 //! | a good token without the role or scope | 403 | `forbidden` | `access.rs: every_route_with_a_name_keeps_to_the_scopes_of_the_token` |
 //! | an unknown thing or route | 404 | `not_found` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused`, `sale.rs: every_refusal_has_its_code` |
 //! | a known route with another method, TRACE too | 405, `Allow` | `method_not_allowed` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused` |
-//! | another content type, an encoded body | 415 | `unsupported_media_type` | `input.rs: a_body_of_another_kind_is_refused` |
+//! | another content type or charset, an encoded body | 415 | `unsupported_media_type` | `input.rs: a_body_of_another_kind_is_refused` |
 //! | invalid JSON or UTF-8, bytes behind it, a key twice, too deep, a BOM, NaN | 400 | `malformed_json` | `input.rs: a_body_that_is_not_what_was_expected_is_refused_with_its_code` |
 //! | an unknown field | 400 | `unknown_field` | the same |
 //! | a field that is missing, of another type, or no whole number that can be | 422 | `invalid` | the same, `numbers_outside_their_range_are_refused_by_name` |
 //! | a lease or delay outside its range; a moment that is over runs now | 422; 201 | `invalid` | `numbers_outside_their_range_are_refused_by_name`, `a_task_that_was_due_long_ago_runs_now` |
 //! | a name that is empty, too long, or has braces, blanks or control characters | 422 | `invalid` | `names_that_cannot_be_are_refused` |
-//! | a body that is too large | 413, closes | `payload_too_large` | `input.rs: what_is_too_large_is_refused_before_it_is_read` |
+//! | a body that is too large | 413, closes if it is far too large | `payload_too_large` | `input.rs: what_is_too_large_is_refused_before_it_is_read` |
 //! | too many or too large headers; too long a URI | 431; 414 | `headers_too_large`; `uri_too_long` | the same |
+//! | two Host headers, another transfer coding than chunked | 400 | `bad_request` | `input.rs: bytes_that_are_no_http_end_the_connection` |
+//! | a body that nobody reads, because the request is refused | as refused; the connection goes on | | `input.rs: a_request_that_is_refused_early_leaves_the_connection_to_the_next` |
+//! | an answer that nobody reads | closes | | `input.rs: who_reads_nothing_loses_the_connection` |
 //! | slow headers, a slow body | 408 or closes | `request_timeout` | `input.rs: who_sends_too_slowly_loses_the_connection` |
 //! | two lengths; a length and chunks | 400, closes; chunks count, and nothing behind them | | `input.rs: bytes_that_are_no_http_end_the_connection`, `nothing_is_smuggled_behind_a_second_length` |
 //! | a batch of none, or of more than 1,000 | 422 | `invalid` | `batches_have_one_to_a_thousand` |

@@ -52,6 +52,20 @@ async fn what_acknowledges_a_write_says_what_it_survives() {
     stand.end().await;
 }
 
+/// A worker who could guess the next token from its own would release what is another's.
+#[tokio::test]
+async fn a_token_tells_nothing_of_the_next() {
+    let stand = Stand::open().await;
+    let mut numbers = Vec::new();
+    for name in ["a", "b", "c"] {
+        let token =
+            stand.post(&format!("/v1/locks/{name}/acquire"), json!({})).await.ok(201)["token"].clone();
+        numbers.push(u64::from_str_radix(&token.as_str().unwrap()[16..], 16).unwrap());
+    }
+    assert!(numbers.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1_000_000), "{numbers:?}");
+    stand.end().await;
+}
+
 #[tokio::test]
 async fn a_busy_lock_says_when_to_come_back() {
     let stand = Stand::open().await;

@@ -300,6 +300,17 @@ async fn a_schedule_is_entered_run_paused_and_taken_out() {
 }
 
 #[tokio::test]
+async fn a_schedule_fires_though_nobody_but_the_server_runs() {
+    let stand = Stand::open().await;
+    let each_second = json!({ "every_ms": 1_000, "payload": {} });
+    stand.ask(Ask::new("PUT", &format!("{QUEUE}/schedules/tick")).json(&each_second)).await.ok(201);
+    let claimed =
+        stand.ask(Ask::new("POST", &format!("{QUEUE}/claim")).json(&json!({})).wait(30)).await.ok(200);
+    assert!(claimed["tasks"][0]["id"].as_str().unwrap().starts_with("tick@"), "{claimed}");
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_thousand_long_ids_are_within_the_limits() {
     let stand = Stand::open().await;
     let ids: Vec<_> = (0..1_000).map(|n| format!("{n:0>200}")).collect();

@@ -61,6 +61,14 @@ async fn every_refusal_has_its_code() {
     assert_eq!(stand.post("/v1/sales", phones(3)).await.ok(201)["status"], "created");
     assert_eq!(stand.post("/v1/sales", phones(3)).await.code(), "exists");
     assert_eq!(reserve(&stand, "ann", "k").await.code(), "sale_not_open");
+    // Known to open long after: nobody need ask each second, and nobody comes late if it is opened earlier.
+    let later = json!({ "id": "later", "skus": [{ "sku": "phone", "units": 1 }], "opens_at_ms": 4_000_000_000_000_u64 });
+    stand.post("/v1/sales", later).await.ok(201);
+    stand.post("/v1/sales/later/open", json!({})).await.ok(200);
+    let ask = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }] });
+    let early = stand.ask(Ask::new("POST", "/v1/sales/later/reservations").json(&ask).key("k")).await;
+    let after = early.json()["retry_after_ms"].as_u64().unwrap();
+    assert!(early.code() == "sale_not_open" && (60_000..=61_000).contains(&after), "{after}");
     stand.post("/v1/sales/phones/open", json!({})).await.ok(200);
     reserve(&stand, "ann", "k").await.ok(202);
     let limit = reserve(&stand, "ann", "k2").await;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Ask, Stand, new_token};
+use common::{Ask, Stand, eventually, new_token};
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 use hyper::body::Incoming;
@@ -121,6 +121,18 @@ async fn streams_end_when_the_server_closes() {
     assert!(events.next().await.is_none());
     while all.next().await.is_some() {}
     assert!(stand.end().await.is_orderly);
+}
+
+#[tokio::test]
+async fn the_stream_of_a_revoked_token_ends() {
+    let (stand, file) = Stand::with_tokens().await;
+    let (entry, token) = file.create(new_token(Role::Operator, &[])).unwrap();
+    eventually(async || stand.ask(Ask::new("GET", "/v1/queues").bearer(&token)).await.status == 200).await;
+    let mut stream = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&token)).await;
+    assert!(stream.next().await.is_some());
+    assert!(file.revoke(&entry.id).unwrap());
+    while stream.next().await.is_some() {}
+    stand.end().await;
 }
 
 #[tokio::test]

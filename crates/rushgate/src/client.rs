@@ -159,8 +159,9 @@ impl Rushgate {
         Arc::clone(&self.shared.store)
     }
 
+    /// Random, so that nobody to whom a process gives a token knows those that it gives to others.
     pub(crate) fn token(&self) -> Token {
-        Token::new(self.shared.client, self.number())
+        Token::new(self.shared.client, rand::random())
     }
 
     pub(crate) fn op(&self) -> Op {

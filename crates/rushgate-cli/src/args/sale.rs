@@ -37,9 +37,7 @@ impl SaleVerb {
     pub(crate) const fn only_looks(&self) -> bool {
         match self {
             Self::Room(verb) => verb.only_looks(),
-            _ => {
-                matches!(self, Self::Show(_) | Self::Draw(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_))
-            }
+            _ => matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_)),
         }
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::LazyLock;
 
 use crate::body::Body;
+use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
 use rushgate::Page;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::call::Call;
 use crate::events;
 use crate::metrics::OPENMETRICS;
-use crate::openapi::{Description, describe};
+use crate::openapi::describe;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::table::routes;
@@ -57,9 +57,13 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
     }))
 }
 
-pub(crate) async fn openapi(_: Call) -> Answer<Description> {
-    static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| describe(&routes()));
-    Ok(Reply::ok(Description(DESCRIPTION.clone())))
+pub(crate) async fn openapi(_: Call) -> Result<Response<Body>, Problem> {
+    // A value of JSON can be written as JSON.
+    static TEXT: LazyLock<Bytes> =
+        LazyLock::new(|| serde_json::to_vec(&describe(&routes())).unwrap_or_default().into());
+    let mut response = Response::new(Body::from(TEXT.clone()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
 }
 
 /// What was counted, and how the store stands, as text.

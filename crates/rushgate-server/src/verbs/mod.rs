@@ -10,9 +10,16 @@ pub(crate) mod schedule;
 
 use std::time::Duration;
 
-use rushgate::Page;
+use rushgate::{Page, Payload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::reply::{Answer, Reply};
+
+/// What the contents on a page may weigh, in bytes: it ends with the entry that comes to it.
+const PAGE_WEIGHT_MAX: usize = 8 << 20;
+/// Entries that are read first, to learn how heavy they are.
+const FIRST_READ: u32 = 16;
 
 /// Which part of a long list is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,7 +28,8 @@ pub(crate) struct PageQuery {
     /// Only names greater than this one: the `next` of the page before.
     #[serde(default)]
     after: String,
-    /// At most so many, 1 to 10,000; 1,000 unless said otherwise.
+    /// At most so many, 1 to 10,000; 1,000 unless said otherwise. Fewer come if their contents are large: `next` says whether
+    /// more follow.
     #[serde(default = "page_limit")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
@@ -53,6 +61,37 @@ impl<T> PageView<T> {
         let is_full = page.len() >= limit as usize;
         let next = page.last().filter(|_| is_full).map(|last| name(last).to_owned());
         Self { items: page.into_iter().filter_map(view).collect(), next }
+    }
+
+    /// The same of entries with contents, which are read a part at a time: no request is to fill the server's memory.
+    async fn read<E, F: Future<Output = rushgate::Result<Vec<E>>>>(
+        Page { after, limit }: Page,
+        ask: impl Fn(Page) -> F,
+        name: impl Fn(&E) -> &str,
+        content: impl Fn(&E) -> &Payload,
+        view: impl Fn(E) -> T,
+    ) -> Answer<Self> {
+        let whole = Page { after, limit };
+        whole.check()?;
+        let (mut items, mut weight) = (Vec::new(), 0);
+        let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
+        let next = loop {
+            let entries = ask(part.clone()).await?;
+            let last = entries
+                .last()
+                .filter(|_| entries.len() >= part.limit as usize)
+                .map(|last| name(last).to_owned());
+            weight += entries.iter().map(|entry| content(entry).bytes().len()).sum::<usize>();
+            items.extend(entries.into_iter().map(&view));
+            let left = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+            let Some(after) = last else { break None };
+            if left == 0 || weight >= PAGE_WEIGHT_MAX {
+                break Some(after);
+            }
+            let fit = (PAGE_WEIGHT_MAX - weight) / (weight / items.len() + 1) + 1;
+            part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
+        };
+        Ok(Reply::ok(Self { items, next }))
     }
 }
 

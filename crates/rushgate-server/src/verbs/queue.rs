@@ -7,9 +7,9 @@ use hyper::http::Response;
 use rushgate::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted, Listing, NewTask,
-    OnDuplicate, Over, Overflow, PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats, Rate,
-    Retention, Retried, Retry, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited, Waits, WaitsFor, Why, trace,
+    OnDuplicate, Over, Overflow, Page, PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats,
+    Rate, Retention, Retried, Retry, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo,
+    TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited, Waits, WaitsFor, Why, trace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -1260,14 +1260,16 @@ pub(crate) struct TasksQuery {
 
 pub(crate) async fn tasks(call: Call<Nothing, TasksQuery>) -> Answer<PageView<InfoView>> {
     let TasksQuery { state, after, limit } = &call.query;
-    let listing = Listing { state: state.map(TaskState::from), after: after.clone(), limit: *limit };
-    let page = call.queue()?.tasks(listing).await?;
-    Ok(Reply::ok(PageView::of(
+    let (queue, state) = (call.queue()?, state.map(TaskState::from));
+    let page = Page { after: after.clone(), limit: *limit };
+    PageView::read(
         page,
-        *limit,
+        |Page { after, limit }| queue.tasks(Listing { state, after, limit }),
         |info| info.task.ticket.id.as_str(),
-        |info| Some((&info).into()),
-    )))
+        |info| &info.task.payload,
+        |info| (&info).into(),
+    )
+    .await
 }
 
 /// What keeps a task from running now.
@@ -1497,9 +1499,15 @@ impl From<DeadLetter> for DeadView {
 }
 
 pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<DeadView>> {
-    let limit = call.query.limit;
-    let page = call.queue()?.dead(&call.query.after, limit).await?;
-    Ok(Reply::ok(PageView::of(page, limit, |letter| letter.id.as_str(), |letter| Some(letter.into()))))
+    let queue = &call.queue()?;
+    PageView::read(
+        (&call.query).into(),
+        |page| async move { queue.dead(&page.after, page.limit).await },
+        |letter| letter.id.as_str(),
+        |letter| &letter.payload,
+        DeadView::from,
+    )
+    .await
 }
 
 /// Which dead letters.

@@ -123,7 +123,7 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     }
     match call.shop.gate.create_sale(sale).await? {
         Created::Created => {
-            call.shop.sales_changed.notify_one();
+            call.shop.more_to_look_after.notify_one();
             let path = format!("/v1/sales/{}", in_path(id.as_str()));
             let view = StatusView { sale: id.to_string(), status: StatusWord::Created };
             Ok(Reply::created(view).location(&path))
@@ -459,15 +459,17 @@ fn refusal(reserved: Reserved) -> Problem {
         }
         Reserved::LimitReached { sku, limit, has } => limit_reached(&sku, limit, has),
         Reserved::NotOpen { opens_at } => match opens_at {
-            Some(at) => Problem::plain(Code::SaleNotOpen).with("opens_at_us", at.as_micros()),
+            Some(at) => Problem::plain(Code::SaleNotOpen).retry_at(at).with("opens_at_us", at.as_micros()),
             None => Problem::plain(Code::SaleNotOpen),
         },
         Reserved::Ended => Problem::plain(Code::SaleEnded),
-        Reserved::Paused { retry_at } => {
-            Problem::plain(Code::SalePaused).with("retry_at_us", retry_at.as_micros())
-        }
+        Reserved::Paused { retry_at } => paused(retry_at),
         Reserved::Reserved(_) | Reserved::Replayed(_) => Problem::plain(Code::Bug),
     }
+}
+
+fn paused(retry_at: Timestamp) -> Problem {
+    Problem::plain(Code::SalePaused).retry_at(retry_at).with("retry_at_us", retry_at.as_micros())
 }
 
 fn limit_reached(sku: &Sku, limit: u32, has: u32) -> Problem {
@@ -561,9 +563,7 @@ pub(crate) async fn restore(call: Call<RestoreBody>) -> Answer<HoldView> {
             Err(Problem::plain(Code::SoldOut).with("sku", sku.as_str()).with("free", free))
         }
         Restored::LimitReached { sku, limit, has } => Err(limit_reached(&sku, limit, has)),
-        Restored::Paused { retry_at } => {
-            Err(Problem::plain(Code::SalePaused).with("retry_at_us", retry_at.as_micros()))
-        }
+        Restored::Paused { retry_at } => Err(paused(retry_at)),
         Restored::NotHonoured(why) => Err(not_honoured(why)),
     }
 }

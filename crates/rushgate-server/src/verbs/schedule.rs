@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate::{ContentType, Missed, Page, Payload, Priority, Recurrence, Schedule, Scheduled, Timestamp};
+use rushgate::{ContentType, Missed, Payload, Priority, Recurrence, Schedule, Scheduled, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -115,6 +115,7 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<ScheduledView> 
     }
     match new.save().await? {
         Scheduled::Added { revision } => {
+            call.shop.more_to_look_after.notify_one();
             Ok(Reply::created(ScheduledView::Added { revision: revision.as_u64() }))
         }
         Scheduled::Changed { revision } => {
@@ -177,9 +178,15 @@ fn no_schedule() -> Problem {
 }
 
 pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView<ScheduleView>> {
-    let page: Page = (&call.query).into();
-    let (limit, schedules) = (page.limit, call.queue()?.schedules(page).await?);
-    Ok(Reply::ok(PageView::of(schedules, limit, |of| of.id.as_str(), |of| Some(of.into()))))
+    let queue = call.queue()?;
+    PageView::read(
+        (&call.query).into(),
+        |page| queue.schedules(page),
+        |schedule| schedule.id.as_str(),
+        |schedule| &schedule.payload,
+        ScheduleView::from,
+    )
+    .await
 }
 
 pub(crate) async fn find_schedule(call: Call) -> Answer<ScheduleView> {
