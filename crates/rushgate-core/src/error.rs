@@ -16,6 +16,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: Kind,
     doing: Option<String>,
+    field: Option<String>,
     why: String,
     hint: Option<String>,
     may_have_happened: bool,
@@ -36,7 +37,9 @@ enum Kind {
 impl Error {
     /// An argument is outside its documented range. Nothing was sent.
     pub fn invalid(field: &str, why: impl fmt::Display) -> Self {
-        Self::new(Kind::Invalid, format!("{field} {why}"))
+        let mut error = Self::new(Kind::Invalid, format!("{field} {why}"));
+        error.0.field = Some(field.to_owned());
+        error
     }
 
     /// The thing that was named does not exist. Nothing was changed.
@@ -73,6 +76,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             doing: None,
+            field: None,
             why: why.to_string(),
             hint: None,
             may_have_happened: false,
@@ -153,6 +157,11 @@ impl Error {
         self.0.may_have_happened
     }
 
+    /// Which argument [`is_invalid`](Self::is_invalid) is about, in the words of the message: `the lease`.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
     /// What to do next, if there is something to say.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
@@ -178,6 +187,7 @@ impl Error {
         Self(Box::new(Inner {
             kind: self.0.kind,
             doing: self.0.doing.clone(),
+            field: self.0.field.clone(),
             why: self.0.why.clone(),
             hint: self.0.hint.clone(),
             may_have_happened: self.0.may_have_happened,

@@ -364,8 +364,41 @@ impl From<Error> for Problem {
             }
         };
         let hint = error.hint_text().filter(|_| code == Code::Invalid).map(str::to_owned);
-        Self(Box::new(Inner { hint, ..*problem.0 }))
+        let field = error.field().and_then(field_of).map(str::to_owned);
+        Self(Box::new(Inner { hint, field, ..*problem.0 }))
     }
+}
+
+/// The field of a request that the core calls so.
+fn field_of(words: &str) -> Option<&'static str> {
+    Some(match words {
+        "the lease" => "lease_ms",
+        "the delay" => "delay_ms",
+        "the deadline" => "deadline_after_ms",
+        "the debounce's max_wait" => "max_wait_ms",
+        "the time for which the id is unique" => "unique_for_ms",
+        "the number of attempts" => "max_attempts",
+        "the number of tasks to wait for in one call" => "after",
+        "the page's limit" => "limit",
+        "the concurrency" => "concurrency",
+        "the number of events kept" => "events",
+        "the retention's age" | "the retention's count" => "retention",
+        "the rate" | "the rate's time" => "rate",
+        "the percentage" => "percent",
+        "the note" => "note",
+        "the owner's label" => "label",
+        "the interval" => "every_ms",
+        "the cron pattern" => "cron",
+        "the time zone" => "zone",
+        "the stock" => "units",
+        "the limit per buyer" => "per_buyer",
+        "the number of SKUs" => "skus",
+        "the number of lines" => "lines",
+        "the quantity" => "quantity",
+        "the pass" => "pass_ms",
+        "the beacon" => "beacon",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
