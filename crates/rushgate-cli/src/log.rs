@@ -64,7 +64,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         event.record(&mut line);
         let text = format_args!("{}{}", line.message, line.fields).to_string();
         match *metadata.level() {
-            Level::ERROR | Level::WARN => self.output.warn(text),
+            Level::ERROR => self.output.alarm(text),
+            Level::WARN => self.output.warn(text),
             _ => self.output.note(text),
         }
     }

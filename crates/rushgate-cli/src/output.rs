@@ -157,6 +157,14 @@ impl Output {
         }
     }
 
+    /// Something failed that somebody has to see to, and the command goes on.
+    pub(crate) fn alarm(self, text: impl Display) {
+        if !self.quiet {
+            let error = self.paint(Paint::Bad, "error");
+            self.log("error", &text, || self.stderr(format_args!("{error}: {text}")));
+        }
+    }
+
     /// Whether lines of log are to be JSON.
     pub(crate) fn logs_json(self) -> bool {
         self.log_json

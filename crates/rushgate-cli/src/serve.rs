@@ -145,6 +145,12 @@ fn server(
         server = server.ledger(ledger);
     }
     if let Some(path) = &args.tokens {
+        if !path.exists() {
+            output.warn(format_args!(
+                "there is no file `{0}` yet, so nobody is let in: rushgate token create NAME --role ROLE --tokens {0}",
+                path.display()
+            ));
+        }
         server = server.tokens(TokenFile::at(path));
     }
     if let Some(Tls { certificate, key }) = &args.tls {

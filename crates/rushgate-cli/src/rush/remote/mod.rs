@@ -37,7 +37,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Over HTTP")]
 pub(crate) struct RemoteArgs {
-    /// Sends the crowd to this server, http://HOST:PORT, over connections of its own; --store and --orders are the
+    /// Sends the crowd to this server, http://HOST:PORT or https, over connections of its own; --store and --orders are the
     /// server's business then.
     #[arg(long, value_name = "URL", conflicts_with = "keep")]
     pub(super) url: Option<String>,
