@@ -387,6 +387,7 @@ fn field_of(words: &str) -> Option<&'static str> {
         "the percentage" => "percent",
         "the note" => "note",
         "the owner's label" => "label",
+        "the worker's name" => "worker",
         "the interval" => "every_ms",
         "the cron pattern" => "cron",
         "the time zone" => "zone",

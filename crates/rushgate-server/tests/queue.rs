@@ -44,6 +44,17 @@ async fn a_task_is_put_in_claimed_and_completed() {
 }
 
 #[tokio::test]
+async fn a_claim_says_who_works_on_it() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    stand.post(&format!("{QUEUE}/claim"), json!({ "worker": "mailer 7" })).await.ok(200);
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks/a")).await.ok(200)["worker"], "mailer 7");
+    let wrong = stand.post(&format!("{QUEUE}/claim"), json!({ "worker": "a\nb" })).await;
+    assert_eq!((wrong.code().as_str(), &wrong.json()["field"]), ("invalid", &json!("worker")));
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn bytes_travel_in_base64() {
     let stand = Stand::open().await;
     let body = json!({ "id": "a", "payload_base64": "AP8=", "content_type": "image/x-dot" });

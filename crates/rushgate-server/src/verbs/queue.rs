@@ -523,6 +523,10 @@ pub(crate) struct ClaimBody {
     #[serde(default = "lease_ms")]
     #[schemars(range(min = 10, max = 86_400_000))]
     lease_ms: u64,
+    /// Who works on them, for people who look; at most 200 bytes, without control characters. The server's own name unless said
+    /// otherwise.
+    #[schemars(extend("pattern" = LABEL))]
+    worker: Option<String>,
 }
 
 fn lease_ms() -> u64 {
@@ -530,7 +534,10 @@ fn lease_ms() -> u64 {
 }
 
 pub(crate) async fn claim(call: Call<ClaimBody>) -> Answer<TasksView> {
-    let queue = call.queue()?;
+    let mut queue = call.queue()?;
+    if let Some(worker) = &call.body.worker {
+        queue = queue.claiming_as(worker);
+    }
     let lease = Duration::from_millis(call.body.lease_ms);
     let tasks = call.unless_closing(queue.claim_wait(call.body.n, lease, call.wait)).await?;
     let view = TasksView::from(tasks.as_slice());

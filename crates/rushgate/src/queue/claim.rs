@@ -20,6 +20,17 @@ const SLEEP_MIN: Duration = Duration::from_millis(1);
 const DEAF: Duration = Duration::from_millis(250);
 
 impl<T> Queue<T> {
+    /// The same queue, whose claims are told to be by that worker: at most 200 bytes without control characters. People who
+    /// look see it with the tasks that it holds; otherwise they see the process, as `host:pid`.
+    #[must_use]
+    pub fn claiming_as(self, worker: &str) -> Self {
+        Self { worker: Some(worker.into()), ..self }
+    }
+
+    fn who(&self) -> String {
+        self.worker.as_deref().map_or_else(|| self.gate.who(), str::to_owned)
+    }
+
     /// Takes up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each. None if
     /// nothing is due.
     ///
@@ -30,7 +41,7 @@ impl<T> Queue<T> {
     /// [`is_invalid`](Error::is_invalid) for a number outside its range. Otherwise the store could not tell; what
     /// may have been taken is given back.
     pub async fn claim(&self, n: u32, lease: Duration) -> Result<Vec<Task>> {
-        Ok(self.claim_now(n, lease, self.gate.who()).await?.tasks)
+        Ok(self.claim_now(n, lease, self.who()).await?.tasks)
     }
 
     /// As [`claim`](Self::claim), but waits up to `wait` for a first task to be due.
@@ -39,7 +50,7 @@ impl<T> Queue<T> {
     /// and errors are those of `claim`.
     pub async fn claim_wait(&self, n: u32, lease: Duration, wait: Duration) -> Result<Vec<Task>> {
         let until = moment_after(wait);
-        let worker = self.gate.who();
+        let worker = self.who();
         loop {
             // Listen first: a task that is put in between the claim and the listening would go unheard.
             let mut ready = Ready::listen(&self.gate, &self.name);

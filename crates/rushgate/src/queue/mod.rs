@@ -7,6 +7,7 @@ mod over;
 mod why;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
@@ -60,6 +61,8 @@ pub struct Queue<T = Payload> {
     gate: Rushgate,
     name: QueueName,
     codec: Codec<T>,
+    /// In whose name it claims, unless it is the process's.
+    worker: Option<Arc<str>>,
 }
 
 /// How content becomes bytes and back.
@@ -80,7 +83,12 @@ impl<T> Copy for Codec<T> {}
 
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Self {
-        Self { gate: self.gate.clone(), name: self.name.clone(), codec: self.codec }
+        Self {
+            gate: self.gate.clone(),
+            name: self.name.clone(),
+            codec: self.codec,
+            worker: self.worker.clone(),
+        }
     }
 }
 
@@ -97,7 +105,7 @@ impl Rushgate {
     /// [`is_invalid`](Error::is_invalid) unless the name has 1 to 200 bytes without white space, control characters
     /// and braces.
     pub fn queue(&self, name: impl AsRef<str>) -> Result<Queue> {
-        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec: BYTES })
+        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec: BYTES, worker: None })
     }
 
     /// The queue of that name, whose content is a `T` as JSON.
@@ -106,7 +114,7 @@ impl Rushgate {
     /// As [`queue`](Self::queue).
     pub fn queue_of<T: Serialize + DeserializeOwned>(&self, name: impl AsRef<str>) -> Result<Queue<T>> {
         let codec = Codec { write: |content| write_json(&content), read: read_json };
-        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec })
+        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec, worker: None })
     }
 
     pub(crate) async fn enqueue(&self, queue: &QueueName, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
@@ -151,7 +159,7 @@ impl<T> Queue<T> {
 
     /// The same queue, with content as bytes.
     pub(crate) fn bytes(&self) -> Queue {
-        Queue { gate: self.gate.clone(), name: self.name.clone(), codec: BYTES }
+        Queue { gate: self.gate.clone(), name: self.name.clone(), codec: BYTES, worker: self.worker.clone() }
     }
 
     pub(crate) fn gate(&self) -> &Rushgate {
