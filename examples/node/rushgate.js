@@ -7,6 +7,8 @@
  *
  *     const gate = await Rushgate.connect(new Redis(6379))
  *     await gate.withLock('order:42', { wait: 3 }, async (held) => console.log('fenced with', held.fence))
+ *
+ * A `Redis.Cluster` will do as well; its `maxRedirections` says for how long a call waits for a failover.
  */
 
 const { randomBytes } = require('node:crypto')
@@ -27,18 +29,22 @@ const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
 const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
 const RANGE = { sku: 2, first: 4, last: 4 }
 
-// What becomes of a task at a queue's bound.
-const [FULL, DISPLACED] = [4, 6]
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
-const OUTCOMES = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended',
-  'no_such_sku']
-const DECISIONS = ['unknown', 'done', 'pending', 'refused']
+// What the numbers mean that functions answer.
+const ACQUIRED = [null, 'granted', 'in_line', 'busy']
+const RELEASED = ['lost', 'released']
+const ENQUEUED = [null, 'added', 'kept', 'replaced', 'full', 'dropped', 'displaced', 'recent', 'refused']
+const COMPLETED = ['stale', 'done', 'requeued']
+const RETRIED = ['stale', 'scheduled', 'dead', 'requeued', 'cancelled']
+const RESERVED = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open',
+  'ended', 'no_such_sku', 'paused']
+const DECIDED = ['unknown', 'done', 'pending', 'refused', 'paused']
 const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected']
 
 /** The lock had been lost: another may have held it since. */
 class Lost extends Error {}
 
-/** A client of one server, over a connection of ioredis, which sends a call again when its connection was lost. */
+/** A client of one server or Cluster, by ioredis, which sends a call again when its connection was lost. */
 class Rushgate {
   static async connect (redis) {
     const gate = new Rushgate(redis)
@@ -59,6 +65,11 @@ class Rushgate {
   async call (name, keys, args) {
     for (;;) {
       const answer = await this.redis.callBuffer('FCALL', `rushgate_${name}`, keys.length, ...keys, ...args)
+        .catch((refusal) => {
+          if (!refusal.message.includes('Function not found')) throw refusal
+          const what = `the server has no function rushgate_${name}: run \`rushgate functions install\``
+          throw new Error(what, { cause: refusal })
+        })
       if (!is(answer, 'AGAIN')) return answer
     }
   }
@@ -107,9 +118,10 @@ class Rushgate {
       const [[outcome, number, checkAfter]] = await this.call('lock_acquire', keys, [
         token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox?.id ?? Buffer.alloc(8), this.owner()
       ])
-      if (outcome === 1) return new Held(this, keys, token, number)
+      const acquired = meaning(ACQUIRED, outcome)
+      if (acquired === 'granted') return new Held(this, keys, token, number)
       if (left <= 0) break
-      const place = outcome === 2 ? number : 1
+      const place = acquired === 'in_line' ? number : 1
       await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), place, LOCK_SLEEP_MAX))
     }
     if (wait > 0) await this.call('lock_leave', keys, [token, CLAIM_WINDOW_US])
@@ -149,8 +161,8 @@ class Held {
 
   /** Gives the lock up. */
   async release () {
-    const [released] = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
-    if (!released) throw new Lost()
+    const [outcome] = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
+    if (meaning(RELEASED, outcome) === 'lost') throw new Lost()
   }
 }
 
@@ -177,11 +189,12 @@ class Queue {
     // The op of the request stands before its first task, and nothing before the others.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
     const [answers] = await this.once('enqueue', tasks, this.unique)
-    // Each is an outcome and a revision, the bound or a moment; what took the place of another names it, too.
-    for (let at = 0; at < answers.length; at += answers[at] === DISPLACED ? 3 : 2) {
-      if (answers[at] === FULL) return false
+    // Each is an outcome and a revision, the bound, a moment or why; some name another task, too.
+    const outcomes = []
+    for (let at = 0; at < answers.length; at += ['displaced', 'refused'].includes(outcomes.at(-1)) ? 3 : 2) {
+      outcomes.push(meaning(ENQUEUED, answers[at]))
     }
-    return true
+    return !outcomes.includes('full') && !outcomes.includes('refused')
   }
 
   /** Takes due tasks under a lease, and waits for a first one for so many seconds. */
@@ -226,13 +239,13 @@ class Task {
   /** It is done. False if it was lost: then another has it, or has done it. */
   async complete () {
     const [[outcome]] = await this.queue.once('complete', [this.id, this.claim])
-    return outcome !== 0
+    return meaning(COMPLETED, outcome) !== 'stale'
   }
 
   /** It failed: it comes again after so many seconds, or becomes a dead letter. */
   async retry (error, { delay = 0, giveUp = false } = {}) {
     const [outcome] = await this.queue.once('retry', [this.id, this.claim, us(delay), Number(giveUp), error])
-    return outcome !== 0
+    return meaning(RETRIED, outcome) !== 'stale'
   }
 }
 
@@ -242,23 +255,39 @@ class Sale {
     Object.assign(this, { gate, id })
   }
 
-  /** Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer. */
+  /**
+   * Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer. `paused` means
+   * that nobody is let in for the moment: ask again at `retryAtUs`.
+   */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)
     const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(sku), quantity])
-    const [outcome, hold, reservation] = await this.call('reserve_by_key', [key, buyer, Number(same), ...lines])
-    const held = outcome <= 2 ? { reservation: reservation.toString('hex'), ...this.hold(hold) } : {}
-    return { outcome: OUTCOMES[outcome], ...held }
+    const [number, first, second] = await this.call('reserve_by_key', [key, buyer, Number(same), ...lines])
+    const outcome = meaning(RESERVED, number)
+    switch (outcome) {
+      case 'reserved':
+      case 'replayed':
+        return { outcome, reservation: second.toString('hex'), ...this.hold(first) }
+      case 'paused':
+        return { outcome, retryAtUs: first }
+      default:
+        return { outcome }
+    }
   }
 
-  /** It is paid for. `refused` means that the payment must be given back. */
-  async confirm (reservation) {
-    return DECISIONS[(await this.call('confirm', [Buffer.from(reservation, 'hex')]))[0][0]]
+  /** It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet. */
+  confirm (reservation) {
+    return this.decide('confirm', reservation)
   }
 
-  /** The buyer does not want it any more. */
-  async cancel (reservation) {
-    return DECISIONS[(await this.call('cancel_hold', [Buffer.from(reservation, 'hex')]))[0][0]]
+  /** The buyer does not want it any more. `paused` means that it is not decided yet: ask again. */
+  cancel (reservation) {
+    return this.decide('cancel_hold', reservation)
+  }
+
+  async decide (verb, reservation) {
+    const [[outcome]] = await this.call(verb, [Buffer.from(reservation, 'hex')])
+    return meaning(DECIDED, outcome)
   }
 
   async call (verb, args) {
@@ -296,7 +325,7 @@ class Sale {
       units: ranges.flatMap(({ sku, first, last }) => {
         return Array.from({ length: last - first + 1 }, (_, at) => [this.spec.skus[sku][0], first + at])
       }),
-      state: STATES[state],
+      state: meaning(STATES, state),
       deadlineUs: deadline
     }
   }
@@ -343,6 +372,12 @@ async function within (news, seconds) {
 
 function is (answer, status) {
   return Buffer.isBuffer(answer) && answer.toString() === status
+}
+
+/** What a number stands for. One that is not known is of a later protocol, and nobody should guess at it. */
+function meaning (names, number) {
+  if (!names[number]) throw new Error(`the server answered ${number}, which protocol ${PROTOCOL} does not know`)
+  return names[number]
 }
 
 /** Keys that begin alike. */

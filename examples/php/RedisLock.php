@@ -12,13 +12,16 @@ require_once __DIR__ . '/Rushgate.php';
  */
 final class RedisLock
 {
+    private const ACQUIRED = [1 => 'granted', 'in_line', 'busy'];
+    private const RELEASED = ['lost', 'released'];
+
     private readonly Rushgate $rushgate;
     /** @var array<string, array{token: string, fence: int}> what this object was granted, by name */
     private array $held = [];
 
-    public function __construct(Redis $redis)
+    public function __construct(Redis|RedisCluster $redis, mixed $auth = null)
     {
-        $this->rushgate = new Rushgate($redis);
+        $this->rushgate = new Rushgate($redis, $auth);
     }
 
     /**
@@ -41,7 +44,7 @@ final class RedisLock
         do {
             $left = max(0, $until - Rushgate::now());
             [$outcome, $number, $checkAfter] = $this->ask($name, $token, $expire, $left, $inbox?->id ?? str_repeat("\0", 8));
-            if ($outcome === 1) {
+            if (Rushgate::meaning(self::ACQUIRED, $outcome) === 'granted') {
                 $this->held[$name] = ['token' => $token, 'fence' => $number];
                 return true;
             }
@@ -77,7 +80,8 @@ final class RedisLock
         }
         $arguments = [$this->held[$name]['token'], Rushgate::CLAIM_WINDOW_US];
         unset($this->held[$name]);
-        return $this->rushgate->call('lock_release', self::keys($name), $arguments) === [1];
+        [$outcome] = $this->rushgate->call('lock_release', self::keys($name), $arguments);
+        return Rushgate::meaning(self::RELEASED, $outcome) === 'released';
     }
 
     /** Gives up all that this object holds. False if one of them was not held any more. */

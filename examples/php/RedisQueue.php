@@ -14,8 +14,10 @@ final class RedisQueue
 {
     /** What becomes of a second record of the same id. */
     public const KEEP = 0, REPLACE = 1, EARLIEST = 2;
-    /** What becomes of a task at a queue's bound. */
-    private const FULL = 4, DISPLACED = 6;
+    private const ENQUEUED = [1 => 'added', 'kept', 'replaced', 'full', 'dropped', 'displaced', 'recent', 'refused'];
+    private const DEQUEUED = ['stale', 'removed', 'leased'];
+    private const COMPLETED = ['stale', 'done', 'requeued'];
+    private const RETRIED = ['stale', 'scheduled', 'dead', 'requeued', 'cancelled'];
 
     /** The longest sleep of `claim` between two looks, in seconds. */
     private const SLEEP_MAX = 5;
@@ -28,9 +30,9 @@ final class RedisQueue
     /** @var array<string, true> queues that were entered in the directory */
     private array $entered = [];
 
-    public function __construct(Redis $redis)
+    public function __construct(Redis|RedisCluster $redis, mixed $auth = null)
     {
-        $this->rushgate = new Rushgate($redis);
+        $this->rushgate = new Rushgate($redis, $auth);
     }
 
     /**
@@ -68,20 +70,20 @@ final class RedisQueue
         // The op of the request stands before its first task, and nothing before the others.
         $arguments[0] = $this->rushgate->op();
         $answers = $this->call('enqueue', $name, $arguments, $timeout, Rushgate::uniqueKeys((string) $name))[0];
-        // Each is an outcome and a revision, the bound or a moment; what took the place of another names it, too.
-        for ($at = 0; $at < count($answers); $at += $answers[$at] === self::DISPLACED ? 3 : 2) {
-            if ($answers[$at] === self::FULL) {
-                return false;
-            }
+        // Each is an outcome and a revision, the bound, a moment or why; some name another task, too.
+        $outcomes = [];
+        for ($at = 0; $at < count($answers); $at += in_array($outcome, ['displaced', 'refused'], true) ? 3 : 2) {
+            $outcomes[] = $outcome = Rushgate::meaning(self::ENQUEUED, $answers[$at]);
         }
-        return true;
+        return array_intersect($outcomes, ['full', 'refused']) === [];
     }
 
     /** Removes a task that is as it was read. False if it was put in again since, or somebody works on it. */
     public function dequeue($name, $id, $score, $timeout = 10): bool
     {
         [$revision, $claim] = explode('.', $score);
-        return $this->call('dequeue', $name, [$this->rushgate->op(), $id, $revision, $claim], $timeout)[0] === 1;
+        [$outcome] = $this->call('dequeue', $name, [$this->rushgate->op(), $id, $revision, $claim], $timeout);
+        return Rushgate::meaning(self::DEQUEUED, $outcome) === 'removed';
     }
 
     /** Looks at the first due tasks: one task or false if $count is 1, a list otherwise. */
@@ -123,7 +125,8 @@ final class RedisQueue
     public function complete($name, array $task): bool
     {
         [, $claim] = explode('.', $task['score']);
-        return $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim])[0] !== [0];
+        [[$outcome]] = $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim]);
+        return Rushgate::meaning(self::COMPLETED, $outcome) !== 'stale';
     }
 
     /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
@@ -131,7 +134,8 @@ final class RedisQueue
     {
         [, $claim] = explode('.', $task['score']);
         $arguments = [$this->rushgate->op(), $task['id'], $claim, Rushgate::us($delay), (int) $giveUp, $error];
-        return $this->call('retry', $name, $arguments)[0] !== 0;
+        [$outcome] = $this->call('retry', $name, $arguments);
+        return Rushgate::meaning(self::RETRIED, $outcome) !== 'stale';
     }
 
     /** A call that is answered once, however often it is sent. */
@@ -155,7 +159,7 @@ final class RedisQueue
     private function enter($name): void
     {
         if (!isset($this->entered[$name])) {
-            $this->rushgate->send(['ZADD', 'rg:queues', 0, $name]);
+            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, $name]);
             $this->entered[$name] = true;
         }
     }

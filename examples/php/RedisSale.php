@@ -11,10 +11,11 @@ require_once __DIR__ . '/Rushgate.php';
  */
 final class RedisSale
 {
-    private const OUTCOMES = [
+    private const RESERVED = [
         1 => 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended', 'no_such_sku',
+        'paused',
     ];
-    private const DECISIONS = ['unknown', 'done', 'pending', 'refused'];
+    private const DECIDED = ['unknown', 'done', 'pending', 'refused', 'paused'];
     private const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected'];
     private const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1];
     private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
@@ -23,7 +24,7 @@ final class RedisSale
     /** The specification, which never changes. */
     private array $spec;
 
-    public function __construct(Redis $redis, private readonly string $id)
+    public function __construct(Redis|RedisCluster $redis, private readonly string $id)
     {
         $this->rushgate = new Rushgate($redis);
         $this->read();
@@ -35,7 +36,8 @@ final class RedisSale
      * @param string $key the buyer's name for this attempt: sent again, it gives the same answer and no second unit
      * @param array<string, int> $cart how many of which SKU
      * @param bool $same the same number of every SKU: one seat over several segments of a journey
-     * @return array `outcome`; with `reserved` and `replayed` also `reservation`, `units`, `state` and `deadlineUs`
+     * @return array `outcome`; with `reserved` and `replayed` also `reservation`, `units`, `state` and `deadlineUs`;
+     *     with `paused`, when nobody is let in for the moment, `retryAtUs`
      */
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {
@@ -46,20 +48,30 @@ final class RedisSale
             array_push($arguments, $number === false ? -1 : $number, $quantity);
         }
         $answer = $this->call('reserve_by_key', $arguments);
-        $hold = $answer[0] <= 2 ? ['reservation' => bin2hex($answer[2])] + $this->hold($answer[1]) : [];
-        return ['outcome' => self::OUTCOMES[$answer[0]]] + $hold;
+        $outcome = Rushgate::meaning(self::RESERVED, $answer[0]);
+        return ['outcome' => $outcome] + match ($outcome) {
+            'reserved', 'replayed' => ['reservation' => bin2hex($answer[2])] + $this->hold($answer[1]),
+            'paused' => ['retryAtUs' => $answer[1]],
+            default => [],
+        };
     }
 
-    /** The hold is paid for. `refused` means that the payment must be given back. */
+    /** It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet. */
     public function confirm(string $reservation): string
     {
-        return self::DECISIONS[$this->call('confirm', [hex2bin($reservation)])[0][0]];
+        return $this->decide('confirm', $reservation);
     }
 
-    /** The buyer does not want it any more. */
+    /** The buyer does not want it any more. `paused` means that it is not decided yet: ask again. */
     public function cancel(string $reservation): string
     {
-        return self::DECISIONS[$this->call('cancel_hold', [hex2bin($reservation)])[0][0]];
+        return $this->decide('cancel_hold', $reservation);
+    }
+
+    private function decide(string $verb, string $reservation): string
+    {
+        [[$outcome]] = $this->call($verb, [hex2bin($reservation)]);
+        return Rushgate::meaning(self::DECIDED, $outcome);
     }
 
     private function call(string $verb, array $arguments): array
@@ -78,7 +90,8 @@ final class RedisSale
 
     private function read(): void
     {
-        $home = $this->rushgate->send(['GET', "rg:{s:$this->id}:home"]);
+        $key = "rg:{s:$this->id}:home";
+        $home = $this->rushgate->send($key, ['GET', $key]);
         $this->spec = $home ? json_decode($home, true, 512, JSON_THROW_ON_ERROR)
             : throw new RuntimeException("there is no sale `$this->id`");
     }
@@ -107,6 +120,7 @@ final class RedisSale
                 $units[] = [$this->spec['skus'][$sku][0], $unit];
             }
         }
-        return ['units' => $units, 'state' => self::STATES[$hold['state']], 'deadlineUs' => $hold['deadline']];
+        $state = Rushgate::meaning(self::STATES, $hold['state']);
+        return ['units' => $units, 'state' => $state, 'deadlineUs' => $hold['deadline']];
     }
 }

@@ -22,7 +22,8 @@ final class Rushgate
     private readonly string $client;
     private ?Inbox $inbox = null;
 
-    public function __construct(private readonly Redis $redis)
+    /** @param mixed $auth what `AUTH` is given before wake-ups: a `RedisCluster` does not tell, as a `Redis` does */
+    public function __construct(private readonly Redis|RedisCluster $redis, private readonly mixed $auth = null)
     {
         // A status such as AGAIN is to be told from "true".
         $redis->setOption(Redis::OPT_REPLY_LITERAL, 1);
@@ -38,25 +39,31 @@ final class Rushgate
     public function call(string $function, array $keys, array $arguments, float $patience = 5): mixed
     {
         do {
-            $answer = $this->send(['FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments], $patience);
+            $words = ['FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments];
+            $answer = $this->send($keys[0] ?? '', $words, $patience);
         } while ($answer === 'AGAIN');
         return $answer;
     }
 
-    /** Sends a command, and sends it again for so many seconds while the connection is lost. */
-    public function send(array $words, float $patience = 5): mixed
+    /**
+     * Sends a command, and sends it again for so many seconds while the connection is lost. In a Cluster the key says
+     * where to.
+     */
+    public function send(string $key, array $words, float $patience = 5): mixed
     {
+        $where = $this->redis instanceof RedisCluster ? [$key] : [];
         $until = self::now() + $patience;
         while (true) {
             $this->redis->clearLastError();
             $lost = null;
             try {
-                $answer = $this->redis->rawCommand(...$words);
-            } catch (RedisException $lost) {
+                $answer = $this->redis->rawCommand(...$where, ...$words);
+            } catch (RedisException | RedisClusterException $lost) {
             }
             // A refusal is a false or an exception, by its first word; a lost connection is an exception without one.
             if (($refusal = $this->redis->getLastError()) !== null) {
-                throw new RuntimeException("$words[0] $words[1]: $refusal");
+                $hint = str_contains($refusal, 'Function not found') ? '; run `rushgate functions install`' : '';
+                throw new RuntimeException("$words[0] $words[1]: $refusal$hint");
             }
             if ($lost === null) {
                 return $answer;
@@ -65,7 +72,20 @@ final class Rushgate
                 throw $lost;
             }
             usleep(20_000);
+            try {
+                // A raw command does not look for the node that has the key by now; others do, and are remembered.
+                $where === [] || $this->redis->exists($key);
+            } catch (RedisClusterException) {
+            }
         }
+    }
+
+    /** What a number stands for. One that is not known is of a later protocol, and nobody should guess at it. */
+    public static function meaning(array $names, int $number): string
+    {
+        return $names[$number] ?? throw new RuntimeException(
+            "the server answered $number, which protocol " . self::PROTOCOL . ' does not know',
+        );
     }
 
     /** The keys of a lock. */
@@ -118,7 +138,7 @@ final class Rushgate
     /** Where the server wakes this process. */
     public function inbox(): Inbox
     {
-        return $this->inbox ??= new Inbox($this->redis);
+        return $this->inbox ??= new Inbox($this->redis, $this->auth);
     }
 
     /** Who this is, for people who look. */
@@ -156,21 +176,12 @@ final class Rushgate
 final class Inbox
 {
     public readonly string $id;
-    private readonly string $address;
-    private readonly mixed $auth;
     /** @var resource|null */
     private $socket = null;
 
-    public function __construct(Redis $redis)
+    public function __construct(private readonly Redis|RedisCluster $redis, private readonly mixed $auth)
     {
         $this->id = random_bytes(8);
-        $host = $redis->getHost();
-        $this->address = match (true) {
-            str_starts_with($host, '/') => "unix://$host",
-            str_contains($host, '://') => "$host:{$redis->getPort()}",
-            default => "tcp://$host:{$redis->getPort()}",
-        };
-        $this->auth = $redis->getAuth();
         $this->connect();
     }
 
@@ -193,13 +204,31 @@ final class Inbox
 
     private function connect(): void
     {
-        $socket = stream_socket_client($this->address, $code, $why, 3)
-            ?: throw new RuntimeException("no connection for wake-ups: $why");
-        if ($this->auth) {
-            self::ask($socket, ['AUTH', ...(array) $this->auth], 1);
+        foreach ($this->addresses() as $address) {
+            if ($socket = @stream_socket_client($address, $code, $why, 3)) {
+                break;
+            }
+        }
+        $socket ?: throw new RuntimeException("no connection for wake-ups: $why");
+        if ($auth = $this->auth ?? ($this->redis instanceof Redis ? $this->redis->getAuth() : null)) {
+            self::ask($socket, ['AUTH', ...(array) $auth], 1);
         }
         self::ask($socket, ['SUBSCRIBE', 'rg:in:' . bin2hex($this->id)], 6);
         $this->socket = $socket;
+    }
+
+    /** Where to subscribe; in a Cluster at any node, because each hears of everything. */
+    private function addresses(): array
+    {
+        if ($this->redis instanceof RedisCluster) {
+            return array_map(fn (array $node) => "tcp://$node[0]:$node[1]", $this->redis->_masters());
+        }
+        [$host, $port] = [$this->redis->getHost(), $this->redis->getPort()];
+        return [match (true) {
+            str_starts_with($host, '/') => "unix://$host",
+            str_contains($host, '://') => "$host:$port",
+            default => "tcp://$host:$port",
+        }];
     }
 
     /** Sends a command and reads the lines of its answer. */
@@ -213,7 +242,7 @@ final class Inbox
         for ($line = 0; $line < $lines; $line++) {
             $said = fgets($socket);
             if ($said === false || $said[0] === '-') {
-                throw new RuntimeException('no wake-ups: ' . trim((string) $said));
+                throw new RuntimeException('no wake-ups: ' . trim($said ?: 'the connection was closed'));
             }
         }
     }

@@ -5,6 +5,8 @@ The functions are installed by `rushgate functions install`; docs/protocol.md sa
     gate = Rushgate(redis.Redis(port=6379))
     with gate.lock("order:42", wait=3) as held:
         print("fenced with", held.fence)
+
+A `redis.RedisCluster` will do as well.
 """
 
 import json
@@ -15,6 +17,7 @@ import time
 from contextlib import contextmanager
 
 import redis
+from redis.exceptions import ClusterError, RedisClusterException
 
 PROTOCOL = 9
 CLAIM_WINDOW_US = 2_000_000
@@ -30,12 +33,19 @@ RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
 HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
-# What becomes of a task at a queue's bound.
-FULL, DISPLACED = 4, 6
-OUTCOMES = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
-            "no_such_sku"]
-DECISIONS = ["unknown", "done", "pending", "refused"]
+# What the numbers mean that functions answer.
+ACQUIRED = [None, "granted", "in_line", "busy"]
+RELEASED = ["lost", "released"]
+ENQUEUED = [None, "added", "kept", "replaced", "full", "dropped", "displaced", "recent", "refused"]
+COMPLETED = ["stale", "done", "requeued"]
+RETRIED = ["stale", "scheduled", "dead", "requeued", "cancelled"]
+RESERVED = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
+            "no_such_sku", "paused"]
+DECIDED = ["unknown", "done", "pending", "refused", "paused"]
 STATES = ["held", "confirming", "cancelling", "expiring", "confirmed", "cancelled", "expired", "rejected"]
+
+# After these a call is sent again. A Cluster has some of its own until a replica has taken a lost node's place.
+UNREACHED = (redis.ConnectionError, redis.TimeoutError, ClusterError, RedisClusterException)
 
 
 class Lost(Exception):
@@ -43,11 +53,13 @@ class Lost(Exception):
 
 
 class Rushgate:
-    """A client of one server. Make one for each process and thread."""
+    """A client of one server, or of one Cluster. Make one for each process and thread."""
 
-    def __init__(self, server: redis.Redis):
-        # Answers are bytes; whoever wants text elsewhere keeps a client of their own.
-        self.server = redis.Redis(connection_pool=server.connection_pool)
+    def __init__(self, server: redis.Redis | redis.RedisCluster):
+        # Answers and wake-ups are bytes; whoever wants text elsewhere keeps a client of their own.
+        if server.get_encoder().decode_responses:
+            raise ValueError("Rushgate needs a client of its own, without decode_responses")
+        self.server = server
         self.client = os.urandom(8)
         self._numbers = 0
         self._inbox = None
@@ -58,17 +70,29 @@ class Rushgate:
     def call(self, function, keys, arguments, patience=5):
         """Calls a function. While the connection is lost the same call is sent again: its token or op keeps it from being
         carried out twice."""
+        words = ["FCALL", f"rushgate_{function}", len(keys), *keys, *arguments]
         until = time.monotonic() + patience
         while True:
             try:
-                answer = self.server.execute_command("FCALL", f"rushgate_{function}", len(keys), *keys, *arguments)
-            except (redis.ConnectionError, redis.TimeoutError):
+                answer = self.server.execute_command(*words, **self._where(keys))
+            except UNREACHED:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.02)
                 continue
+            except redis.ResponseError as refusal:
+                if "Function not found" not in str(refusal):
+                    raise
+                what = f"the server has no function rushgate_{function}: run `rushgate functions install`"
+                raise RuntimeError(what) from refusal
             if answer != b"AGAIN":
                 return answer
+
+    def _where(self, keys):
+        """The node of a Cluster that has the keys: redis-py itself would first ask another which words are keys."""
+        if keys and isinstance(self.server, redis.RedisCluster):
+            return {"target_nodes": self.server.get_node_from_key(keys[0])}
+        return {}
 
     def number(self):
         """Eight bytes that this client never used before."""
@@ -106,11 +130,12 @@ class Rushgate:
             [(outcome, number, check_after, *_)] = self.call("lock_acquire", keys, [
                 token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
             ])
-            if outcome == 1:
+            outcome = meaning(ACQUIRED, outcome)
+            if outcome == "granted":
                 return Held(self, keys, token, number)
             if left <= 0:
                 break
-            place = number if outcome == 2 else 1
+            place = number if outcome == "in_line" else 1
             inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
         if wait > 0:
             self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
@@ -138,7 +163,8 @@ class Held:
 
     def release(self):
         """Gives the lock up."""
-        if self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US]) != [1]:
+        [outcome] = self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US])
+        if meaning(RELEASED, outcome) == "lost":
             raise Lost
 
 
@@ -165,14 +191,15 @@ class Queue:
         # The op of the request stands before its first task, and nothing before the others.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]
         answers = iter(self._once("enqueue", arguments, self.unique)[0])
-        outcomes = []
-        for outcome in answers:
-            # A revision, the bound or a moment; what took the place of another names it, too.
-            outcomes.append(outcome)
+        outcomes = set()
+        for number in answers:
+            outcome = meaning(ENQUEUED, number)
+            outcomes.add(outcome)
+            # A revision, the bound, a moment or why; some name another task, too.
             next(answers)
-            if outcome == DISPLACED:
+            if outcome in ("displaced", "refused"):
                 next(answers)
-        return FULL not in outcomes
+        return outcomes.isdisjoint(["full", "refused"])
 
     def claim(self, n=1, lease=30, wait=0):
         """Takes due tasks under a lease, and waits for a first one for so many seconds."""
@@ -214,11 +241,13 @@ class Task:
 
     def complete(self):
         """It is done. False if it was lost: then another has it, or has done it."""
-        return self.queue._once("complete", [self.id, self.claim])[0] != [0]
+        [[outcome]] = self.queue._once("complete", [self.id, self.claim])
+        return meaning(COMPLETED, outcome) != "stale"
 
     def retry(self, error, delay=0, give_up=False):
         """It failed: it comes again after so many seconds, or becomes a dead letter."""
-        return self.queue._once("retry", [self.id, self.claim, us(delay), int(give_up), error])[0] != 0
+        outcome, *_ = self.queue._once("retry", [self.id, self.claim, us(delay), int(give_up), error])
+        return meaning(RETRIED, outcome) != "stale"
 
 
 class Sale:
@@ -229,24 +258,31 @@ class Sale:
         self._read()
 
     def reserve(self, buyer, key, cart, same=False):
-        """Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer."""
+        """Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer.
+
+        `paused` means that nobody is let in for the moment: ask again at `retry_at_us`.
+        """
         names = [sku[0] for sku in self.spec["skus"]]
         lines = []
         for sku, quantity in cart.items():
             lines += [names.index(sku) if sku in names else -1, quantity]
         answer = self._call("reserve_by_key", [key, buyer, int(same), *lines])
-        outcome = {"outcome": OUTCOMES[answer[0]]}
-        if answer[0] <= 2:
-            outcome |= {"reservation": answer[2].hex(), **self._hold(answer[1])}
-        return outcome
+        outcome = meaning(RESERVED, answer[0])
+        if outcome in ("reserved", "replayed"):
+            return {"outcome": outcome, "reservation": answer[2].hex(), **self._hold(answer[1])}
+        return {"outcome": outcome} | ({"retry_at_us": answer[1]} if outcome == "paused" else {})
 
     def confirm(self, reservation):
-        """It is paid for. `refused` means that the payment must be given back."""
-        return DECISIONS[self._call("confirm", [bytes.fromhex(reservation)])[0][0]]
+        """It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet."""
+        return self._decide("confirm", reservation)
 
     def cancel(self, reservation):
-        """The buyer does not want it any more."""
-        return DECISIONS[self._call("cancel_hold", [bytes.fromhex(reservation)])[0][0]]
+        """The buyer does not want it any more. `paused` means that it is not decided yet: ask again."""
+        return self._decide("cancel_hold", reservation)
+
+    def _decide(self, verb, reservation):
+        [[outcome, *_]] = self._call(verb, [bytes.fromhex(reservation)])
+        return meaning(DECIDED, outcome)
 
     def _call(self, verb, arguments):
         while True:
@@ -280,7 +316,7 @@ class Sale:
         ranges = [struct.unpack(">HII", rest[at:at + 10]) for at in range(0, len(rest), 10)]
         return {
             "units": [(self.spec["skus"][sku][0], unit) for sku, first, last in ranges for unit in range(first, last + 1)],
-            "state": STATES[hold["state"]],
+            "state": meaning(STATES, hold["state"]),
             "deadline_us": hold["deadline"],
         }
 
@@ -289,23 +325,39 @@ class Inbox:
     """A subscription. What a message says is not read: it is a hint, and the state is on the server."""
 
     def __init__(self, server):
-        self.id = os.urandom(8)
-        self._messages = server.pubsub()
+        self.id, self._server, self._messages = os.urandom(8), server, None
+
+    def _subscribe(self):
+        """In a Cluster at any node, because each hears of everything; by itself redis-py would insist on one."""
+        is_cluster = isinstance(self._server, redis.RedisCluster)
+        where = {"node": self._server.get_random_node()} if is_cluster else {}
+        self._messages = self._server.pubsub(**where)
         self._messages.subscribe(f"rg:in:{self.id.hex()}")
         self._messages.get_message(timeout=3)
 
     def wait(self, seconds):
-        """Sleeps until a message has come, or that time is over."""
+        """Sleeps until a message has come, or that time is over. Not at all if it has to subscribe: ask again first."""
         try:
-            self._messages.get_message(timeout=seconds)
-        except redis.ConnectionError:
-            # The next question subscribes again, and asks how things stand first.
+            if self._messages is None:
+                self._subscribe()
+            else:
+                self._messages.get_message(timeout=seconds)
+        except UNREACHED:
+            # The next wait subscribes anew.
+            self._messages = None
             time.sleep(0.02)
 
 
 def under(beginning, endings):
     """Keys that begin alike."""
     return [beginning + ending for ending in endings]
+
+
+def meaning(names, number):
+    """What a number stands for. One that is not known is of a later protocol, and nobody should guess at it."""
+    if not (0 <= number < len(names) and names[number]):
+        raise RuntimeError(f"the server answered {number}, which protocol {PROTOCOL} does not know")
+    return names[number]
 
 
 def us(seconds):

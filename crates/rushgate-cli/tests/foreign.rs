@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::Shop;
 use rushgate::{
     BuyerId, CancellationToken, Decision, Enqueued, IdempotencyKey, Line, OrderWorker, Payload, Reserved,
-    Rushgate, SaleBuilder, Sku, connect_ledger,
+    Rushgate, Sale, SaleBuilder, Sku, connect_ledger,
 };
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
@@ -317,6 +317,31 @@ async fn four_languages_sell_exactly_what_there_is() {
     gate.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_sale_says_so_in_four_languages() {
+    let (server, shop) = (server(Kind::Redis), Shop::new());
+    let (port, url) = (server.port(), server.url());
+    let gate = Rushgate::connect(&url).await.unwrap();
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 30, 2).orders("orders")).await.unwrap();
+    let sale = gate.sale("launch").unwrap();
+    sale.open().await.unwrap();
+    let Reserved::Reserved(hold) = reserve(&sale, "ann").await else { panic!("there are phones") };
+    assert!(sale.pause().await.unwrap());
+    let stopped = sale.state().await.unwrap().paused.unwrap().since.as_micros();
+    let ask_in_all = |answers: [&str; 3]| {
+        let words = |name: &str| vec!["meet".into(), "launch".into(), name.into(), hold.id.to_string()];
+        for told in play_in_all(port, words).into_iter().map(Part::end) {
+            assert_eq!([&told["reserve"], &told["confirm"], &told["cancel"]], answers, "{told}");
+            assert!(told["retry_at_us"].as_u64().unwrap() > stopped, "{told}");
+        }
+    };
+    ask_in_all(["paused"; 3]);
+    let file = format!("sqlite:{}", shop.path("orders.db").display());
+    shop.ok(&["sale", "rebuild", "launch", "--store", &url, "--orders", &file, "--receipts-first", "1h"]);
+    ask_in_all(["paused", "pending", "refused"]);
+    gate.close().await.unwrap();
+}
+
 #[test]
 fn the_articles_classes_do_what_the_article_says() {
     let server = server(Kind::Redis);
@@ -344,6 +369,7 @@ async fn rust_part() {
         ("work", [name]) => work(&gate, port, name).await,
         ("relay", [from, to, tasks]) => relay(&gate, from, to, tasks.parse().unwrap()).await,
         ("buy", [sale, name]) => buy(&gate, sale, name).await,
+        ("meet", [sale, name, hold]) => meet(&gate, sale, name, hold).await,
         other => panic!("{other:?}"),
     }
     gate.close().await.unwrap();
@@ -384,15 +410,19 @@ async fn relay(gate: &Rushgate, from: &str, to: &str, tasks: usize) {
     }
 }
 
+async fn reserve(sale: &Sale, buyer: &str) -> Reserved {
+    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
+    let key = IdempotencyKey::new("click").unwrap();
+    sale.reserve(&BuyerId::new(buyer).unwrap(), &cart, &key).await.unwrap()
+}
+
 #[allow(clippy::print_stdout)]
 async fn buy(gate: &Rushgate, sale: &str, name: &str) {
     let sale = gate.sale(sale).unwrap();
-    let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
-    let key = IdempotencyKey::new("click").unwrap();
     let (mut confirmed, mut cancelled, mut units) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0.. {
-        let buyer = BuyerId::new(format!("{name}-{number}")).unwrap();
-        let hold = match sale.reserve(&buyer, &cart, &key).await.unwrap() {
+        let buyer = format!("{name}-{number}");
+        let hold = match reserve(&sale, &buyer).await {
             Reserved::Reserved(hold) => hold,
             Reserved::SoldOut { .. } => break,
             Reserved::AllHeld { .. } => {
@@ -401,7 +431,7 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
             }
             other => panic!("{other:?}"),
         };
-        let again = sale.reserve(&buyer, &cart, &key).await.unwrap();
+        let again = reserve(&sale, &buyer).await;
         assert!(matches!(again, Reserved::Replayed(same) if same.id == hold.id));
         let decision = if number % 5 == 4 {
             cancelled.push(hold.id);
@@ -414,4 +444,21 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
         assert!(matches!(decision, Decision::Pending(_)), "{decision:?}");
     }
     println!("» {}", json!({ "confirmed": confirmed, "cancelled": cancelled, "units": units }));
+}
+
+#[allow(clippy::print_stdout)]
+async fn meet(gate: &Rushgate, sale: &str, name: &str, hold: &str) {
+    let (sale, hold) = (gate.sale(sale).unwrap(), hold.parse().unwrap());
+    let Reserved::Paused { retry_at } = reserve(&sale, name).await else { panic!("somebody is let in") };
+    let word = |decision| match decision {
+        Decision::Paused => "paused",
+        Decision::Pending(_) => "pending",
+        Decision::Refused(_) => "refused",
+        other => panic!("{other:?}"),
+    };
+    let (confirm, cancel) = (sale.confirm(hold).await.unwrap(), sale.cancel(hold).await.unwrap());
+    let told = json!({
+        "reserve": "paused", "retry_at_us": retry_at.as_micros(), "confirm": word(confirm), "cancel": word(cancel)
+    });
+    println!("» {told}");
 }

@@ -62,6 +62,13 @@ const parts = {
       if (end === 'confirmed') told.units.push(hold.units[0][1])
     }
     console.log('»', JSON.stringify(told))
+  },
+
+  async meet (gate, redis, id, name, hold) {
+    const sale = await gate.sale(id)
+    const { outcome, retryAtUs } = await sale.reserve(name, 'click', { phone: 1 })
+    const told = { reserve: outcome, retry_at_us: retryAtUs }
+    console.log('»', JSON.stringify({ ...told, confirm: await sale.confirm(hold), cancel: await sale.cancel(hold) }))
   }
 }
 

@@ -67,6 +67,12 @@ $parts = [
         }
         echo '» ', json_encode($told), "\n";
     },
+    'meet' => function (string $id, string $name, string $hold) use ($redis): void {
+        $sale = new RedisSale($redis, $id);
+        ['outcome' => $outcome, 'retryAtUs' => $retryAtUs] = $sale->reserve($name, 'click', ['phone' => 1]);
+        $told = ['reserve' => $outcome, 'retry_at_us' => $retryAtUs];
+        echo '» ', json_encode($told + ['confirm' => $sale->confirm($hold), 'cancel' => $sale->cancel($hold)]), "\n";
+    },
 ];
 // All begin at once.
 $redis->rPush('ready', 'php');

@@ -63,7 +63,14 @@ def buy(sale, name):
     print("»", json.dumps(told))
 
 
+def meet(sale, name, hold):
+    sale = gate.sale(sale)
+    told = sale.reserve(name, "click", {"phone": 1})
+    told = {"reserve": told["outcome"], "retry_at_us": told["retry_at_us"]}
+    print("»", json.dumps(told | {"confirm": sale.confirm(hold), "cancel": sale.cancel(hold)}))
+
+
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "work": work, "relay": relay, "buy": buy}[sys.argv[2]](*sys.argv[3:])
+{"count": count, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
