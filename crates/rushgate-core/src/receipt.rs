@@ -150,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn the_receipt_of_the_documents_is_that_of_its_content() {
+        let docs = include_str!("../../../docs/protocol.md");
+        let text = docs.lines().find(|line| line.starts_with("rg1.")).expect("there is one");
+        let secret = SaleSecret::from_bytes(std::array::from_fn(|byte| byte as u8));
+        let read = Receipt::read(text, &SaleId::new("phones").unwrap(), secret).unwrap();
+        assert_eq!(read.sign(secret), text);
+        assert_eq!((read.buyer.as_str(), read.deadline.as_micros()), ("ann", 1_800_000_000_000_000));
+    }
+
+    #[test]
     fn a_receipt_that_was_changed_is_not_honoured() {
         let receipt = receipt(&[("phone", 4)]);
         let text = receipt.sign(SECRET);
