@@ -112,6 +112,13 @@ impl Error {
         self
     }
 
+    /// The same error, of a step that changes nothing in any case.
+    #[must_use]
+    pub fn of_a_look(mut self) -> Self {
+        self.0.may_have_happened = false;
+        self
+    }
+
     /// True if an argument was outside its documented range. Correct the call; a retry cannot help.
     pub fn is_invalid(&self) -> bool {
         self.0.kind == Kind::Invalid

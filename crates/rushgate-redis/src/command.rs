@@ -40,6 +40,11 @@ impl Command {
         self.args().nth(1).unwrap_or_default()
     }
 
+    /// Whether it writes nothing. Of those that are sent beside scripts, one does.
+    pub(crate) fn only_looks(&self) -> bool {
+        self.args().next() != Some(b"ZADD")
+    }
+
     pub(crate) fn args(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
@@ -104,6 +109,10 @@ impl Call {
     pub(crate) fn first_key(&self) -> &[u8] {
         let of_items = self.item.iter().flat_map(|item| item.keys.args());
         self.keys.args().chain(of_items).next().unwrap_or_default()
+    }
+
+    pub(crate) fn script(&self) -> Script {
+        self.script
     }
 
     pub(crate) fn is(&self, script: Script) -> bool {

@@ -70,6 +70,7 @@ impl Driver {
     }
 
     fn send(&self, what: What) -> impl Future<Output = Result<Reply>> + Send + use<> {
+        let kind = what.kind();
         let answer = self.books.enter(what).map(|(work, answer)| {
             match &self.servers {
                 Servers::One(lane) => lane.send(work),
@@ -78,7 +79,10 @@ impl Driver {
             answer
         });
         let books = Arc::clone(&self.books);
-        async move { answer.ok_or_else(closed)?.await.map_err(|_| books.ended().maybe_happened())? }
+        async move {
+            let answer = answer.ok_or_else(closed)?.await;
+            answer.unwrap_or_else(|_| Err(books.ended().maybe_happened())).map_err(|error| kind.blame(error))
+        }
     }
 
     /// Sends a script at once; the answer is awaited later.

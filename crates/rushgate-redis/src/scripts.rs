@@ -23,6 +23,11 @@ macro_rules! scripts {
                 )*)* }
             }
 
+            /// Whether it writes nothing, whatever it is asked.
+            pub(crate) fn only_looks(self) -> bool {
+                self.file().contains("\n-- flags: no-writes\n")
+            }
+
             /// Its name, such as `lock/acquire`.
             #[cfg(test)]
             pub(crate) fn name(self) -> &'static str {

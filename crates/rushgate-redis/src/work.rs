@@ -31,6 +31,34 @@ impl What {
             Self::Together(commands) => commands.first().map_or(b"", Command::first_key),
         }
     }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Call(call) => Kind::Script(call.script()),
+            Self::Command(command) => Kind::Commands { only_look: command.only_looks() },
+            Self::Together(commands) => {
+                Kind::Commands { only_look: commands.iter().all(Command::only_looks) }
+            }
+        }
+    }
+}
+
+/// What is known of a step once it is on its way.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Script(Script),
+    Commands { only_look: bool },
+}
+
+impl Kind {
+    /// An error of such a step: what only looks has changed nothing, whether or not its answer came.
+    pub(crate) fn blame(self, error: Error) -> Error {
+        let only_looks = match self {
+            Self::Script(script) => script.only_looks(),
+            Self::Commands { only_look } => only_look,
+        };
+        if only_looks { error.of_a_look() } else { error }
+    }
 }
 
 /// How long a step is sent from node to node, and made again because nobody can carry it out now, before whoever

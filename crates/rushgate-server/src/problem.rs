@@ -257,6 +257,14 @@ impl Problem {
         self
     }
 
+    /// The same of a request that changes nothing: what became of it is known.
+    pub(crate) fn of_a_look(mut self) -> Self {
+        if self.0.code == Code::OutcomeUnknown {
+            (self.0.code, self.0.detail) = (Code::Unavailable, Code::Unavailable.title().to_owned());
+        }
+        self
+    }
+
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
         self.0.field = Some(field.into());
         self

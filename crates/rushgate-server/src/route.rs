@@ -351,6 +351,7 @@ impl Route {
                 response
             }
             Err(problem) => {
+                let problem = if self.method == Method::GET { problem.of_a_look() } else { problem };
                 let code = problem.code();
                 debug_assert!(self.may_refuse(code), "{} {} does not list {code:?}", self.method, self.path);
                 problem.into_response()

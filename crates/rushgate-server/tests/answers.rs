@@ -281,7 +281,12 @@ async fn a_store_that_is_away_is_said_to_be_and_nothing_is_changed() {
     let mut redis = RedisSetup::new(Kind::Redis).start();
     let stand = Stand::on(&redis.url(), |server, _| server).await;
     stand.post(TASKS, json!({ "id": "a" })).await.ok(201);
+    stand.get("/v1/queues/q").await.ok(200);
     redis.kill();
+    // A look changes nothing, whether or not its answer came.
+    for path in ["/v1/queues/q", "/v1/queues", "/v1/sales"] {
+        assert_eq!(stand.get(path).await.code(), "unavailable", "{path}");
+    }
     // The call that finds the connection broken may have been sent; those that come then find none.
     let away = async || {
         let said = stand.post("/v1/locks/a/acquire", json!({})).await;
