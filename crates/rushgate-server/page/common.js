@@ -9,8 +9,9 @@ export const recall = stored;
 
 let language = stored('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
 
-/** The word in the reader's language. */
-export const t = (word) => (language === 'zh' ? zh : en)[word] ?? word;
+/** The word in the reader's language, with values in the places that it has for them. */
+export const t = (word, ...values) =>
+  ((language === 'zh' ? zh : en)[word] ?? word).replace(/\{(\d)\}/g, (_, n) => values[n]);
 
 /** Puts the words where the page has places for them. */
 export function speak(again) {
@@ -61,10 +62,10 @@ export function headers(more = {}) {
 }
 
 /** Asks the API. */
-export async function api(method, path, { body, more, signal } = {}) {
+export async function api(method, path, { body, more, signal, cache = 'no-store' } = {}) {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const response = await fetch(path, {
-    method, signal, cache: 'no-store', headers: headers({ ...sent, ...more }),
+    method, signal, cache, headers: headers({ ...sent, ...more }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   const answer = await response.json();
@@ -102,3 +103,9 @@ export function spoken(us) {
   const hours = Math.floor(m / 60);
   return hours < 48 ? `${hours} h ${m % 60} min` : `${Math.floor(hours / 24)} d`;
 }
+
+/** A moment in microseconds, by the reader's clock. */
+export const moment = (us) => new Date(us / 1000).toLocaleString(document.documentElement.lang, { hour12: false });
+
+/** How far a moment is from now. */
+export const relative = (us, now) => (us > now ? t('in', spoken(us - now)) : t('ago', spoken(now - us)));

@@ -3,14 +3,20 @@
 import { Problem, api, bearer, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
 
 const at = (id) => document.getElementById(id);
-const sale = decodeURIComponent(location.pathname.split('/').pop());
+/** The sale that the address names; one that cannot be read stays as it is, and there is none of that name. */
+const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
 const base = `/v1/sales/${path(sale)}`;
 const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
 const REFUSED = {
   sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
   all_held: 'allHeld', sale_paused: 'salePaused', room_closed: 'soldOut',
   proof_needed: 'proveFirst', proof_refused: 'proveFirst', check_unavailable: 'checkAway',
+  unauthorized: 'signIn', forbidden: 'notAllowed', not_found: 'noSuchSale',
 };
+/** Refusals that say nothing of the attempt: the next goes on with it. */
+const UNDECIDED = ['proveFirst', 'signIn'];
+/** What a buyer is told of a refusal. */
+const spell = ({ code, message }) => (REFUSED[code] ? t(REFUSED[code]) : t('refusedBecause', message));
 
 // A shop's own page may hand over what it knows: #token=…, which says who the buyer is, and #proof=…, which shows that he is let in.
 let proof = null;
@@ -47,6 +53,9 @@ let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
 let hold = null;
 let word = null;
+let refusal = null; // the server's, if it has no word of its own
+let trouble = null; // why the sale could not be looked at the last time
+let aside = null; // why a reservation could not be paid for or called off
 let busy = false;
 let mayPay = true; // until the server says otherwise
 let line = null; // the place in the waiting room, while this buyer waits: { serial, ahead?, at? }
@@ -66,15 +75,18 @@ function draw() {
     say(at('stock'), `${sku.sku}: ${number(sku.free)} ${t('left')}`);
   }
   const waits = state?.opens_at_us > now();
-  let text = word ? t(word) : '';
+  let text = word ? t(word) : refusal ? spell(refusal) : '';
   if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
   else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : line.ahead !== undefined ? `${number(line.ahead)} ${t('behind')}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
-  else if (waits && !word) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
-  else if (!word && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
+  else if (waits && !text) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
+  else if (!text && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
     text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
   }
-  say(at('state'), text);
+  // What cannot be looked at is told where the sale would be, and else beside it.
+  const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
+  say(at('state'), text || (state ? '' : problem));
+  say(at('note'), aside ? aside() : state && !word ? problem : '');
   say(at('buy'), t('buy'));
   at('buy').disabled = busy || attempt !== null || !state || state.status !== 'open' || waits;
   at('buy').hidden = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
@@ -90,21 +102,27 @@ function choices() {
     h('label', {}, h('input', { type: 'radio', name: 'sku', value: sku.sku, checked: n === 0, onchange: draw }), ` ${sku.sku} `)));
 }
 
-/** Looks at the sale once; says whether there is one. */
+/** Looks at the sale once. */
 async function look() {
   try {
     state = await api('GET', base);
     skew = state.now_us - Date.now() * 1000;
+    trouble = null;
     choices();
   } catch (error) {
-    if (error instanceof Problem && error.code === 'not_found') { say(at('state'), error.message); return false; }
+    trouble = error;
   }
   draw();
-  return true;
 }
 
+/** Looks again and again. Once there is something to be seen, what was tried goes on. */
 async function watch() {
-  while (await look()) await pause(2000);
+  for (let isFirst = true; ;) {
+    await look();
+    if (isFirst && state && attempt) (attempt.id ? resume : reserve)();
+    isFirst = !state;
+    await pause(2000);
+  }
 }
 
 const proofs = () => (proof ? { 'rushgate-proof': proof } : {});
@@ -163,12 +181,12 @@ async function reserve() {
       const refused = error instanceof Problem;
       showProof(error);
       word = refused ? REFUSED[error.code] ?? null : 'lostWay';
+      refusal = refused && !word ? error : null;
       draw();
       // What is left must not be older than the answer.
       if (refused) await look();
       if (refused && !error.problem.retryable) {
-        if (!word) say(at('state'), error.message);
-        store(`unproved:${sale}`, word === 'proveFirst' ? JSON.stringify(attempt) : null);
+        store(`unproved:${sale}`, UNDECIDED.includes(word) ? JSON.stringify(attempt) : null);
         keep(null);
         break;
       }
@@ -203,8 +221,9 @@ async function follow() {
       hold = { ...hold, ...await api('GET', `${base}/reservations/${hold.id}`, { more: { prefer: 'wait=20' } }) };
       word = FINAL[hold.state] ?? null;
     } catch (error) {
-      if (error instanceof Problem && !error.problem.retryable) { word = null; hold = null; break; }
-      word = 'lostWay';
+      // Who has to sign in again has what he had.
+      if (error instanceof Problem && !error.problem.retryable && error.code !== 'unauthorized') { word = null; hold = null; break; }
+      word = error instanceof Problem ? null : 'lostWay';
       await pause(1000);
     }
     draw();
@@ -216,36 +235,47 @@ async function follow() {
 
 at('buy').addEventListener('click', () => {
   if (attempt) return;
-  // An attempt that wanted a proof goes on; it may have been made already, and its answer lost.
+  // An attempt that wanted a proof or a token goes on; it may have been made already, and its answer lost.
   keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: crypto.randomUUID(), sku: chosen() });
   store(`unproved:${sale}`, null);
   hold = null;
   word = 'wait';
+  refusal = aside = null;
   draw();
   reserve();
 });
+
+/** Decides what becomes of what is held. By the time of the answer the buyer may be about something else. */
+async function decide(what, seconds) {
+  const { id } = hold;
+  const decided = await api('POST', `${base}/reservations/${id}/${what}`, { body: {}, more: { prefer: `wait=${seconds}` } });
+  if (hold?.id !== id) return;
+  hold = { ...hold, ...decided };
+  word = FINAL[hold.state] ?? 'wait';
+}
+
+const excuse = (error) => (error instanceof Problem ? spell(error) : t('notSent'));
+
 /** Where nobody wants a token, the page may say itself that the unit is paid for. */
 at('pay').addEventListener('click', async () => {
   busy = true;
+  aside = null;
   draw();
   try {
-    const paid = await api('POST', `${base}/reservations/${hold.id}/confirm`, { body: {}, more: { prefer: 'wait=10' } });
-    hold = { ...hold, ...paid };
-    word = FINAL[hold.state] ?? 'wait';
+    await decide('confirm', 10);
   } catch (error) {
     mayPay = !(error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code));
-    say(at('note'), mayPay ? error.message : t('payElsewhere'));
+    aside = () => (!mayPay ? t('payElsewhere') : excuse(error));
   }
   busy = false;
   draw();
 });
 at('cancel').addEventListener('click', async () => {
+  aside = null;
   try {
-    const cancelled = await api('POST', `${base}/reservations/${hold.id}/cancel`, { body: {}, more: { prefer: 'wait=5' } });
-    hold = { ...hold, ...cancelled };
-    word = FINAL[hold.state] ?? 'wait';
+    await decide('cancel', 5);
   } catch (error) {
-    say(at('state'), error.message);
+    aside = () => excuse(error);
   }
   draw();
 });
@@ -254,4 +284,4 @@ document.title = sale;
 say(at('name'), sale);
 speak(draw);
 setInterval(draw, 200);
-look().then(() => { watch(); if (attempt) (attempt.id ? resume : reserve)(); });
+watch();

@@ -1,11 +1,11 @@
 // Looks at the pages in a real Chromium: every screen, every verb with its question, a buyer who clicks twice and reloads,
-// two buyers and an operator at once, a network that is lost and a server that is killed. Ends with 1 if anything is not as
+// two buyers and an operator at once, tokens that are refused, a network that is lost and a server that is killed. Ends with 1 if anything is not as
 // it should be, or if the browser complains of anything; then there is a picture of every page that is open.
 //
 //   node look.js RUSHGATE [DIRECTORY-FOR-PICTURES]
 'use strict';
 const assert = require('node:assert/strict');
-const { spawn } = require('node:child_process');
+const { spawn, spawnSync } = require('node:child_process');
 const { mkdtempSync, readFileSync, rmSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const { join, resolve } = require('node:path');
@@ -20,15 +20,21 @@ const faults = [];
 let away = false;
 let url;
 
-/** A server on a free port or where the one before was, in that directory. */
-async function serve(directory) {
-  const listen = url ? new URL(url).host : '127.0.0.1:0';
-  const args = ['serve', '--quiet', '--listen', listen, '--store', 'sqlite:shop.db', '--orders', 'sqlite:orders.db'];
+/** A server in that directory, and where it listens. */
+async function start(directory, listen, more = []) {
+  const args = ['serve', '--quiet', '--listen', listen, '--store', 'sqlite:shop.db', '--orders', 'sqlite:orders.db', ...more];
   const server = spawn(rushgate, args, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
-  url = await new Promise((resolve, reject) => {
+  const address = await new Promise((resolve, reject) => {
     server.stdout.once('data', (line) => resolve(String(line).trim()));
     server.once('exit', () => reject(new Error('the server has ended')));
   });
+  return { server, address };
+}
+
+/** The server that most is asked of, on a free port or where the one before was. */
+async function serve(directory) {
+  const { server, address } = await start(directory, url ? new URL(url).host : '127.0.0.1:0');
+  url = address;
   return server;
 }
 
@@ -38,13 +44,16 @@ async function end(server, signal) {
   await new Promise((resolve) => { server.once('exit', resolve); });
 }
 
-async function post(path, body, headers = {}) {
-  const answer = await fetch(url + path, {
-    method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),
+async function send(method, path, body, headers) {
+  const answer = await fetch(new URL(path, url), {
+    method, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),
   });
   assert.ok(answer.ok, `${path}: ${answer.status}`);
   return answer.json();
 }
+
+const post = (path, body, headers) => send('POST', path, body, headers);
+const put = (path, body) => send('PUT', path, body);
 
 async function furnish() {
   const skus = [{ sku: 'phone', units: 100 }, { sku: 'case', units: 40, per_buyer: 2 }];
@@ -63,16 +72,16 @@ async function furnish() {
   await post('/v1/locks/order:42/acquire', { lease_ms: 600000, label: 'ship order 42' });
 }
 
-async function open(browser, path, options) {
+async function open(browser, path, { refusals = [], ...options } = {}) {
   const context = await browser.newContext({ locale: 'en', ...options });
   context.setDefaultTimeout(patience);
   const page = await context.newPage();
   const complains = (line) => ['error', 'warning'].includes(line.type()) && !(away && line.text().includes('ERR_'));
   // A refusal is an answer, and a browser writes down each.
-  const isRefusal = (line) => line.text().includes('status of 409');
+  const isRefusal = (line) => [409, ...refusals].some((status) => line.text().includes(`status of ${status}`));
   page.on('console', (line) => complains(line) && !isRefusal(line) && faults.push(`${path}: ${line.text()}`));
   page.on('pageerror', (error) => faults.push(`${path}: ${error.message}`));
-  await page.goto(url + path);
+  await page.goto(new URL(path, url).href);
   return page;
 }
 
@@ -104,28 +113,41 @@ async function lookAtSales(page) {
   await has(page, 'open');
 }
 
+const rowOf = (page, text) => page.locator('tbody tr:visible').filter({ hasText: text });
+const view = (page, name) => page.locator('.views').getByRole('button', { name: new RegExp(`^${name}`) }).click();
+const press = async (row, name) => { await row.getByRole('button', { name, exact: true }).click(); };
+/** Opens what a row is about in full; Escape closes it. */
+async function detailOf(page, text) {
+  await press(rowOf(page, text), 'Show');
+  await page.waitForSelector('#detail[open] dd');
+  return page.locator('#detail');
+}
+
 async function lookAtQueues(page) {
   await page.focus('#tab-sales');
   await page.keyboard.press('ArrowRight');
   await page.waitForSelector('#queues tbody tr');
   await picture(page, 'queues');
-  await page.click('#queues tbody tr:first-child >> text=Pause');
+  await press(rowOf(page, 'mail'), 'Pause');
   await answer(page, 'Yes');
-  await page.click('#queues tbody tr:first-child >> text=Resume');
+  await rowOf(page, 'mail').getByRole('button', { name: 'Resume' }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Resume', 'who was at one button is at its successor');
+  await page.keyboard.press('Enter');
   await answer(page, 'Yes');
-  // The row is another one from then on: a click on the one before would be lost.
-  await page.locator('#queues tbody tr').first().getByRole('button', { name: 'Pause' }).waitFor();
-  await page.click('#queues tbody tr:first-child >> text=Tasks');
+  await rowOf(page, 'mail').getByRole('button', { name: 'Pause' }).waitFor();
+  await press(rowOf(page, 'mail'), 'Tasks');
   await page.waitForSelector('#back');
-  await page.click('text=Show');
+  await detailOf(page, 'to:bob');
   await has(page, '<b>hi</b>');
-  await picture(page, 'task');
   await page.keyboard.press('Escape');
+  await view(page, 'dead');
   await has(page, 'no luck');
   await page.click('text=Retry all');
   await answer(page, 'Yes');
-  await page.waitForFunction(() => !document.body.innerText.includes('no luck'));
+  await has(page, 'There is nothing.');
+  await view(page, 'in the queue');
   await searchAndCancel(page);
+  await lookAtMany(page);
   await page.click('#back');
 }
 
@@ -134,8 +156,7 @@ async function searchAndCancel(page) {
   const ids = Array.from({ length: 12 }, (_, n) => `bulk-${n}`);
   for (const id of [...ids, 'kept']) await post('/v1/queues/mail/tasks', { id, payload: null });
   await page.fill('#search', 'bulk-');
-  await page.press('#search', 'Enter');
-  await has(page, '12 of');
+  await has(page, '12 found');
   assert.ok(!(await page.textContent('#queues')).includes('kept'), 'others are not shown');
   await page.getByRole('button', { name: 'Cancel all found' }).click();
   await has(page, '12: bulk-0, bulk-1, bulk-10, bulk-11, bulk-2, …');
@@ -143,20 +164,165 @@ async function searchAndCancel(page) {
   await answer(page, 'No');
   await page.getByRole('button', { name: 'Cancel all found' }).click();
   await answer(page, 'Yes');
-  await has(page, '0 of');
+  await has(page, '0 found');
   await page.fill('#search', '');
-  await page.press('#search', 'Enter');
   await has(page, 'kept');
   const { items } = await (await fetch(`${url}/v1/queues/mail/tasks`)).json();
   assert.ok(items.length && items.every(({ id }) => !id.startsWith('bulk-')), 'only what was found is cancelled');
+}
+
+/** A long list comes in parts, and what is put in meanwhile is shown without moving whoever looks on. */
+async function lookAtMany(page) {
+  const tasks = Array.from({ length: 250 }, (_, n) => ({ id: `many-${String(n).padStart(3, '0')}` }));
+  await post('/v1/queues/mail/batch', { tasks });
+  await page.fill('#search', 'many-');
+  await has(page, '100+ found');
+  await page.click('#more');
+  await has(page, '200+ found');
+  await page.click('#more');
+  await has(page, '250 found');
+  assert.ok(!await page.isVisible('#more'), 'there is no more');
+  const where = () => page.evaluate(() => [scrollY, document.activeElement.closest('tr')?.firstChild.textContent]);
+  await rowOf(page, 'many-249').getByRole('button', { name: 'Show' }).focus();
+  const stood = await where();
+  assert.ok(stood[0] > 0 && stood[1] === 'many-249', String(stood));
+  await post('/v1/queues/mail/tasks', { id: 'many-999' });
+  await has(page, '251 found');
+  assert.deepEqual(await where(), stood, 'focus and scroll stay');
+  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await has(page, '251: many-000');
+  await answer(page, 'Yes');
+  await has(page, '0 found');
+}
+
+/** Puts a task in and claims it: nothing else of its queue is due. */
+async function claimed(id, lease_ms) {
+  await post('/v1/queues/desk/tasks', { id, payload: { of: id }, ...(id === 'runs' && { key: 'tenant-7' }) });
+  const { tasks } = await post('/v1/queues/desk/claim', { lease_ms });
+  assert.deepEqual(tasks.map((task) => task.id), [id]);
+  return tasks[0].ticket;
+}
+
+/** A queue with a task in every state, and with schedules. */
+async function furnishWork() {
+  const retention = { age_ms: 3600000, count: 100 };
+  await put('/v1/queues/desk/limits', { retention, per_key: { concurrency: 1 } });
+  const ticket = await claimed('runs', 600000);
+  await post('/v1/queues/desk/extend', { ticket, lease_ms: 600000, progress: { percent: 40, note: 'page 2 of 5' } });
+  await post('/v1/queues/desk/complete', { ticket: await claimed('is-done'), result: { sent: 'yes' } });
+  await post('/v1/queues/desk/retry', { ticket: await claimed('fails'), error: 'try again later', delay_ms: 3600000 });
+  for (const n of [1, 2, 3, 4]) {
+    await post('/v1/queues/desk/retry', { ticket: await claimed(`dead-${n}`), error: 'no luck', give_up: true });
+  }
+  await post('/v1/queues/desk/tasks', { id: 'behind', payload: null, key: 'tenant-7' });
+  await post('/v1/queues/desk/tasks', { id: 'long', payload: 'x'.repeat(30000), delay_ms: 3600000 });
+  await put('/v1/queues/desk/schedules/nightly', { cron: '0 3 * * *', zone: 'Europe/Berlin', payload: { report: 1 } });
+  return ticket;
+}
+
+/** Tasks in every state, each in full: what it is, what became of it, and why it does not run. */
+async function lookAtTasks(page) {
+  const ticket = await furnishWork();
+  await press(rowOf(page, 'desk'), 'Tasks');
+  await view(page, 'leased 1');
+  let detail = await detailOf(page, 'runs');
+  await has(page, 'page 2 of 5');
+  const [shown, wanted] = [await detail.innerText(), ['leased 40 %', 'tenant-7', '1/20', 'Lease left', '"of": "runs"', 'attempt 1 · ']];
+  for (const text of wanted) assert.ok(shown.includes(text), `${text}: ${shown}`);
+  assert.ok(!shown.includes('not running'), 'it runs');
+  await post('/v1/queues/desk/extend', { ticket, lease_ms: 600000, progress: { percent: 60, note: 'page 3 of 5' } });
+  await has(page, 'page 3 of 5');
+  await picture(page, 'task');
+  await page.keyboard.press('Escape');
+  const looks = [
+    ['done 1', 'is-done', ['"sent": "yes"', ' · done']],
+    ['scheduled 2', 'fails', ['Its time comes in 59 min', 'failed after', 'try again later']],
+    ['scheduled 2', 'long', ['cut: 30,002 characters']],
+    ['blocked 1', 'behind', ['As many of the key tenant-7 run as may: runs']],
+    ['dead 4', 'dead-1', ['given up after 1 attempts: no luck', '"of": "dead-1"']],
+  ];
+  for (const [state, id, texts] of looks) {
+    await view(page, state);
+    detail = await detailOf(page, id);
+    for (const text of texts) await has(page, text);
+    assert.equal((await detail.innerText()).includes('not running'), ['fails', 'long', 'behind'].includes(id), id);
+    await picture(page, `task-${id}`);
+    await page.keyboard.press('Escape');
+  }
+  await steerTasks(page);
+  await lookAtSchedules(page);
+  await view(page, 'Workers');
+  await has(page, '1 found');
+  assert.match(await rowOf(page, 'runs').innerText(), /:\d+\s+1\s/, 'a worker has one task');
+  await picture(page, 'workers');
+  await page.click('#back');
+}
+
+async function steerTasks(page) {
+  await view(page, 'dead');
+  await press(rowOf(page, 'dead-1'), 'Retry');
+  await answer(page, 'Yes');
+  await has(page, '3 found');
+  await press(rowOf(page, 'dead-2'), 'Delete');
+  await answer(page, 'No');
+  await has(page, 'dead-2');
+  await press(rowOf(page, 'dead-2'), 'Delete');
+  await answer(page, 'Yes');
+  await has(page, '2 found');
+  await page.click('text=Delete all found');
+  await has(page, '2: dead-3, dead-4');
+  await answer(page, 'Yes');
+  await has(page, 'There is nothing.');
+  await view(page, 'ready 1');
+  await has(page, '1 found');
+  await press(rowOf(page, 'dead-1'), 'Cancel task');
+  await answer(page, 'Yes');
+  await has(page, '0 found');
+  await view(page, 'leased');
+  await press(rowOf(page, 'runs'), 'Cancel task');
+  await answer(page, 'Yes');
+  await has(page, 'to be cancelled');
+}
+
+async function lookAtSchedules(page) {
+  await view(page, 'Schedules');
+  const row = rowOf(page, 'nightly');
+  await row.filter({ hasText: 'Europe/Berlin' }).filter({ hasText: 'in ' }).waitFor();
+  await picture(page, 'schedules');
+  await press(row, 'Pause');
+  await answer(page, 'Yes');
+  await row.filter({ hasText: 'paused' }).waitFor();
+  await press(row, 'Resume');
+  await answer(page, 'Yes');
+  await row.filter({ hasText: 'working' }).waitFor();
+  await press(row, 'Run now');
+  await answer(page, 'Yes');
+  await view(page, 'ready 1');
+  await rowOf(page, 'nightly').waitFor();
+  await view(page, 'Schedules');
+  await press(row, 'Delete');
+  await answer(page, 'Yes');
+  await has(page, 'There is nothing.');
 }
 
 async function lookAtLocks(page) {
   await page.click('#tab-locks');
   await has(page, 'ship order 42');
   await picture(page, 'locks');
-  await page.click('text=Break');
-  await answer(page, 'Yes');
+  const acquire = (label) => post('/v1/locks/order:42/acquire', { lease_ms: 600000, label }, { prefer: 'wait=60' });
+  const waiters = ['second', 'third'].map(acquire);
+  const detail = await detailOf(page, 'order:42');
+  for (const text of ['Lease left', 'The line before it', 'second', 'third']) await has(page, text);
+  assert.equal(await detail.locator('tbody tr').count(), 2);
+  await picture(page, 'lock');
+  await page.keyboard.press('Escape');
+  const breakIt = async () => { await press(rowOf(page, 'order:42'), 'Break'); await answer(page, 'Yes'); };
+  for (const left of [1, 0]) {
+    await breakIt();
+    await rowOf(page, /second|third/).filter({ hasText: new RegExp(`\\t${left}\\t|${left}Show`) }).waitFor();
+  }
+  await Promise.all(waiters);
+  await breakIt();
   await has(page, 'No lock is held');
 }
 
@@ -171,6 +337,11 @@ async function buy(browser) {
   await page.reload();
   await page.waitForSelector('#cancel:not([hidden])');
   assert.equal(await number(), first, 'a reload leads to the same unit');
+  await page.goto(`${url}/docs`);
+  await page.waitForSelector('#claim');
+  await page.goBack();
+  await page.waitForSelector('#cancel:not([hidden])');
+  assert.equal(await number(), first, 'and so does the back button');
   const { skus } = await (await fetch(`${url}/v1/sales/phones`)).json();
   assert.equal(skus[0].held, 11, 'a double click reserves once');
   await page.click('#cancel');
@@ -181,6 +352,18 @@ async function buy(browser) {
   await page.reload();
   await has(page, 'It is sold to you.');
   await picture(page, 'shop-paid');
+  await page.context().close();
+}
+
+/** A sale opens by itself at its moment, and the page counts down to it. */
+async function countDown(browser) {
+  await post('/v1/sales', { id: 'soon', skus: [{ sku: 'phone', units: 5 }], opens_at_ms: Date.now() + 4000 });
+  await post('/v1/sales/soon/open', {});
+  const page = await open(browser, '/shop/soon', { viewport: phone });
+  await has(page, 'opens in');
+  assert.ok(await page.isDisabled('#buy'));
+  await page.click('#buy:not([disabled])');
+  await has(page, 'number 1)');
   await page.context().close();
 }
 
@@ -217,10 +400,7 @@ async function waitInLine(browser) {
   await post('/v1/sales', { id: 'line', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
   await post('/v1/sales/line/open', {});
   const rules = { rate: { n: 1, per_ms: 3600000 } };
-  const put = await fetch(`${url}/v1/sales/line/room`, {
-    method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rules),
-  });
-  assert.ok(put.ok);
+  await put('/v1/sales/line/room', rules);
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^line$/ }) });
   await card.filter({ hasText: '0 joined' }).waitFor();
@@ -248,13 +428,12 @@ async function waitInLine(browser) {
 async function drawLots(browser) {
   await post('/v1/sales', { id: 'lots', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
   await post('/v1/sales/lots/open', {});
-  const rules = { rate: { n: 1, per_ms: 3600000 }, order: 'draw' };
-  const put = await fetch(`${url}/v1/sales/lots/room`, {
-    method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(rules),
-  });
-  assert.ok(put.ok);
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^lots$/ }) });
+  await card.getByRole('button', { name: 'Waiting room', exact: true }).click();
+  await operator.check('dialog >> text=A draw decides');
+  await picture(operator, 'open-room');
+  await answer(operator, 'Yes');
   await card.filter({ hasText: 'commitment' }).waitFor();
   const buyers = [];
   for (const n of [0, 1, 2]) {
@@ -277,7 +456,7 @@ async function drawLots(browser) {
   await card.filter({ hasText: 'drawn by 07 12 19 23 38 41' }).waitFor();
   const room = async () => (await fetch(`${url}/v1/sales/lots/room`)).json();
   assert.equal((await room()).entrants, 2, 'who came later takes no part');
-  // From one in an hour to the fastest: the end key.
+  // From one in a second to the fastest: the end key.
   await card.getByRole('slider').press('End');
   for (const page of buyers) await has(page, 'It is yours');
   assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
@@ -458,6 +637,7 @@ async function countAttempts(browser) {
   const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   await page.waitForSelector('.lamp.on');
   const card = page.locator('article').filter({ has: page.locator('h2', { hasText: /^count$/ }) });
+  await card.waitFor();
   assert.ok(!await card.locator('.attempts').isVisible(), 'nobody has come');
   const reserve = (buyer, key = 'k') => fetch(`${url}/v1/sales/count/reservations`, {
     method: 'POST', headers: { 'content-type': 'application/json', 'idempotency-key': key },
@@ -539,20 +719,172 @@ async function steer(browser) {
   await page.context().close();
 }
 
+/** The other language, at once and after a reload. */
+async function changeLanguage(browser) {
+  const page = await open(browser, '/', { viewport: phone });
+  await page.click('text=中文');
+  await has(page, '队列');
+  await page.reload();
+  await page.click('text=English');
+  await has(page, 'Queues');
+  assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  await page.context().close();
+}
+
+/** A server that wants tokens: who has none, a wrong one or one that is not enough is told so, here and in the shop. */
+async function showTokens(browser) {
+  const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
+  const create = (label, ...args) => {
+    const made = spawnSync(rushgate, ['token', 'create', label, '--tokens', 'tokens.json', ...args], { cwd: directory, encoding: 'utf8' });
+    assert.equal(made.status, 0, made.stderr);
+    return made.stdout.trim().split(/\s+/).pop();
+  };
+  const [boss, worker] = ['operator', 'worker'].map((role) => create(role, '--role', role));
+  const [ann, bob] = [['ann', 'sale:guarded'], ['bob', 'sale:others']]
+    .map(([buyer, scope]) => create(buyer, '--role', 'buyer', '--buyer', buyer, '--scope', scope));
+  const { server, address } = await start(directory, '127.0.0.1:0', ['--tokens', 'tokens.json']);
+  try {
+    const asBoss = { authorization: `Bearer ${boss}` };
+    await post(`${address}/v1/sales`, { id: 'guarded', skus: [{ sku: 'phone', units: 5 }] }, asBoss);
+    await post(`${address}/v1/sales/guarded/open`, {}, asBoss);
+    await knock(await open(browser, `${address}/`, { viewport: phone, refusals: [401, 403] }), worker, boss);
+    await shopWithTokens(browser, address, ann, bob);
+  } finally {
+    await end(server, 'SIGTERM');
+    rmSync(directory, { recursive: true });
+  }
+}
+
+async function knock(page, worker, boss) {
+  const enter = async (token) => { await page.fill('#bearer', token); await page.keyboard.press('Enter'); };
+  await has(page, 'This server wants a token.');
+  await enter('rg_wrong');
+  await has(page, 'The token was refused');
+  assert.equal(await page.textContent('#lamp'), 'not let in');
+  await picture(page, 'door');
+  await enter(worker);
+  await has(page, 'not enough for this page');
+  await enter(boss);
+  await page.waitForSelector('.lamp.on');
+  await has(page, 'guarded');
+  assert.ok(!await page.isVisible('#door'), 'who is in is not asked');
+  await page.context().close();
+}
+
+async function shopWithTokens(browser, address, ann, bob) {
+  const shop = (hash) => open(browser, `${address}/shop/guarded${hash}`, { viewport: phone, refusals: [401, 403] });
+  const page = await shop('');
+  await has(page, 'The shop has not told who you are');
+  assert.ok(await page.isDisabled('#buy'));
+  await picture(page, 'shop-no-token');
+  await page.click('text=中文');
+  await has(page, '商店尚未告知您的身份');
+  await page.click('text=English');
+  // The shop's own page signs the buyer in: this one goes on by itself.
+  await page.evaluate((token) => { location.hash = `token=${token}`; }, ann);
+  await page.click('#buy:not([disabled])');
+  await has(page, 'It is yours');
+  await page.click('#pay');
+  await has(page, 'Here you cannot say that it is paid');
+  await picture(page, 'shop-token');
+  // Another tab knows nothing of the token, and does not lose the attempt.
+  const other = await page.context().newPage();
+  await other.goto(`${address}/shop/guarded`);
+  await has(other, 'The shop has not told who you are');
+  await other.evaluate((token) => { location.hash = `token=${token}`; }, ann);
+  await has(other, 'number 1)');
+  for (const [hash, text] of [['#token=rg_wrong', 'sign in at the shop'], [`#token=${bob}`, 'does not include this sale']]) {
+    const stranger = await shop(hash);
+    await has(stranger, text);
+    await stranger.context().close();
+  }
+  await page.context().close();
+}
+
+/** Sales that there are not, and refusals that the page has no word for. */
+async function loseTheSale(browser) {
+  for (const path of ['/shop/none', '/shop/%ff']) {
+    const page = await open(browser, path, { viewport: phone, refusals: [404] });
+    await has(page, 'There is no such sale.');
+    await page.click('text=中文');
+    await has(page, '没有这个销售。');
+    await page.context().close();
+  }
+  const page = await open(browser, '/shop/phones', { viewport: phone });
+  const refuse = (route) => route.fulfill({
+    status: 409, contentType: 'application/problem+json', body: JSON.stringify({ code: 'odd', detail: 'for a test', retryable: false }),
+  });
+  await page.route('**/reservations', refuse);
+  await page.click('#buy:not([disabled])');
+  await has(page, 'The shop refuses this: for a test');
+  await page.unroute('**/reservations');
+  await page.click('#buy:not([disabled])');
+  await page.waitForSelector('#cancel:not([hidden])');
+  await page.route('**/cancel', refuse);
+  await page.click('#cancel');
+  await has(page, 'The shop refuses this: for a test');
+  // It stays, and the next attempt takes it away.
+  await page.unroute('**/cancel');
+  await page.click('#cancel');
+  await has(page, 'Called off.');
+  assert.equal(await page.textContent('#note'), '');
+  await page.context().close();
+}
+
+/** What is out of reach without scrolling sideways. */
+async function fits(page, what) {
+  const out = await page.evaluate(() => {
+    const isOut = (element) => {
+      const { left, right, width } = element.getBoundingClientRect();
+      return width > 0 && (left < 0 || right > innerWidth);
+    };
+    const reached = [...document.querySelectorAll('button, a, input, summary')].filter((element) => element.checkVisibility());
+    return [...(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []), ...reached.filter(isOut).map((element) => element.outerHTML)];
+  });
+  assert.deepEqual(out, [], what);
+}
+
 async function lookInTheDark(browser) {
   const page = await open(browser, '/', { viewport: phone, colorScheme: 'dark', locale: 'zh-CN' });
   await has(page, '已售出');
   await page.waitForSelector('.u-wrap canvas');
-  const wider = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-  assert.ok(!wider, 'the page fits a phone');
+  await fits(page, 'sales');
   await picture(page, 'phone');
+  await page.click('#tab-queues');
+  await page.waitForSelector('#queues tbody tr');
+  await fits(page, 'queues');
+  await picture(page, 'phone-queues');
+  await rowOf(page, 'desk').getByRole('button').first().click();
+  for (const n of [0, 1, 2, 3, 4, 5, 6, 7, 8]) {
+    await page.locator('.views button').nth(n).click();
+    await page.waitForSelector('.found span:not(:empty)');
+    await fits(page, `view ${n}`);
+  }
+  await page.locator('.views button').nth(3).click();
+  await rowOf(page, 'runs').getByRole('button').first().click();
+  await page.waitForSelector('#detail[open] dd');
+  await fits(page, 'task');
+  await picture(page, 'phone-task');
+  await page.keyboard.press('Escape');
+  await post('/v1/locks/order:43/acquire', { lease_ms: 600000, label: 'ship order 43' });
+  await page.click('#tab-locks');
+  await rowOf(page, 'order:43').waitFor();
+  await fits(page, 'locks');
+  await picture(page, 'phone-locks');
+  await page.context().close();
 }
 
 async function read(browser) {
-  const page = await open(browser, '/docs');
+  const page = await open(browser, '/docs', { viewport: phone });
   await page.click('#claim summary');
   await has(page, 'lease_ms');
+  await fits(page, 'reference');
+  assert.ok(!(await page.innerText('main')).includes('`'), 'code is shown as such');
+  await page.click('#dead summary');
+  await page.click('#dead >> text=DeadView');
+  await page.waitForSelector('#type-DeadView[open] >> text=died_us');
   await picture(page, 'docs');
+  await page.context().close();
 }
 
 async function main() {
@@ -565,11 +897,16 @@ async function main() {
     const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
     await lookAtSales(page);
     await lookAtQueues(page);
+    await lookAtTasks(page);
     await lookAtLocks(page);
     await page.context().close();
     await buy(browser);
     await lookInTheDark(browser);
     await read(browser);
+    await changeLanguage(browser);
+    await showTokens(browser);
+    await loseTheSale(browser);
+    await countDown(browser);
     await sellTheLastOne(browser);
     await waitInLine(browser);
     await drawLots(browser);
