@@ -21,7 +21,8 @@ async fn bind(
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let books = gate.queue_of::<String>("books")?;
 
     // The callback is held open while its parts are put in.

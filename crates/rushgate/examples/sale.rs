@@ -15,7 +15,8 @@ async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the stores");
     let file = format!("sqlite:{}", dir.path().join("shop.db").display());
     let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
-    let ledger = connect_ledger(&format!("sqlite:{}", dir.path().join("orders.db").display()))?;
+    let file = format!("sqlite:{}", dir.path().join("orders.db").display());
+    let ledger = connect_ledger(&std::env::var("RUSHGATE_ORDERS").unwrap_or(file))?;
 
     gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;
     let sale = gate.sale("phones")?;

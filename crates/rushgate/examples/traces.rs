@@ -100,7 +100,8 @@ async fn bake(pizza: String, State(done): State<CancellationToken>) {
 
 /// Puts a task in within a span, and has it carried out.
 async fn order_a_pizza() -> rushgate::Result<()> {
-    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
+    let gate = Rushgate::connect(&store).await?;
     let orders = gate.queue_of::<String>("orders")?;
     // The span that counts is the one in which `enqueue` is called.
     let order = async { orders.enqueue("order:1", "quattro stagioni".to_owned()).kind("bake").send().await };

@@ -1,6 +1,6 @@
-//! The examples on another store: one variable moves each of them from a file to a Cluster.
+//! The examples on another store: one variable moves each of them, to a file or to a Cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,30 @@ fn examples() -> Vec<String> {
     names.filter(|name| !name.ends_with("_speed")).collect()
 }
 
+/// Runs an example with those variables, to its end.
+fn run(name: &str, variables: &[(&str, &str)]) {
+    let mut example = Command::new(folder().join(name))
+        .env_remove("RUSHGATE_ORDERS")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{name} is not built ({error}): cargo build --workspace --examples"));
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        match example.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                let _ = example.kill();
+                let _ = example.wait();
+                panic!("{name} did not end");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(status.success(), "{name}: {status}");
+}
+
 #[test]
 fn every_example_runs_on_a_cluster() {
     let examples = examples();
@@ -30,26 +54,31 @@ fn every_example_runs_on_a_cluster() {
     for name in examples {
         // Empty again for each: some use the same names.
         let cluster = Lent::take("facade-cluster", || ClusterSetup::new(Kind::Redis).of(3, 0).start());
-        let mut example = Command::new(folder().join(&name))
-            .env("RUSHGATE_STORE", cluster.url())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{name} is not built ({error}): cargo build --workspace --examples")
-            });
-        let end = Instant::now() + PATIENCE;
-        let status = loop {
-            match example.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => {
-                    let _ = example.kill();
-                    let _ = example.wait();
-                    panic!("{name} did not end");
-                }
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        assert!(status.success(), "{name}: {status}");
+        run(&name, &[("RUSHGATE_STORE", cluster.url())]);
+        assert!(cluster.keys() > 0, "{name} went to another store");
     }
+}
+
+#[test]
+fn every_example_runs_on_the_file_that_is_named() {
+    for name in examples() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store.db");
+        run(&name, &[("RUSHGATE_STORE", &url(&store))]);
+        assert!(store.exists(), "{name} went to another store");
+    }
+}
+
+#[test]
+fn the_sale_has_the_ledger_that_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, orders) = (dir.path().join("store.db"), dir.path().join("orders.db"));
+    run("sale", &[("RUSHGATE_STORE", &url(&store)), ("RUSHGATE_ORDERS", &url(&orders))]);
+    let ledger = rusqlite::Connection::open(orders).unwrap();
+    let sold: u32 = ledger.query_row("SELECT count(*) FROM orders", (), |row| row.get(0)).unwrap();
+    assert_eq!(sold, 10);
+}
+
+fn url(file: &Path) -> String {
+    format!("sqlite:{}", file.display())
 }

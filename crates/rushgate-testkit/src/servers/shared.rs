@@ -92,6 +92,12 @@ impl Lent {
         &self.url
     }
 
+    /// How many keys they have.
+    pub fn keys(&self) -> u64 {
+        let keys = |server: &ManuallyDrop<RedisServer>| server.ask(&["DBSIZE"])[0].parse::<u64>();
+        self.servers.iter().map(|server| keys(server).expect("a number of keys")).sum()
+    }
+
     /// Puts their clocks to a moment.
     pub fn set_clock(&self, now: Timestamp) {
         self.servers.iter().for_each(|server| server.set_clock(now));
