@@ -64,7 +64,7 @@ pub use sale::{
     Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, ScheduleStore, Scheduled};
-pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo};
+pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};

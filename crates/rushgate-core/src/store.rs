@@ -17,6 +17,11 @@ pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStor
     /// What this store is and what it promises.
     fn info(&self) -> StoreInfo;
 
+    /// What is not as it could be, as found when the store was last connected. It works all the same.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+
     /// Which server, since which start, answers this client: as found when it was last connected. It is another one
     /// after a failover and after a restart, which are the moments at which a store may lose writes. A store whose
     /// data this client alone holds open is always the same.
@@ -39,6 +44,15 @@ pub struct StoreInfo {
     pub server: String,
     /// What an acknowledged write survives.
     pub durability: Durability,
+}
+
+/// Something that an operator should know, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What is not as it could be.
+    pub what: &'static str,
+    /// What to do about it.
+    pub fix: &'static str,
 }
 
 /// What an acknowledged write survives: the durability class.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rushgate_core::{Durability, Error, Result};
+use rushgate_core::{Durability, Error, Result, Warning};
 
 use crate::command::Command;
 use crate::conn::{Answered, Conn};
@@ -24,9 +24,15 @@ pub(crate) struct Checked {
 }
 
 /// What an operator is told at the start.
-const UNSEEN: &str = "the user may not read the server's settings, so one replica is waited for where several are \
-                      demanded, and `appendfsync always` counts as `everysec`: allow it CONFIG|GET";
-const LOSES: &str = "a failover may lose acknowledged steps: set `min-replicas-to-write` on every server";
+const UNSEEN: Warning = Warning {
+    what: "the user may not read the server's settings, so one replica is waited for where several are demanded, and \
+           `appendfsync always` counts as `everysec`",
+    fix: "allow it CONFIG|GET",
+};
+const LOSES: Warning = Warning {
+    what: "a failover may lose acknowledged steps",
+    fix: "set `min-replicas-to-write` on every server",
+};
 
 impl Checked {
     /// Nothing was asked yet.
@@ -41,11 +47,11 @@ impl Checked {
     }
 
     /// What is not as it could be. `may_fail_over` says that another server may take this one's place.
-    pub(crate) fn warnings(&self, may_fail_over: bool) -> Vec<&'static str> {
+    pub(crate) fn warnings(&self, may_fail_over: bool) -> Vec<Warning> {
         let loses = may_fail_over && self.durability < Durability::D3;
         [(!self.sees_settings, UNSEEN), (loses, LOSES)]
             .into_iter()
-            .filter_map(|(is_so, text)| is_so.then_some(text))
+            .filter_map(|(is_so, warning)| is_so.then_some(warning))
             .collect()
     }
 }
@@ -66,18 +72,18 @@ const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", RE
 
 /// Asks the server what it is, and refuses it in words that name the setting.
 pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
-    let mut questions = vec![Command::new("INFO")];
+    // Every script reads the clock: a user who may not is told so before anything is sent.
+    let mut questions = vec![Command::new("INFO"), Command::new("TIME")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
-    let answers = conn.send(&questions).await.map_err(|broken| {
-        Error::unavailable(format_args!("the connection ended before the server said what it is: {broken}"))
-    })?;
+    let answers = conn.send(&questions).await.map_err(|broken| fault::ended_at_once(&broken))?;
     let mut answers = answers.into_iter();
-    let info = match answers.next() {
-        Some(Ok(reply)) => reply.text()?,
-        Some(Err(refusal)) => return Err(fault::refused(&refusal)),
-        None => String::new(),
-    };
-    let mut facts = read_info(&info);
+    let mut next =
+        || answers.next().map_or(Ok(Reply::Nil), |answer| answer.map_err(|no| fault::refused(&no)));
+    let mut facts = read_info(&next()?.text()?);
+    if is_sentinel(&facts) {
+        return Err(fault::is_sentinel());
+    }
+    next()?;
     // A user that may not read the settings still sees most of them in INFO.
     facts.extend(answers.filter_map(read_setting));
     judge(&facts, part)
@@ -87,6 +93,10 @@ pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
 pub(crate) fn read_info(info: &str) -> HashMap<String, String> {
     let pairs = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn is_sentinel(facts: &HashMap<String, String>) -> bool {
+    ["redis_mode", "server_mode"].iter().any(|name| facts.get(*name).is_some_and(|mode| mode == "sentinel"))
 }
 
 fn read_setting(answer: Answered) -> Option<(String, String)> {
@@ -119,11 +129,10 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     }
     match (fact("cluster_enabled") == "1", part) {
         (true, Part::Alone | Part::Primary) => {
-            return Err(Error::misconfigured("the server is part of a Cluster")
-                .hint("write redis+cluster://HOST:PORT,… as the store's URL"));
+            return Err(fault::is_member());
         }
         (false, Part::Member) => {
-            return Err(no_member());
+            return Err(fault::no_member());
         }
         _ => {}
     }
@@ -143,12 +152,6 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     let replicas = demanded.unwrap_or_else(|_| facts.contains_key("min_slaves_good_slaves").into());
     let (server, run) = (format!("{name} {version}"), fact("run_id").to_owned());
     Ok(Checked { server, run, durability: durability(fact, replicas), replicas, sees_settings })
-}
-
-/// The server is there for itself.
-pub(crate) fn no_member() -> Error {
-    Error::misconfigured("the server is no part of a Cluster")
-        .hint("write redis://HOST:PORT as the store's URL")
 }
 
 fn replica(part: Part) -> Error {
@@ -228,7 +231,7 @@ mod tests {
         let checked = judge(&facts, Part::Primary).unwrap();
         assert_eq!((checked.durability, checked.replicas), (Durability::D3, 1));
         assert_eq!(checked.warnings(true), [UNSEEN]);
-        assert!(UNSEEN.contains("CONFIG|GET"));
+        assert!(UNSEEN.fix.contains("CONFIG|GET"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use rushgate_core::{Error, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::check::{Checked, no_member, read_info};
+use crate::backoff::Opening;
+use crate::check::{Checked, read_info};
 use crate::command::Command;
 use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Refusal, Server, ask_each};
 use crate::fault;
@@ -101,12 +102,26 @@ impl Cluster {
             looked: tokio::sync::Mutex::default(),
             will_look: AtomicBool::new(false),
         });
-        let view = cluster.ask().await?;
-        for (lane, way) in cluster.adopt(view) {
-            lane.walk().await?;
-            cluster.inbox.open(way, &cluster.runtime).await?;
+        let (mut opened, opening) = (Vec::new(), Opening::begin());
+        while let Err(error) = cluster.meet(&mut opened).await {
+            let asked = async { cluster.ask().await.is_ok() };
+            opening.bear(error, asked).await?;
         }
         Ok(cluster)
+    }
+
+    /// Connects to every primary. `opened` are the lanes whose pushes nobody reads yet.
+    async fn meet(self: &Arc<Self>, opened: &mut Vec<(Arc<Lane>, Way)>) -> Result<()> {
+        opened.extend(self.adopt(self.ask().await?));
+        while let Some((lane, way)) = opened.last() {
+            // Otherwise another has taken its place.
+            if !way.has_ended() {
+                lane.walk().await?;
+                self.inbox.open(way.clone(), &self.runtime).await?;
+            }
+            opened.pop();
+        }
+        self.walks().await.map(drop)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -380,12 +395,10 @@ impl State {
 impl View {
     fn read(answers: Vec<Answered>, from: &Address) -> Result<Self> {
         let mut answers = answers.into_iter().map(|answer| {
-            answer.map_err(|refusal| {
-                if refusal.text.contains("cluster support disabled") {
-                    no_member()
-                } else {
-                    fault::refused(&refusal)
-                }
+            answer.map_err(|refusal| match () {
+                () if refusal.text.contains("cluster support disabled") => fault::no_member(),
+                () if fault::lacks_command(&refusal, "CLUSTER") => fault::is_sentinel(),
+                () => fault::refused(&refusal),
             })
         });
         let mut next = || answers.next().ok_or_else(|| Error::bug("a node sent too few answers"))?;

@@ -57,6 +57,10 @@ pub(crate) enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // The library's own text has several lines.
+            Self::Lost(error) if error.kind() == redis::ErrorKind::Parse => {
+                f.write_str("what it answered is not the language of Redis")
+            }
             Self::Lost(error) => error.fmt(f),
             Self::Replaced => f.write_str("another server has become the primary"),
         }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use rushgate_core::{Error, Result, StoreCalls};
+use rushgate_core::{Error, Result, StoreCalls, Warning};
 use tokio_util::sync::DropGuard;
 
+use crate::backoff::Opening;
 use crate::check::Checked;
 use crate::cluster::Cluster;
 use crate::command::{Call, Command};
@@ -54,6 +55,9 @@ impl Driver {
         let opened =
             runtime.run(Servers::open(deployment, Arc::clone(&inbox), Arc::clone(&books), runtime.clone()));
         let servers = opened.await.ok_or_else(no_runtime)??;
+        for Warning { what, fix } in servers.warnings() {
+            tracing::warn!("{what}: {fix}");
+        }
         let ending = Ending { inbox, servers: servers.clone(), _end: end };
         let to_answer = Arc::clone(&books);
         runtime.spawn(async move {
@@ -146,6 +150,11 @@ impl Driver {
         self.servers.checked()
     }
 
+    /// What is not as it could be.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        self.servers.warnings()
+    }
+
     /// Takes no more steps. Those that were sent are carried out first.
     pub(crate) fn stop(&self) {
         self.books.close();
@@ -173,6 +182,11 @@ fn no_runtime() -> Error {
         .hint("build it with `enable_all()`")
 }
 
+async fn open_lane(lane: &Lane, way: &Way, inbox: &Arc<Inbox>, runtime: &Runtime) -> Result<()> {
+    lane.walk().await?;
+    inbox.open(way.clone(), runtime).await
+}
+
 impl Servers {
     async fn open(
         deployment: Deployment,
@@ -181,24 +195,24 @@ impl Servers {
         runtime: Runtime,
     ) -> Result<Self> {
         let way = match deployment {
-            Deployment::Alone(server) => {
-                return Ok(Self::open_one(Way::Server(server), inbox, books, &runtime).await?.warned(false));
-            }
+            Deployment::Alone(server) => Way::Server(server),
             Deployment::Sentinel { nodes, service } => {
                 Way::Primary(Sentinels::start(nodes, service, &runtime))
             }
             Deployment::Cluster { nodes } => {
                 let cluster = Cluster::start(nodes, inbox, books, runtime).await?;
-                return Ok(Self::Cluster(cluster).warned(true));
+                return Ok(Self::Cluster(cluster));
             }
         };
-        Ok(Self::open_one(way, inbox, books, &runtime).await?.warned(true))
+        Self::open_one(way, inbox, books, &runtime).await
     }
 
     async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>, runtime: &Runtime) -> Result<Self> {
         let lane = Lane::open(way.clone(), books, runtime);
-        lane.walk().await?;
-        inbox.open(way, runtime).await?;
+        let opening = Opening::begin();
+        while let Err(error) = open_lane(&lane, &way, &inbox, runtime).await {
+            opening.bear(error, way.is_told()).await?;
+        }
         Ok(Self::One(Arc::new(lane)))
     }
 
@@ -210,12 +224,13 @@ impl Servers {
         }
     }
 
-    /// Says what is not as it could be. Another server may take the place of one that is not alone.
-    fn warned(self, may_fail_over: bool) -> Self {
-        for warning in self.checked().warnings(may_fail_over) {
-            tracing::warn!("{warning}");
-        }
-        self
+    /// What is not as it could be. Another server may take the place of one that is not alone.
+    fn warnings(&self) -> Vec<Warning> {
+        let may_fail_over = match self {
+            Self::One(lane) => lane.follows_sentinels(),
+            Self::Cluster(_) => true,
+        };
+        self.checked().warnings(may_fail_over)
     }
 
     /// What was found at the latest connections.

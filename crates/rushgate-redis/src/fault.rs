@@ -13,6 +13,11 @@ use crate::conn::{Broken, Refusal};
 const UNREACHED: &str = "is a Redis or Valkey server running there, and can this machine reach it?";
 const WITHOUT_TLS: &str = "if it speaks without TLS, write redis in place of rediss in the store's URL";
 const WITH_TLS: &str = "if it speaks TLS, write rediss in place of redis in the store's URL";
+/// A server without room for one more says so, and often closes before that can be read.
+const CUT_OFF: &str =
+    "has the server reached its `maxclients`, or does it end connections for another reason? its log tells;";
+/// What the tests give their user.
+pub(crate) const RIGHTS: &str = "ACL SETUSER NAME ~rg:* &rg:in:* +@all -@dangerous +info +config|get";
 
 /// No connection could be made, so nothing was sent.
 pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
@@ -22,11 +27,15 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
     let code = error.code().unwrap_or_default().to_owned();
     let text = error.to_string();
     let detail = error.detail().unwrap_or(&text).to_owned();
-    if matches!(code.as_str(), "WRONGPASS" | "NOAUTH" | "NOPERM")
+    if matches!(code.as_str(), "WRONGPASS" | "NOAUTH")
         || error.kind() == redis::ErrorKind::AuthenticationFailed
     {
         return Error::misconfigured(format_args!("`{url}` refuses the user name or password"))
-            .hint("check the user and password in the store's URL");
+            .hint(PASSWORD);
+    }
+    if error.kind() == redis::ErrorKind::Parse {
+        return Error::misconfigured(format_args!("what answers at `{url}` is no Redis or Valkey server"))
+            .hint("check the host and the port in the store's URL");
     }
     if detail.contains("max number of clients") {
         return too_many_clients();
@@ -34,14 +43,23 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
     if !error.is_io_error() && !code.is_empty() {
         return refused(&Refusal { code, text: detail });
     }
-    let is_cut_off = error.is_connection_dropped() && !error.is_connection_refusal();
-    let unreached = Error::unavailable(format_args!("`{url}` cannot be reached: {text}"));
-    // One side waits for the rest of what it does not understand, or hangs up.
-    match url.starts_with("rediss") {
-        true if error.is_timeout() => unreached.hint(format_args!("{UNREACHED} {WITHOUT_TLS}")),
-        false if is_cut_off => unreached.hint(format_args!("{UNREACHED} {WITH_TLS}")),
-        _ => unreached.hint(UNREACHED),
+    let is_tls = url.starts_with("rediss");
+    if error.is_connection_dropped() && !error.is_connection_refusal() {
+        let cut_off = Error::unavailable(format_args!("`{url}` ended the connection at once: {text}"));
+        return cut_off.hint(format_args!("{CUT_OFF} {}", if is_tls { WITHOUT_TLS } else { WITH_TLS }));
     }
+    let unreached = Error::unavailable(format_args!("`{url}` cannot be reached: {text}"));
+    // One side waits for the rest of what it does not understand.
+    match is_tls && error.is_timeout() {
+        true => unreached.hint(format_args!("{UNREACHED} {WITHOUT_TLS}")),
+        false => unreached.hint(UNREACHED),
+    }
+}
+
+/// The connection ended before the server could be used, so nothing was sent.
+pub(crate) fn ended_at_once(broken: &Broken) -> Error {
+    Error::unavailable(format_args!("the server ended the connection at once: {broken}"))
+        .hint(format_args!("{CUT_OFF} {WITH_TLS}"))
 }
 
 /// Why TLS could not be agreed upon, if it is that.
@@ -77,9 +95,7 @@ fn no_tls(url: &str, why: &(dyn error::Error + 'static)) -> Error {
 pub(crate) fn broken(error: &Broken) -> Error {
     match error {
         Broken::Lost(error) if error.is_timeout() => Error::unavailable("the server did not answer in time"),
-        Broken::Lost(error) => {
-            Error::unavailable(format_args!("the connection to the server ended: {error}"))
-        }
+        Broken::Lost(_) => Error::unavailable(format_args!("the connection to the server ended: {error}")),
         Broken::Replaced => Error::unavailable("another server has become the primary"),
     }
     .maybe_happened()
@@ -95,6 +111,42 @@ pub(crate) fn not_replicated() -> Error {
 fn too_many_clients() -> Error {
     Error::unavailable("the server has its maximum number of clients")
         .hint("raise `maxclients` on the server, or run fewer processes")
+}
+
+const PASSWORD: &str = "check the user and password in the store's URL; both are percent-encoded there";
+
+fn not_allowed(text: &str) -> Error {
+    Error::misconfigured(format_args!("the user may not do this on the server: {text}")).hint(format_args!(
+        "`{RIGHTS}` gives all that is needed; on nodes of a Cluster add +cluster|info +cluster|slots; a user of sentinels \
+         needs &+switch-master +sentinel|master +subscribe +ping there"
+    ))
+}
+
+/// A command within a script that the user may not call, in the words of Redis 7.0 and of its successors.
+fn is_denied_in_script(text: &str) -> bool {
+    text.starts_with("The user executing the script can't") || text.starts_with("ACL failure in script")
+}
+
+/// The server is not there for itself.
+pub(crate) fn is_member() -> Error {
+    Error::misconfigured("the server is part of a Cluster")
+        .hint("write redis+cluster://HOST:PORT,… as the store's URL")
+}
+
+/// The server is there for itself.
+pub(crate) fn no_member() -> Error {
+    Error::misconfigured("the server is no part of a Cluster")
+        .hint("write redis://HOST:PORT as the store's URL")
+}
+
+pub(crate) fn is_sentinel() -> Error {
+    Error::misconfigured("the server is a sentinel, which keeps no data")
+        .hint("write redis+sentinel://HOST:PORT,…/SERVICE as the store's URL")
+}
+
+/// Whether a refusal means that a server of that kind has no such command.
+pub(crate) fn lacks_command(refusal: &Refusal, name: &str) -> bool {
+    refusal.text.starts_with(&format!("unknown command '{name}'"))
 }
 
 /// How the refusal of a deadline begins.
@@ -119,10 +171,10 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             .hint("look into the server's log; free some space on its disk"),
         "OOM" => Error::full("the server has reached its memory limit")
             .hint("raise `maxmemory`, or complete tasks and end sales"),
-        "NOAUTH" | "WRONGPASS" => Error::misconfigured("the server refuses the user name or password")
-            .hint("check the user and password in the store's URL"),
-        "NOPERM" => Error::misconfigured(format_args!("the user may not do this on the server: {text}"))
-            .hint("allow it EVALSHA, SCRIPT, INFO, CONFIG|GET, SCAN, ZSCAN, WAIT, PUBLISH, SUBSCRIBE to rg:in:* and all commands on rg:*; in a Cluster ASKING and CLUSTER too; on sentinels SENTINEL, PING and SUBSCRIBE to +switch-master"),
+        "NOAUTH" | "WRONGPASS" => {
+            Error::misconfigured("the server refuses the user name or password").hint(PASSWORD)
+        }
+        "NOPERM" => not_allowed(text),
         // What the server's clock alone can tell; all else is checked before it is sent.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
@@ -130,6 +182,21 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             .hint("keys that begin with `rg:` must be written by Rushgate alone")
             .maybe_happened(),
         _ if text.contains("max number of clients") => too_many_clients(),
+        _ if text.contains("DB index is out of range") => {
+            Error::misconfigured("the server has no database of that number")
+                .hint("the server's setting `databases` says how many there are, counted from 0; correct the store's URL")
+        }
+        _ if text.contains("not allowed in cluster mode") => is_member(),
+        _ if text.starts_with("unknown command") => {
+            let name = text.split('\'').nth(1).unwrap_or_default();
+            Error::misconfigured(format_args!("the server does not know the command {name}"))
+                .hint("is it a server of the kind that the store's URL says, and does it rename commands (`rename-command`)?")
+        }
+        // The clock is what a script reads first, so one that may not has done nothing. Other commands may come behind a
+        // write, which stands.
+        _ if is_denied_in_script(text) && text.contains("'time'") => not_allowed(text),
+        _ if is_denied_in_script(text) => not_allowed(text).maybe_happened(),
+        _ if text.contains("no permissions to run") => not_allowed(text),
         // A script of ours that fails half-way has a bug, and does not take back what it wrote.
         _ => Error::bug(format_args!("the server refused a step: {code} {text}")).maybe_happened(),
     }

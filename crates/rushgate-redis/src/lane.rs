@@ -73,6 +73,11 @@ impl Lane {
         self.link.slot().conn.is_some()
     }
 
+    /// Whether sentinels may name another server.
+    pub(crate) fn follows_sentinels(&self) -> bool {
+        self.link.way.follows_sentinels()
+    }
+
     /// Lets go of the connection.
     pub(crate) fn disconnect(&self) {
         self.link.slot().conn = None;
@@ -296,17 +301,13 @@ impl Link {
 
 /// Answers, or why there are none.
 async fn ask(linked: &Linked, questions: &[Command]) -> Result<Vec<Reply>> {
-    let answers = linked.conn.send(questions).await.map_err(|broken| not_sent(&broken))?;
+    let answers = linked.conn.send(questions).await.map_err(|broken| fault::ended_at_once(&broken))?;
     answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
 }
 
 fn scripts() -> Vec<Command> {
     let bodies = Script::ALL.iter().map(|script| script.body()).chain([&*LAST.body]);
     bodies.map(|body| Command::new("SCRIPT").arg("LOAD").arg(body)).collect()
-}
-
-fn not_sent(broken: &Broken) -> Error {
-    Error::unavailable(format_args!("the connection to the server ended at once: {broken}"))
 }
 
 /// The commands of a batch, and whom their answers are for.

@@ -137,6 +137,12 @@ impl Sentinels {
             }
             // The text has no code word of its own.
             Some(Err(refusal)) if refusal.text.contains("No such master") => Err(self.unknown()),
+            Some(Err(refusal)) if fault::lacks_command(&refusal, "SENTINEL") => {
+                Err(Error::misconfigured("the server is no sentinel").hint(
+                    "name the sentinels, whose port is 26379 unless they say otherwise, or write redis://HOST:PORT for a \
+                     server by itself",
+                ))
+            }
             Some(Err(refusal)) => Err(fault::refused(&refusal)),
             None => Err(self.unknown()),
         }

@@ -15,7 +15,7 @@ use rushgate_core::{
     Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
     SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
     StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskEvents, TaskExtended, TaskId,
-    TaskInfo, TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, check_batch, check_range,
+    TaskInfo, TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, Warning, check_batch, check_range,
     check_tasks,
 };
 
@@ -1090,6 +1090,10 @@ impl Store for RedisStore {
     fn info(&self) -> StoreInfo {
         let Checked { server, durability, .. } = self.inner.driver.checked();
         StoreInfo { url: self.inner.url.clone(), server, durability }
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.inner.driver.warnings()
     }
 
     fn incarnation(&self) -> String {

@@ -41,9 +41,9 @@ impl Url {
             "rediss+sentinel" | "valkeys+sentinel" => sentinel(Parts::read("rediss", rest)?),
             "redis+cluster" | "valkey+cluster" => cluster(Parts::read("redis", rest)?),
             "rediss+cluster" | "valkeys+cluster" => cluster(Parts::read("rediss", rest)?),
-            "valkey" => alone(&format!("redis://{rest}")),
-            "valkeys" => alone(&format!("rediss://{rest}")),
-            _ => alone(url),
+            "redis" | "valkey" => alone("redis", rest),
+            "rediss" | "valkeys" => alone("rediss", rest),
+            _ => Err(wrong("has another scheme")),
         }
     }
 }
@@ -51,12 +51,23 @@ impl Url {
 fn wrong(why: &str) -> Error {
     Error::invalid("the store's URL", why).hint(
         "write redis://[user[:password]@]host[:port][/database], redis+sentinel://host[:port],…/service[/database] \
-         or redis+cluster://host[:port],…; rediss for TLS",
+         or redis+cluster://host[:port],…; rediss for TLS; user and password percent-encoded",
     )
 }
 
-fn alone(url: &str) -> Result<Url> {
-    let server = Server::parse(url).ok_or_else(|| wrong("cannot be read"))?;
+/// There are none, and what nobody reads might be meant to make a difference.
+fn without_options(rest: &str) -> Result<&str> {
+    match rest.contains(['?', '#']) {
+        true => Err(wrong(
+            "has options behind `?` or `#`, of which there are none (in a password these are %3F and %23)",
+        )),
+        false => Ok(rest),
+    }
+}
+
+fn alone(scheme: &str, rest: &str) -> Result<Url> {
+    let url = format!("{scheme}://{}", without_options(rest)?);
+    let server = Server::parse(&url).ok_or_else(|| wrong("cannot be read"))?;
     let shown = server.shown().to_owned();
     Ok(Url { deployment: Deployment::Alone(server), shown })
 }
@@ -84,9 +95,7 @@ fn cluster(parts: Parts<'_>) -> Result<Url> {
 
 impl<'u> Parts<'u> {
     fn read(scheme: &'static str, rest: &'u str) -> Result<Self> {
-        if rest.contains(['?', '#']) {
-            return Err(wrong("has settings that nobody reads"));
-        }
+        let rest = without_options(rest)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user_info, hosts) = match authority.rsplit_once('@') {
             Some((user_info, hosts)) => (Some(user_info), hosts),
@@ -169,6 +178,10 @@ mod tests {
             "redis+cluster://:secret@a:port",
             "redis+cluster://:secret@a/1",
             "redis+cluster://:secret@a?x=y",
+            "redis://:secret@a?x=y",
+            "valkey://:secret@a/0?protocol=resp3",
+            "rediss://:secret@a/#insecure",
+            "redis://:secret#1@a",
             "secret",
         ] {
             let error = Url::parse(url).err().expect("the URL is wrong");

@@ -54,6 +54,14 @@ impl Way {
         }
     }
 
+    /// Whether sentinels say where the server is.
+    pub(crate) async fn is_told(&self) -> bool {
+        match self {
+            Self::Primary(sentinels) => sentinels.find().await.is_ok(),
+            Self::Server(_) | Self::Member(_) => false,
+        }
+    }
+
     /// A connection on which the pushes of one channel arrive.
     pub(crate) async fn listen(&self, channel: &str) -> Result<(Pushes, Address)> {
         let listen = async |server: &Server| {

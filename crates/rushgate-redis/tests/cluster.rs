@@ -27,6 +27,7 @@ on_each_kind! {
     a_waiter_is_told_after_its_node_was_replaced
     a_cluster_that_is_down_says_so_and_comes_back
     nodes_that_are_slow_to_answer_are_waited_for
+    a_store_is_opened_although_a_primary_was_killed
 }
 
 async fn crew_on(group: &ClusterGroup, seed: u64) -> Crew {
@@ -199,6 +200,17 @@ async fn nodes_that_are_slow_to_answer_are_waited_for(kind: Kind) {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     group.nodes.iter().for_each(RedisServer::resume);
     put(&opened.await.expect("it is opened"), 1).await.unwrap();
+}
+
+/// Whoever comes while a primary is missed waits for its replica.
+async fn a_store_is_opened_although_a_primary_was_killed(kind: Kind) {
+    let mut group = ClusterSetup::new(kind).start();
+    group.nodes[1].kill();
+    let store = common::open_at(&group.url()).await;
+    for number in 1..=20 {
+        until_it_answers(|| put(&store, number)).await;
+    }
+    assert_eq!(store.queues().await.unwrap(), [queue()]);
 }
 
 #[tokio::test]

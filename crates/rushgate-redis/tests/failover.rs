@@ -3,13 +3,13 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::crew::Crew;
 use common::{REPLICATED, in_time, put, queue, until_it_answers};
 use rushgate_core::{Durability, QueueStore, Store};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, SERVICE, SentinelGroup, SentinelSetup};
+use rushgate_testkit::servers::{Kind, RedisServer, SERVICE, SentinelGroup, SentinelSetup};
 
 on_each_kind! {
     a_killed_primary_is_replaced_and_what_was_acknowledged_is_there
@@ -20,6 +20,7 @@ on_each_kind! {
     a_waiter_is_told_after_the_primary_was_replaced
     sentinels_may_be_away
     sentinels_that_are_slow_to_answer_are_waited_for
+    a_store_is_opened_although_its_primary_was_killed
 }
 
 fn group(kind: Kind) -> SentinelGroup {
@@ -154,6 +155,20 @@ async fn sentinels_that_are_slow_to_answer_are_waited_for(kind: Kind) {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     group.sentinels[0].resume();
     put(&opened.await.expect("it is opened"), 1).await.unwrap();
+}
+
+/// Whoever comes while the primary is missed waits for the next; whoever names servers that are not there does not.
+async fn a_store_is_opened_although_its_primary_was_killed(kind: Kind) {
+    let mut group = SentinelSetup::new(kind).of(1, 3).start();
+    group.servers[0].kill();
+    let store = common::open_at(&group.url()).await;
+    put(&store, 1).await.unwrap();
+    assert_eq!(group.primary(), 1);
+    drop(store);
+    group.sentinels.iter_mut().for_each(RedisServer::kill);
+    let asked = Instant::now();
+    let error = RedisStore::open(&group.url()).await.err().expect("nobody knows the primary");
+    assert!(error.is_unavailable() && asked.elapsed() < Duration::from_secs(2), "{error:?}");
 }
 
 /// The sentinels want the password too: they are given the one of the URL when they ask for it.

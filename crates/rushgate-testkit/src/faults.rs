@@ -16,7 +16,7 @@ use rushgate_core::{
     Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState, SaleStatus,
     SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku, StockChange,
     StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskEvents, TaskExtended, TaskId, TaskInfo,
-    Ticket, Timestamp, Token, Verdict, Waited, Waits,
+    Ticket, Timestamp, Token, Verdict, Waited, Waits, Warning,
 };
 
 /// How often the network fails, per thousand calls.
@@ -598,6 +598,10 @@ impl<S: Store> RoomStore for Faulty<S> {
 impl<S: Store> Store for Faulty<S> {
     fn info(&self) -> StoreInfo {
         self.store.info()
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.store.warnings()
     }
 
     fn incarnation(&self) -> String {

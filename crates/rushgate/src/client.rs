@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use rushgate_core::{
     Answer, ClientId, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleState, Store, StoreCalls,
-    StoreInfo, Token,
+    StoreInfo, Token, Warning,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -84,6 +84,11 @@ impl Rushgate {
     /// What the store is and what an acknowledged write survives.
     pub fn info(&self) -> StoreInfo {
         self.store().info()
+    }
+
+    /// What an operator should know of the store, as found when it was last connected.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.store().warnings()
     }
 
     /// What this client has asked of the store since it was opened.

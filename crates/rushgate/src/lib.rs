@@ -97,5 +97,5 @@ pub use rushgate_core::{
     SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd,
     TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
     Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits,
-    WaitsFor,
+    WaitsFor, Warning,
 };
