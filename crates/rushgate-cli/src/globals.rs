@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use rushgate::{Error, Ledger, Rushgate};
 
 use crate::exit::{Exit, Fault};
+use crate::log;
 use crate::output::Output;
 
 /// The options that every command shares, with environment and file taken into account.
@@ -18,6 +19,8 @@ pub(crate) struct Globals {
     pub(crate) store: Option<String>,
     /// The ledger's URL, if anybody named one.
     pub(crate) orders: Option<String>,
+    /// Whether it was named on the command line, and so for this command.
+    pub(crate) orders_typed: bool,
     /// Data as JSON on stdout, errors as JSON on stderr.
     pub(crate) json: bool,
     /// Nothing on stderr but errors.
@@ -70,6 +73,9 @@ impl Globals {
         Fut: Future<Output = Result<Exit>>,
     {
         let output = self.output();
+        if self.verbose {
+            log::show(output);
+        }
         let gate = Rushgate::connect(self.store_url()).await?;
         let info = gate.info();
         output.detail(format_args!("store {}, {}, {:?}", info.url, info.server, info.durability));
@@ -89,7 +95,7 @@ impl Globals {
     /// The same, to look at: a file that is not there is not made.
     pub(crate) async fn ledger_to_look_at(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
-        must_exist(&url)?;
+        must_exist(&url).map_err(|error| error.hint("check --orders; `sale work` makes the file"))?;
         open_ledger(url).await
     }
 

@@ -34,6 +34,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::FromArgMatches;
+use clap::parser::ValueSource;
 
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
@@ -48,19 +49,23 @@ use crate::settings::ServeOptions;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
+    let (cli, orders_typed) = match parse() {
+        Ok(parsed) => parsed,
         Err(exit) => return exit.into(),
     };
-    let globals = globals(&cli.shared);
+    let globals = globals(&cli.shared, orders_typed);
     let output = globals.output();
     let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
     exit.into()
 }
 
-fn parse() -> Result<Cli, Exit> {
-    let cli = args::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.map_err(|error| {
+/// What was typed, and whether a ledger was.
+fn parse() -> Result<(Cli, bool), Exit> {
+    let parsed = args::command().try_get_matches().and_then(|matches| {
+        let orders_typed = matches.value_source("orders") == Some(ValueSource::CommandLine);
+        Ok((Cli::from_arg_matches(&matches)?, orders_typed))
+    });
+    parsed.map_err(|error| {
         if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
             return json_output().error(&usage(&error).into());
         }
@@ -74,6 +79,7 @@ fn json_output() -> Output {
     Output::new(&Globals {
         store: None,
         orders: None,
+        orders_typed: false,
         json: true,
         quiet: false,
         verbose: false,
@@ -91,10 +97,11 @@ fn usage(error: &clap::Error) -> Fault {
 }
 
 /// What was typed; the file comes in later, for those commands that have a use for it.
-fn globals(shared: &Shared) -> Globals {
+fn globals(shared: &Shared, orders_typed: bool) -> Globals {
     Globals {
         store: shared.store.clone(),
         orders: shared.orders.clone(),
+        orders_typed,
         json: shared.json,
         quiet: shared.quiet,
         verbose: shared.verbose,

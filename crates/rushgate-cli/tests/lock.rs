@@ -5,6 +5,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 
 use common::Shop;
+use rushgate_testkit::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 
 fn run<'a>(name: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
@@ -229,4 +230,17 @@ fn processes_exclude_each_other() {
         }
     });
     assert_eq!(std::fs::read_to_string(shop.path("count")).unwrap(), "160\n");
+}
+
+#[test]
+fn whoever_asks_for_more_is_told_why_a_lock_is_waited_for() {
+    let server = RedisSetup::new(Kind::Redis).with(&["--min-replicas-to-write", "1"]).start();
+    let shop = Shop::new();
+    let said = shop.run(&["-v", "--store", &server.url(), "lock", "run", "a", "--wait", "1s", "--", "true"]);
+    assert_eq!(said.status, 4, "{}", said.err);
+    assert!(
+        said.err.contains("asking the store again error=acquire a lock: too few replicas"),
+        "{}",
+        said.err
+    );
 }

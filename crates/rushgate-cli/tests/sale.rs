@@ -184,7 +184,8 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
     assert_eq!(shop.json_as(1, &reserve("bob", "k"))["outcome"], "paused");
     assert_eq!(shop.json_as(1, &["sale", "confirm", "phones", id(&ann)])["outcome"], "paused");
     assert_eq!(shop.json(&["sale", "show", "phones"])["paused"]["reason"], "operator");
-    let rebuild = ["sale", "rebuild", "phones", "--orders", &ledger, "--receipts-first", "0s"];
+    let rebuild =
+        ["sale", "rebuild", "phones", "--orders", &ledger, "--receipts-first", "0s", "--new-ledger"];
     let rebuilt = shop.json(&rebuild);
     assert_eq!((&rebuilt["outcome"], &rebuilt["orders"]), (&"rebuilt".into(), &1.into()));
     let shown = shop.json(&["sale", "show", "phones"]);
@@ -192,6 +193,68 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
     assert_eq!(shop.json(&reserve("bob", "k"))["outcome"], "reserved");
     shop.ok(&["sale", "work", "phones", "--orders", &ledger, "--until-empty"]);
     assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", &ledger])["ok"], true);
+}
+
+#[test]
+fn a_mistyped_ledger_is_not_rebuilt_from() {
+    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+    shop.json(&["sale", "confirm", "phones", id(&shop.json(&reserve("ann", "k")))]);
+    shop.ok(&["sale", "work", "phones", "--orders", "sqlite:orders.db", "--until-empty"]);
+    let rebuild = |ledger| ["sale", "rebuild", "phones", "--receipts-first", "0s", "--orders", ledger];
+    for verb in
+        [&rebuild("sqlite:odrers.db")[..], &["sale", "audit", "phones", "--orders", "sqlite:odrers.db"]]
+    {
+        let said = shop.run(verb);
+        assert_eq!(said.status, 4, "{}", said.err);
+        assert!(
+            said.err.contains("there is no file `odrers.db`") && said.err.contains("--orders"),
+            "{}",
+            said.err
+        );
+        assert!(!shop.path("odrers.db").exists());
+    }
+    // A ledger, but that of another sale.
+    shop.ok(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "orders"]);
+    shop.ok(&["sale", "work", "hats", "--orders", "sqlite:hats.db", "--until-empty"]);
+    let said = shop.run(&rebuild("sqlite:hats.db"));
+    assert_eq!(said.status, 4, "{}{}", said.out, said.err);
+    assert!(
+        said.err.contains("has never heard of the sale") && said.err.contains("--new-ledger"),
+        "{}",
+        said.err
+    );
+    let shown = shop.json(&["sale", "show", "phones"]);
+    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &1.into()), "it goes on");
+
+    assert_eq!(shop.json(&rebuild("sqlite:orders.db"))["orders"], 1);
+    let moved = [&rebuild("sqlite:moved.db")[..], &["--new-ledger"]].concat();
+    assert_eq!(shop.json(&moved)["orders"], 1);
+    assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", "sqlite:moved.db"])["ok"], true);
+}
+
+#[test]
+fn a_ledger_that_a_new_sale_would_not_have_is_not_passed_over_in_silence() {
+    let shop = Shop::new();
+    let create = ["sale", "create", "phones", "--sku", "phone=1"];
+    let said = shop.run(&[&create[..], &["--orders", "sqlite:orders.db"]].concat());
+    assert_eq!(said.status, 2, "{}", said.err);
+    assert!(said.err.contains("add --orders-queue QUEUE"), "{}", said.err);
+    assert_eq!(shop.run(&[&["--orders", "sqlite:orders.db"], &create[..]].concat()).status, 2);
+    assert_eq!(shop.json(&["sale", "ls"]), json!([]));
+
+    let said: Said =
+        shop.command(&create).env("RUSHGATE_ORDERS", "sqlite:orders.db").output().unwrap().into();
+    assert_eq!(said.status, 0, "{}", said.err);
+    assert!(
+        said.err.contains("has no ledger, for good") && said.err.contains("--orders-queue"),
+        "{}",
+        said.err
+    );
+    std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:orders.db\"\n").unwrap();
+    let said = shop.run(&["sale", "create", "hats", "--sku", "hat=1"]);
+    assert!(said.err.contains("`hats` has no ledger"), "{}", said.err);
+    let said = shop.run(&["sale", "create", "caps", "--sku", "cap=1", "--orders-queue", "orders"]);
+    assert_eq!((said.status, said.err.as_str()), (0, ""));
 }
 
 #[test]

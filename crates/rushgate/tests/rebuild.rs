@@ -34,6 +34,7 @@ on_each_store! {
     a_stopped_sale_is_not_called_sold_out
     receipts_of_others_are_not_honoured
     a_sale_without_a_ledger_is_not_rebuilt
+    a_wrong_ledger_is_not_rebuilt_from
 }
 
 fn phones(units: u32) -> SaleBuilder {
@@ -378,6 +379,26 @@ async fn receipts_of_others_are_not_honoured(bench: Bench) {
     let forged = format!("{content}.AAAA");
     assert_eq!(sale.restore(&forged).await.unwrap(), Restored::NotHonoured(BadReceipt::Forged));
     assert_eq!(sale.restore("please").await.unwrap(), Restored::NotHonoured(BadReceipt::Unreadable));
+}
+
+/// One that never heard of orders that the store has is taken only if that is meant.
+async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
+    let (gate, ledger) = (bench.client(), in_memory());
+    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
+    bought(&sale, "ann").await;
+    carried(&gate, &sale, &ledger).await;
+    let other = in_memory();
+    let run = || Rebuild::new(sale.clone(), Arc::clone(&other)).receipts_first(Duration::ZERO);
+    let error = run().run().await.unwrap_err();
+    assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
+    let state = sale.state().await.unwrap();
+    assert_eq!((state.paused, state.generation), (None, 1), "nothing was changed");
+    assert!(other.find_sale(sale.id()).await.unwrap().is_none());
+    let RebuildOutcome::Rebuilt(report) = run().new_ledger(true).run().await.unwrap() else {
+        panic!("nobody else rebuilds it")
+    };
+    assert_eq!((report.orders, report.refused.len()), (1, 0));
+    assert!(sale.audit(Some(&*other)).await.unwrap().ok);
 }
 
 async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {

@@ -310,6 +310,7 @@ Examples:
   rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
 
 It may be stopped and run again at any time. A store that had lost the whole sale has it again, not yet open.
+A ledger that knows nothing of a sale with orders is refused, as is a file that is not there, unless --new-ledger is given.
 Exit status: 1 if somebody else began to rebuild it meanwhile, or if no one knows the sale.")]
 pub(crate) struct RebuildArgs {
     /// The sale.
@@ -317,6 +318,9 @@ pub(crate) struct RebuildArgs {
     /// For how long only receipts are honoured afterwards, so that they come before strangers.
     #[arg(long, value_parser = duration::parse, default_value = "5s", value_name = "DURATION")]
     pub(crate) receipts_first: Duration,
+    /// Take a ledger that has never heard of the sale, and write to it what the store has sold.
+    #[arg(long)]
+    pub(crate) new_ledger: bool,
 }
 
 /// Add a sale up again from what store, event log and ledger wrote down.

@@ -6,13 +6,23 @@ use serde_json::json;
 
 use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
 use crate::exit::{Exit, Fault};
+use crate::globals::Globals;
 use crate::moments::{epoch_ms, still_to_come};
 use crate::output::Output;
 
 /// Holds ended per call.
 const BATCH: u32 = 1_000;
 
-pub(super) async fn create(gate: &Rushgate, args: CreateArgs, output: Output) -> Result<Exit> {
+pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
+    let has_ledger = args.orders_queue.is_some();
+    if globals.orders_typed && !has_ledger {
+        return Err(Fault::usage(
+            "without --orders-queue the sale would have no ledger, for good, whatever --orders says",
+        )
+        .hint("add --orders-queue QUEUE, through which orders go to the ledger, or leave --orders out")
+        .into());
+    }
+    let output = globals.output();
     let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
     for sku in args.skus {
         sale = sale.sku(sku.name, sku.units, sku.per_buyer);
@@ -34,6 +44,12 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, output: Output) ->
         Created::Exists => ("exists", format!("there is a sale `{}` already; nothing was changed", args.id)),
     };
     output.line(&json!({ "outcome": outcome, "sale": args.id }), text)?;
+    if created == Created::Created && !has_ledger && globals.orders.is_some() {
+        output.note(format_args!(
+            "`{}` has no ledger, for good, although one is named: its orders would go there by --orders-queue QUEUE",
+            args.id
+        ));
+    }
     Ok(Exit::done_if(created == Created::Created))
 }
 

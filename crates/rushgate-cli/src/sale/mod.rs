@@ -26,7 +26,7 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
     }
     globals
         .with_gate(async |gate| match verb {
-            SaleVerb::Create(args) => make::create(&gate, args, out).await,
+            SaleVerb::Create(args) => make::create(&gate, args, globals).await,
             SaleVerb::Open(args) => make::open(&gate, args, out).await,
             SaleVerb::Show(args) => look::show(&gate, args, out).await,
             SaleVerb::Reserve(args) => reserve::reserve(&gate, args, out).await,

@@ -19,8 +19,11 @@ pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> R
 }
 
 pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
-    let (sale, ledger) = (gate.sale(&args.id)?, globals.ledger().await?);
-    let outcome = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first).run().await;
+    let sale = gate.sale(&args.id)?;
+    // A mistyped path must not become a ledger.
+    let ledger = if args.new_ledger { globals.ledger().await? } else { globals.ledger_to_look_at().await? };
+    let rebuild = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first);
+    let outcome = rebuild.new_ledger(args.new_ledger).run().await;
     ledger.close().await?;
     let output = globals.output();
     match outcome? {

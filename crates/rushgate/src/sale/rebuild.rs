@@ -58,6 +58,7 @@ pub struct Rebuild {
     sale: Sale,
     ledger: Arc<dyn Ledger>,
     grace: Duration,
+    new_ledger: bool,
 }
 
 impl fmt::Debug for Rebuild {
@@ -93,12 +94,19 @@ pub struct RebuildReport {
 impl Rebuild {
     /// A rebuild of that sale, which honours only receipts for 5 s afterwards.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
-        Self { sale, ledger, grace: RECEIPTS_FIRST }
+        Self { sale, ledger, grace: RECEIPTS_FIRST, new_ledger: false }
     }
 
     /// For how long only receipts are honoured afterwards: at most 1 h.
     pub fn receipts_first(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// Whether the ledger may be one that has never heard of the sale, though the store has orders of it: what is sold
+    /// is written there. Otherwise such a ledger is taken for the wrong one, and nothing is changed.
+    pub fn new_ledger(mut self, is_meant: bool) -> Self {
+        self.new_ledger = is_meant;
         self
     }
 
@@ -109,7 +117,8 @@ impl Rebuild {
     ///
     /// # Errors
     /// [`is_not_found`](Error::is_not_found) if neither store nor ledger know the sale, and
-    /// [`is_invalid`](Error::is_invalid) if it has no orders' queue. Otherwise store or ledger could not be reached; the
+    /// [`is_invalid`](Error::is_invalid) if it has no orders' queue; [`is_misconfigured`](Error::is_misconfigured) for
+    /// what seems to be the wrong [ledger](Self::new_ledger). Nothing was changed then. Otherwise store or ledger could not be reached; the
     /// sale stays stopped.
     pub async fn run(self) -> Result<RebuildOutcome> {
         // Somebody else's lock is no obstacle: whoever asks for a rebuild in so many words gets one.
@@ -205,7 +214,22 @@ impl Rebuild {
         if state.spec.orders.is_none() {
             return Err(Error::invalid("the sale", "has no orders' queue, so no ledger knows it"));
         }
+        if !self.new_ledger && self.is_wrong_ledger().await? {
+            return Err(Error::misconfigured(
+                "the ledger has never heard of the sale, of which the store has orders",
+            )
+            .hint("check the ledger's URL; if it is new on purpose, say so: `sale rebuild --new-ledger`"));
+        }
         self.ledger.open_sale(introduction(state)).await
+    }
+
+    /// Orders were carried to some ledger, or wait for it, and this one does not know the sale.
+    async fn is_wrong_ledger(&self) -> Result<bool> {
+        if self.ledger.find_sale(self.sale.id()).await?.is_some() {
+            return Ok(false);
+        }
+        let rows = self.sale.books().await?.reservations;
+        Ok(rows.iter().any(|row| matches!(row.state, HoldState::Confirming | HoldState::Confirmed)))
     }
 
     /// A new generation of the ledger's, unless somebody else has begun to rebuild the sale: its generation would be
