@@ -7,7 +7,8 @@ use crate::settings::ServeOptions;
 /// Say what a deployment promises, what is amiss, and what to do.
 ///
 /// It looks at the store, at the ledger if one is named, at the library of functions on a Redis or Valkey server, and
-/// at what rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It changes nothing.
+/// at what rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It takes the lock
+/// `rushgate:doctor` and gives it back, to see whether a write works, and changes nothing else.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
-use rushgate::{Page, PauseReason, QueueName, QueueStats, Rushgate, SaleState, SaleStatus};
+use rushgate::{Page, PauseReason, QueueName, QueueStats, Result, Rushgate, SaleState, SaleStatus};
 
 use super::Findings;
 use crate::output::counted;
@@ -11,23 +10,39 @@ use crate::output::counted;
 /// Tasks that have been due for longer, with nobody at work, wait for a worker that does not come.
 const UNATTENDED: Duration = Duration::from_secs(60);
 
-/// Gives the sales that are open.
-pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Result<Vec<SaleState>> {
-    let queues = gate.queues().await?;
-    findings.queues = queues.len();
-    for name in &queues {
-        let stats = gate.queue(name)?.stats().await?;
-        look_at_queue(name, &stats, findings);
-    }
+/// Gives the sales that are open. What cannot be read is a finding; all is asked at once, since each may take its time
+/// to fail.
+pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleState> {
     let page = || Page { limit: 10_000, ..Page::default() };
-    let locks = gate.locks(page()).await?;
+    let (queues, locks, sales) = tokio::join!(queues(gate), gate.locks(page()), gate.sales(page()));
+    let queues = read("queues", queues, findings);
+    findings.queues = queues.len();
+    queues.iter().for_each(|(name, stats)| look_at_queue(name, stats, findings));
+    let locks = read("locks", locks, findings);
     findings.locks_held = locks.iter().filter(|lock| !lock.holders.is_empty()).count();
     findings.locks_waited_for = locks.iter().filter(|lock| !lock.waiters.is_empty()).count();
-    let mut sales = gate.sales(page()).await?;
+    let mut sales = read("sales", sales, findings);
     findings.sales = sales.len();
     sales.iter().for_each(|sale| look_at_sale(sale, findings));
     sales.retain(|sale| sale.status == SaleStatus::Open);
-    Ok(sales)
+    sales
+}
+
+async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
+    let mut queues = Vec::new();
+    for name in gate.queues().await? {
+        let stats = gate.queue(&name)?.stats().await?;
+        queues.push((name, stats));
+    }
+    Ok(queues)
+}
+
+fn read<T>(what: &str, answer: Result<Vec<T>>, findings: &mut Findings) -> Vec<T> {
+    answer.unwrap_or_else(|error| {
+        let what = format_args!("the {what} cannot be looked at");
+        findings.failed(what, &error.into(), "see the server's log");
+        Vec::new()
+    })
 }
 
 fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) {

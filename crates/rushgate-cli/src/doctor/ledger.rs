@@ -17,10 +17,8 @@ pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut F
         return;
     }
     if let Err(error) = compare(globals, open, findings).await {
-        findings.warn(
-            format!("the ledger cannot be used: {error:#}"),
-            "reservations go on and their orders wait in the queue; bring it back",
-        );
+        let meanwhile = "reservations go on and their orders wait in the queue; bring it back";
+        findings.failed("the ledger cannot be used", &error, meanwhile);
     }
 }
 

@@ -4,21 +4,23 @@ mod content;
 mod file;
 mod ledger;
 mod server;
+mod write;
 
+use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use rushgate::{Durability, StoreInfo};
+use anyhow::{Error, Result};
+use rushgate::{Durability, StoreInfo, Warning};
 use serde::Serialize;
 
 use crate::args::tools::DoctorArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Verdict};
 use crate::globals::{Globals, file_of};
 use crate::output::{Output, Paint, counted};
 
 /// What is amiss, and what to do about it.
 #[derive(Serialize)]
-struct Warning {
+struct Finding {
     what: String,
     fix: String,
 }
@@ -44,12 +46,18 @@ struct Findings {
     ledger: Option<String>,
     ledger_server: Option<String>,
     functions: Option<&'static str>,
-    warnings: Vec<Warning>,
+    warnings: Vec<Finding>,
 }
 
 impl Findings {
     fn warn(&mut self, what: impl Into<String>, fix: impl Into<String>) {
-        self.warnings.push(Warning { what: what.into(), fix: fix.into() });
+        self.warnings.push(Finding { what: what.into(), fix: fix.into() });
+    }
+
+    /// Something could not be done; `fix` is for an error that says nothing itself.
+    fn failed(&mut self, what: impl fmt::Display, error: &Error, fix: &str) {
+        let Verdict { message, hint, .. } = Verdict::of(error);
+        self.warn(format!("{what}: {message}"), hint.unwrap_or_else(|| fix.to_owned()));
     }
 }
 
@@ -59,11 +67,15 @@ pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
     globals
         .with_gate(async |gate| {
             let mut findings = findings(&gate.info());
-            let sales = content::look(&gate, &mut findings).await?;
+            for Warning { what, fix } in gate.warnings() {
+                findings.warn(what, fix);
+            }
+            write::attempt(&gate, &mut findings).await;
+            let sales = content::look(&gate, &mut findings).await;
             ledger::look(globals, &sales, &mut findings).await;
             match file {
                 Some(file) => file::look(&file, &mut findings),
-                None => server::look_at_functions(globals.store_url(), &mut findings).await?,
+                None => server::look_at_functions(globals.store_url(), &mut findings).await,
             }
             server::look(args.serve, &mut findings);
             output.data(&findings, text(&findings, output))?;
@@ -147,7 +159,7 @@ fn text(findings: &Findings, output: Output) -> String {
     );
     lines.extend(findings.functions.map(|state| ("functions", state.to_owned())));
     let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect();
-    for Warning { what, fix } in &findings.warnings {
+    for Finding { what, fix } in &findings.warnings {
         text += &format!("{}     {what}\n{:<11} {fix}\n", output.paint(Paint::Notice, "warning"), "");
     }
     if findings.warnings.is_empty() {

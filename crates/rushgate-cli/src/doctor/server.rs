@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::Result;
 use rushgate_redis::functions::{Functions, State};
 use rushgate_server::{TokenFile, check_certificate};
 
@@ -16,11 +15,17 @@ use crate::settings::{ServeOptions, Settings, Tls};
 const OTHERS: u64 = 100;
 
 /// Programs in other languages call them. A server without them has no such programs, or not yet.
-pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
     if url.starts_with("sqlite:") {
-        return Ok(());
+        return;
     }
-    let state = Functions::connect(url).await?.state().await?;
+    let state = match state_of_functions(url).await {
+        Ok(state) => state,
+        Err(error) => {
+            let fix = "`rushgate functions check` says more";
+            return findings.failed("the library of functions could not be looked at", &error.into(), fix);
+        }
+    };
     findings.functions = Some(state.word());
     if !matches!(state, State::Missing | State::Same) {
         findings.warn(
@@ -28,7 +33,10 @@ pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) -> Res
             "`rushgate functions check` says more; `rushgate functions install` installs this version's",
         );
     }
-    Ok(())
+}
+
+async fn state_of_functions(url: &str) -> rushgate::Result<State> {
+    Functions::connect(url).await?.state().await
 }
 
 /// What is said in rushgate.toml and in the environment. Where nothing is said there may be no server.

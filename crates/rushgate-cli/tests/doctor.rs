@@ -1,0 +1,112 @@
+//! `rushgate doctor` on servers that could be better, and on some that take no writes.
+
+mod common;
+
+use common::Shop;
+use rushgate_testkit::servers::{Kind, PostgresServer, RedisServer, RedisSetup, SentinelSetup};
+use serde_json::Value;
+
+const KINDS: [Kind; 2] = [Kind::Redis, Kind::Valkey];
+
+/// What it warns of, and whether `--strict` let it pass.
+fn found(url: &str, more: &[&str]) -> (Vec<(String, String)>, bool) {
+    let said = Shop::new().run(&[&["--json", "--store", url, "doctor", "--strict"], more].concat());
+    let found: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.err));
+    assert!(found["server"].as_str().is_some_and(|server| !server.is_empty()), "{found}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let warnings = found["warnings"].as_array().unwrap();
+    let warnings = warnings.iter().map(|warning| (text(&warning["what"]), text(&warning["fix"]))).collect();
+    (warnings, said.status == 0)
+}
+
+fn all_is_well(url: &str) -> bool {
+    let (warnings, passed) = found(url, &[]);
+    warnings.is_empty() && passed
+}
+
+fn assert_write_fails(server: &RedisServer, hint: &str) {
+    let (warnings, passed) = found(&server.url(), &[]);
+    let (what, fix) = &warnings[0];
+    assert!(what.starts_with("a write fails: ") && fix.contains(hint) && !passed, "{warnings:?}");
+}
+
+fn set(server: &RedisServer, name: &str, value: &str) {
+    assert_eq!(server.command(&["CONFIG", "SET", name, value]), "+OK");
+}
+
+/// One of which nothing is to be said.
+fn durable(kind: Kind) -> RedisServer {
+    RedisSetup::new(kind).with(&["--appendfsync", "always", "--enable-protected-configs", "yes"]).start()
+}
+
+#[test]
+fn what_a_failover_may_lose_is_said() {
+    let group = SentinelSetup::new(Kind::Redis).of(1, 1).with(&["--appendfsync", "always"]).start();
+    let (warnings, passed) = found(&group.url(), &[]);
+    let [(what, fix)] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(what.contains("failover may lose") && fix.contains("min-replicas-to-write") && !passed);
+    group.servers.iter().for_each(|server| set(server, "min-replicas-to-write", "1"));
+    assert!(all_is_well(&group.url()));
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_said() {
+    let server = durable(Kind::Valkey);
+    let rules =
+        ["ACL", "SETUSER", "shop", "on", ">word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous", "+info"];
+    assert_eq!(server.command(&rules), "+OK");
+    let (warnings, passed) = found(&server.url().replace("//", "//shop:word@"), &[]);
+    assert!(warnings.iter().any(|(_, fix)| fix == "allow it CONFIG|GET") && !passed, "{warnings:?}");
+}
+
+#[test]
+fn a_server_without_memory_is_found_out() {
+    for server in KINDS.map(durable) {
+        assert!(all_is_well(&server.url()));
+        set(&server, "maxmemory", "1");
+        assert_write_fails(&server, "raise `maxmemory`");
+    }
+}
+
+#[test]
+fn a_server_without_its_replicas_is_found_out() {
+    for server in KINDS.map(durable) {
+        set(&server, "min-replicas-to-write", "1");
+        assert_write_fails(&server, "min-replicas-to-write");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_save_is_found_out() {
+    for server in KINDS.map(durable) {
+        set(&server, "save", "3600 1");
+        std::fs::remove_dir_all(server.folder()).unwrap();
+        while !server.ask(&["INFO", "persistence"]).concat().contains("rdb_last_bgsave_status:err") {
+            server.command(&["BGSAVE"]);
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_write_fails(&server, "disk");
+    }
+}
+
+#[test]
+fn a_ledger_that_cannot_be_used_is_said_with_what_helps() {
+    let server = durable(Kind::Redis);
+    let ledger = PostgresServer::start();
+    let cases = [
+        ("postgres://u@127.0.0.1/x?foo=2".to_owned(), "cannot be understood", "use postgres://USER"),
+        ("mysql://u@127.0.0.1/x".to_owned(), "no ledger of that kind", "use sqlite:PATH"),
+        (
+            format!("postgres://nobody:word@127.0.0.1:{}/x", ledger.port()),
+            "refuses the user",
+            "the password in the URL",
+        ),
+    ];
+    for (url, word, hint) in cases {
+        let (warnings, _) = found(&server.url(), &["--orders", &url]);
+        let (what, fix) = &warnings[0];
+        assert!(what.starts_with("the ledger cannot be used: ") && what.contains(word), "{warnings:?}");
+        assert!(fix.contains(hint), "{warnings:?}");
+    }
+}
