@@ -152,8 +152,7 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
     }
     let lock = stand.gate.lock("a").unwrap();
     let _guard = lock.acquire().await.unwrap();
-    eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&token)).await.status == 200)
-        .await;
+    eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&token)).await.status == 200).await;
     let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&token)).await;
     let first = all.next().await.unwrap();
     assert_eq!(first.name, "snapshot");
