@@ -28,6 +28,8 @@ export function speak(again) {
   };
 }
 
+export const at = (id) => document.getElementById(id);
+
 /** An element. What comes from the server is always text. */
 export function h(name, attributes = {}, ...children) {
   const element = document.createElement(name);

@@ -1,8 +1,7 @@
 // A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
 // a lost network all lead to the same reservation.
-import { Problem, api, bearer, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
+import { Problem, api, at, bearer, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
 
-const at = (id) => document.getElementById(id);
 /** The sale that the address names; one that cannot be read stays as it is, and there is none of that name. */
 const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
 const base = `/v1/sales/${path(sale)}`;

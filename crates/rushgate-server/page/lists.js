@@ -1,0 +1,74 @@
+// Lists, facts and tables, which stay in place while what they show is brought along.
+import { h, moment, relative, say, t } from '/page/common.js';
+
+/** Brings the items of a list along. */
+export function itemize(list, texts) {
+  texts.forEach((text, n) => say(list.children[n] ?? list.appendChild(h('li')), text));
+  while (list.children.length > texts.length) list.lastChild.remove();
+}
+
+/** Brings a list of facts along: those that there are, each with its name. */
+export function tellFacts(list, facts) {
+  const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== '');
+  known.forEach(([word, value], n) => {
+    const { firstChild, lastChild } = list.children[n] ?? list.appendChild(h('div', {}, h('dt'), h('dd')));
+    say(firstChild, t(word));
+    say(lastChild, String(value));
+  });
+  while (list.children.length > known.length) list.lastChild.remove();
+}
+
+export const timed = (us, now) => us && `${moment(us)} (${relative(us, now)})`;
+
+/** A part of a detail under its heading, hidden as long as there is nothing in it. */
+export const part = (word, element) => h('section', { hidden: true, id: `detail-${word}` }, h('h3', {}, t(word)), element);
+
+/** Names the first of many. */
+export const someOf = (ids) => `${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
+
+/** Puts elements in order, and moves only those that are elsewhere: focus stays where it is. */
+export function arrange(parent, wanted, none) {
+  const elements = wanted.length ? wanted : [h('p', { class: 'soft' }, t(none))];
+  elements.forEach((element, n) => {
+    if (parent.children[n] !== element) parent.insertBefore(element, parent.children[n] ?? null);
+  });
+  while (parent.children.length > elements.length) parent.lastChild.remove();
+}
+
+// ── Tables: rows that stay while their key does ─────────────────────────────────────────────────────────────────────
+
+/** Puts other buttons in place; whoever was at one is at its successor. */
+function exchange(place, buttons) {
+  const focused = [...place.children].indexOf(document.activeElement);
+  place.replaceChildren(...buttons.filter(Boolean));
+  place.children[focused]?.focus();
+}
+
+/** The last head is that of the buttons, which are made anew when the shape of a row is another one. */
+export function table(heads) {
+  const body = h('tbody');
+  const rows = new Map();
+  const element = h('div', { class: 'card scroll' }, h('table', { class: 'stack' },
+    h('thead', {}, h('tr', {}, heads.map(([word, right]) => h('th', { class: right ? 'n' : '', scope: 'col' }, word ? t(word) : '')))), body));
+  const makeRow = () => h('tr', {},
+    heads.slice(0, -1).map(([word, right]) => h('td', { class: right ? 'n' : '', 'data-label': t(word) })),
+    h('td', { class: 'verbs' }, h('div', { class: 'row' })));
+  const fill = (items, keyOf, cells, buttons, shapeOf = () => '') => {
+    const focused = [...body.children].findIndex((row) => row.contains(document.activeElement));
+    const wanted = items.map((item) => {
+      const row = rows.get(keyOf(item)) ?? makeRow();
+      rows.set(keyOf(item), row);
+      cells(item).forEach((text, n) => say(row.children[n], String(text)));
+      if (row.shape !== shapeOf(item)) exchange(row.lastChild.firstChild, buttons(item));
+      row.shape = shapeOf(item);
+      return row;
+    });
+    const kept = new Set(wanted);
+    for (const [key, row] of rows) if (!kept.has(row)) rows.delete(key);
+    wanted.forEach((row, n) => { if (body.children[n] !== row) body.insertBefore(row, body.children[n] ?? null); });
+    while (body.children.length > wanted.length) body.lastChild.remove();
+    // Whoever was at a row that is gone is at the one in its place.
+    if (focused >= 0 && !body.contains(document.activeElement)) body.children[Math.min(focused, wanted.length - 1)]?.querySelector('button')?.focus();
+  };
+  return { element, fill };
+}

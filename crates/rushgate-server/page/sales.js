@@ -1,0 +1,310 @@
+// The sales: a card for each with its stock, its waiting room, its audits, and what has gone amiss.
+import { api, at, h, number, path, pause, say, spoken, t } from '/page/common.js';
+import { makeAttempts, rememberAttempts } from '/page/attempts.js';
+import { clockTime, draw } from '/page/chart.js';
+import { carryOut, display, spell, tell, verb } from '/page/dialogs.js';
+import { arrange, itemize } from '/page/lists.js';
+import { latest } from '/page/snapshot.js';
+
+const history = new Map(); // sale → [seconds[], confirmed[], held[], free[]]
+const HISTORY_MAX = 900;
+
+const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
+const cards = new Map();
+
+function remember(sale, now) {
+  const sum = (place) => sale.skus.reduce((all, sku) => all + sku[place], 0);
+  const past = history.get(sale.id) ?? [[], [], [], []];
+  [now / 1e6, sum('confirmed'), sum('held'), sum('free')].forEach((value, n) => {
+    past[n].push(value);
+    if (past[n].length > HISTORY_MAX) past[n].shift();
+  });
+  history.set(sale.id, past);
+}
+
+/** Takes a snapshot in, for what is shown over time. */
+export function rememberSales(snapshot) {
+  rememberAttempts(snapshot);
+  for (const sale of snapshot.sales) { remember(sale, snapshot.now_us); note(sale); }
+}
+
+function stockButtons(sale, sku) {
+  const change = (field) => (n) => api('POST', `/v1/sales/${path(sale.id)}/stock`, {
+    body: { sku: sku.sku, [field]: n }, more: { 'idempotency-key': crypto.randomUUID() },
+  });
+  const title = `${sale.id}, ${sku.sku}`;
+  return [
+    verb('doAdd', title, change('add'), { field: t('units') }),
+    verb('doWithdraw', title, change('withdraw'), { field: t('units'), danger: true }),
+  ];
+}
+
+function saleButtons(sale) {
+  const post = (word) => () => api('POST', `/v1/sales/${path(sale.id)}/${word}`, { body: {} });
+  const buttons = [h('button', { onclick: () => audit(sale.id) }, t('doAudit'))];
+  if (sale.status === 'created') buttons.push(verb('doOpen', sale.id, post('open')));
+  if (sale.orders && !sale.paused) buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
+  if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
+  if (sale.status !== 'ended') buttons.push(roomButton(sale.id));
+  const room = rooms.get(sale.id);
+  if (room?.order === 'draw' && room.entry_closed_us === undefined && room.beacon === undefined) {
+    buttons.push(verb('doCloseEntry', sale.id, () => steer(sale.id, 'close-entry', {}), { danger: true, preview: t('closeEntrySays') }));
+  } else if (room?.order === 'draw' && room.beacon === undefined) {
+    const draw = (beacon) => steer(sale.id, 'draw', { beacon });
+    buttons.push(verb('doDraw', sale.id, draw, { field: t('beacon'), text: true, preview: `${number(room.entrants)} ${t('takePart')}. ${t('drawSays')}` }));
+  }
+  if (room) {
+    const close = () => api('DELETE', `/v1/sales/${path(sale.id)}/room`);
+    buttons.push(verb('doCloseRoom', sale.id, close, { danger: true }));
+  }
+  if (sale.status !== 'ended') buttons.push(verb('doEnd', sale.id, post('end'), { danger: true }));
+  return buttons;
+}
+
+// ── Waiting rooms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Opens a waiting room, or lets in so many from now on. Its order is settled when it is opened. */
+const roomButton = (id) => verb('doRoom', id, (n, isDrawn) => setRoom(id, n, isDrawn ? { order: 'draw' } : rooms.get(id)),
+  { field: t('perSecond'), choice: rooms.get(id) ? null : t('byDraw') });
+
+/** The waiting rooms; null for a sale that is over and has none. */
+const rooms = new Map();
+
+/** Looks at them once a second while somebody looks on. */
+export async function lookAtRooms() {
+  for (; ;) {
+    for (const { id, status } of latest?.sales ?? []) {
+      // Of a sale that is over only whether there is still a room to be closed, once.
+      if (document.hidden || (status === 'ended' && rooms.get(id) === null)) continue;
+      const base = `/v1/sales/${path(id)}`;
+      try {
+        const { waiting_room: hasRoom } = await api('GET', base);
+        if (hasRoom) rooms.set(id, await api('GET', `${base}/room`));
+        else if (status === 'ended') rooms.set(id, null);
+        else rooms.delete(id);
+      } catch { /* the lamp says that nobody answers */ }
+    }
+    show();
+    await pause(1000);
+  }
+}
+
+/** So many let in per second, and else as the room is. */
+function setRoom(id, n, room) {
+  const { order, pass_ms, from_us } = room ?? {};
+  const from_ms = from_us && Math.floor(from_us / 1000);
+  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_ms } });
+}
+
+/** Does something with a room, and shows at once what became of it. */
+async function steer(id, what, body) {
+  rooms.set(id, await api('POST', `/v1/sales/${path(id)}/room/${what}`, { body }));
+  show();
+}
+
+/** How a room lets people in, from one in a second to 10,000: each step is the same factor. */
+const RATES = [...[1, 10, 100, 1000].flatMap((ten) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((n) => Math.ceil(n * ten))), 10000]
+  .filter((n, at, all) => n !== all[at - 1]);
+
+/** A slider for the rate of a room. What it is let go at holds at once. */
+function rateSlider(id) {
+  const shown = h('output');
+  const input = h('input', { type: 'range', min: '0', max: String(RATES.length - 1), step: '1', 'aria-label': `${t('rate')}: ${id}` });
+  const say_ = () => {
+    say(shown, `${number(RATES[input.value])} ${t('perSecond')}`);
+    input.setAttribute('aria-valuetext', shown.textContent);
+  };
+  input.addEventListener('input', () => { input.dataset.held = 'yes'; say_(); });
+  input.addEventListener('change', async () => {
+    await carryOut(async () => {
+      const room = await setRoom(id, RATES[input.value], rooms.get(id));
+      if (rooms.get(id)) rooms.set(id, room);
+    });
+    delete input.dataset.held;
+    show();
+  });
+  const update = ({ rate: { n, per_ms } }) => {
+    // Whoever holds it is not to have it moved.
+    if (input.dataset.held) return;
+    const nearest = RATES.findLastIndex((of) => of <= n * 1000 / per_ms);
+    input.value = String(Math.max(nearest, 0));
+    say(shown, '');
+  };
+  return { element: h('label', { class: 'row rate' }, t('rate'), input, shown), update };
+}
+
+// ── Incidents: what this page has seen go amiss ──────────────────────────────────────────────────────────────────────
+
+const incidents = new Map(); // sale → [{ at, text }]
+const before = new Map(); // sale → { paused, generation, audit }
+const INCIDENTS_MAX = 50;
+
+/** Compares a sale with how it stood; the words are chosen when they are shown. */
+function note(sale) {
+  const now = { paused: sale.paused ?? null, generation: sale.generation, audit: audits.get(sale.id)?.ok ?? null };
+  const old = before.get(sale.id) ?? { paused: null, generation: now.generation, audit: null };
+  before.set(sale.id, now);
+  const add = (word, more = '') => {
+    incidents.set(sale.id, [{ at: Date.now() / 1000, word, more }, ...(incidents.get(sale.id) ?? [])].slice(0, INCIDENTS_MAX));
+  };
+  if (now.paused && now.paused !== old.paused) add(`paused_${now.paused}`);
+  if (now.generation !== old.generation) add('generation', ` ${now.generation}`);
+  if (!now.paused && old.paused) add('goesOn');
+  if (now.audit === false && old.audit !== false) add('auditFails');
+}
+
+function showIncidents(card, id) {
+  const all = incidents.get(id) ?? [];
+  card.incidents.hidden = !all.length;
+  say(card.incidents.firstChild, `${t('incidents')}: ${all.length}`);
+  const texts = all.map(({ at: when, word, more }) => `${clockTime(when)} ${t(word)}${more}`);
+  itemize(card.incidents.lastChild, texts);
+}
+
+// ── Audits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What the latest audit of each sale said, and when. */
+const audits = new Map();
+const AUDIT_PAUSE = 10000;
+
+/** Audits every sale that is not over, again and again while somebody looks. A sale with many orders is audited less often. */
+export async function auditAll() {
+  for (; ;) {
+    const began = Date.now();
+    for (const { id, status, seq } of latest?.sales ?? []) {
+      // Nothing has happened since.
+      if (document.hidden || (status !== 'open' && audits.get(id)?.seq === seq)) continue;
+      try {
+        const { ok } = await api('GET', `/v1/sales/${path(id)}/audit`);
+        audits.set(id, { ok, at: Date.now() / 1000, seq });
+      } catch { /* the lamp says since when */ }
+      show();
+    }
+    await pause(latest ? Math.max(AUDIT_PAUSE, 20 * (Date.now() - began)) : 200);
+  }
+}
+
+function showAudit(element, { id, seq }) {
+  const said = audits.get(id);
+  element.hidden = !said;
+  if (!said) return;
+  const isOld = said.seq !== seq && Date.now() / 1000 - said.at > 60;
+  element.className = `check ${isOld ? '' : said.ok ? 'on' : 'off'}`;
+  say(element, `${t(isOld ? 'auditAway' : said.ok ? 'auditOn' : 'auditOff')} ${clockTime(said.at)}`);
+}
+
+/** Saves an audit as a file, with the sale as it stood. */
+function download(id, audit) {
+  const sale = latest?.sales.find((of) => of.id === id);
+  const text = JSON.stringify({ sale, audit, at: new Date().toISOString() }, null, 2);
+  const link = h('a', { href: URL.createObjectURL(new Blob([text], { type: 'application/json' })), download: `audit-${id}.json` });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function audit(id) {
+  try {
+    const { ok, checks } = await api('GET', `/v1/sales/${path(id)}/audit`);
+    audits.set(id, { ok, at: Date.now() / 1000, seq: latest?.sales.find((of) => of.id === id)?.seq });
+    show();
+    const row = (check) => h('tr', {}, h('td', { class: check.ok ? '' : 'bad' }, check.ok ? '✓' : '✗'),
+      h('td', { class: 'wide' }, check.claim), h('td', { class: 'wide' }, check.figures));
+    display(`${t('doAudit')}: ${id}`, h('p', { class: ok ? '' : 'bad' }, t(ok ? 'auditHolds' : 'auditFails')),
+      h('div', { class: 'scroll' }, h('table', {}, checks.map(row))),
+      h('button', { type: 'button', onclick: () => download(id, { ok, checks }) }, t('download')));
+  } catch (error) {
+    tell(spell(error));
+  }
+}
+
+// ── Cards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
+const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused,
+  [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
+  sale.skus.map((sku) => sku.sku)]);
+
+function makeCard(sale) {
+  const skus = sale.skus.map((sku) => {
+    const bar = h('div', { class: 'bar', role: 'img' }, PLACES.map((place) => h('div', { class: place })));
+    const values = PLACES.map(() => h('b'));
+    const total = h('span', { class: 'soft' });
+    const figures = h('div', { class: 'figures' },
+      PLACES.map((place, n) => h('span', {}, h('i', { class: place }), values[n], ' ', t(place))), total);
+    return { bar, values, total, element: h('div', {}, h('div', { class: 'row' }, h('h3', {}, sku.sku), stockButtons(sale, sku)), bar, figures) };
+  });
+  const clock = h('p', { class: 'soft' });
+  // Before it opens there is nothing to draw.
+  const chart = h('div', { class: 'chart', hidden: sale.status === 'created' });
+  const state = sale.paused ? 'stopped' : sale.status;
+  const rate = rooms.get(sale.id) && sale.status !== 'ended' ? rateSlider(sale.id) : null;
+  const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
+  const check = h('span', { class: 'check', role: 'status', hidden: true });
+  const attempts = makeAttempts(sale.id);
+  const element = h('article', { class: 'card' },
+    h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state}` }, t(state)),
+      h('a', { href: `/shop/${path(sale.id)}` }, t('shop')), saleButtons(sale)),
+    skus.map((sku) => sku.element), clock, rate?.element, log, chart, attempts.element);
+  return { shape: shape(sale), element, skus, clock, chart, check, rate, attempts, incidents: log, plot: null };
+}
+
+function updateCard(card, sale) {
+  sale.skus.forEach((sku, n) => {
+    const { bar, values, total } = card.skus[n];
+    PLACES.forEach((place, m) => {
+      bar.children[m].style.width = `${100 * sku[place] / sku.total}%`;
+      say(values[m], number(sku[place]));
+    });
+    bar.setAttribute('aria-label', PLACES.map((place) => `${sku[place]} ${t(place)}`).join(', '));
+    say(total, `${t('of')} ${number(sku.total)}`);
+  });
+  const left = (us) => spoken(us - sale.now_us);
+  const lines = [];
+  if (sale.opens_at_us > sale.now_us) lines.push(`${t('opensIn')} ${left(sale.opens_at_us)}`);
+  if (sale.next_give_back_us > sale.now_us) lines.push(`${t('giveBackIn')} ${left(sale.next_give_back_us)}`);
+  const room = rooms.get(sale.id);
+  if (room) {
+    const rate = `${number(room.rate.n)} / ${spoken(room.rate.per_ms * 1000)}`;
+    lines.push(`${number(room.joined)} ${t('joined')}, ${number(room.served)} ${t('served')}, ${rate}`);
+    if (room.entrants !== undefined) lines.push(`${number(room.entrants)} ${t('takePart')}`);
+    if (room.order === 'draw') lines.push(room.beacon === undefined ? `${t('commitment')} ${room.commitment.slice(0, 16)}…` : `${t('drawnBy')} ${room.beacon}`);
+    card.rate?.update(room);
+  }
+  if (sale.generation > 1) lines.push(`${t('generation')} ${sale.generation}`);
+  say(card.clock, lines.join(' · '));
+  showAudit(card.check, sale);
+  showIncidents(card, sale.id);
+  card.plot = draw(card.plot, card.chart, history.get(sale.id), UNITS);
+  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((queue) => queue.name === sale.orders));
+}
+
+/** Where the units of a sale are, over time. */
+const UNITS = ['confirmed', 'held', 'free'].map((place) => ({ word: place, name: place }));
+
+export function showSales(sales) {
+  const section = at('sales');
+  const wanted = sales.map((sale) => {
+    let card = cards.get(sale.id);
+    if (!card || card.shape !== shape(sale)) {
+      const old = card?.element;
+      card = makeCard(sale);
+      cards.set(sale.id, card);
+      old?.replaceWith(card.element);
+    }
+    return card.element;
+  });
+  for (const id of [...cards.keys()]) if (!sales.some((sale) => sale.id === id)) cards.delete(id);
+  arrange(section, wanted, 'noSales');
+  for (const sale of sales) updateCard(cards.get(sale.id), sale);
+}
+
+/** Shows what this page has learnt since the snapshot. */
+function show() {
+  if (latest) showSales(latest.sales);
+}
+
+/** Leaves nothing on the screen: all of it is made anew when it is shown. */
+export function remakeSales() {
+  cards.clear();
+  at('sales').replaceChildren();
+}
