@@ -337,7 +337,18 @@ async fn a_stopped_sale_says_so_in_four_languages() {
     };
     ask_in_all(["paused"; 3]);
     let file = format!("sqlite:{}", shop.path("orders.db").display());
-    shop.ok(&["sale", "rebuild", "launch", "--store", &url, "--orders", &file, "--receipts-first", "1h"]);
+    shop.ok(&[
+        "sale",
+        "rebuild",
+        "launch",
+        "--store",
+        &url,
+        "--orders",
+        &file,
+        "--new-ledger",
+        "--receipts-first",
+        "1h",
+    ]);
     ask_in_all(["paused", "pending", "refused"]);
     gate.close().await.unwrap();
 }

@@ -35,6 +35,7 @@ on_each_store! {
     receipts_of_others_are_not_honoured
     a_sale_without_a_ledger_is_not_rebuilt
     a_wrong_ledger_is_not_rebuilt_from
+    orders_that_wait_make_no_ledger_the_wrong_one
 }
 
 fn phones(units: u32) -> SaleBuilder {
@@ -399,6 +400,16 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     };
     assert_eq!((report.orders, report.refused.len()), (1, 0));
     assert!(sale.audit(Some(&*other)).await.unwrap().ok);
+}
+
+/// Nobody has carried them yet, so no ledger can know of them.
+async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
+    let (gate, ledger) = (bench.client(), in_memory());
+    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
+    bought(&sale, "ann").await;
+    rebuild(&sale, &ledger).await;
+    carried(&gate, &sale, &ledger).await;
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
 }
 
 async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {

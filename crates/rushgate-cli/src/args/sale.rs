@@ -310,7 +310,7 @@ Examples:
   rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
 
 It may be stopped and run again at any time. A store that had lost the whole sale has it again, not yet open.
-A ledger that knows nothing of a sale with orders is refused, as is a file that is not there, unless --new-ledger is given.
+A ledger that knows nothing of a sale with orders that were carried out is refused, as is a file that is not there, unless --new-ledger is given.
 Exit status: 1 if somebody else began to rebuild it meanwhile, or if no one knows the sale.")]
 pub(crate) struct RebuildArgs {
     /// The sale.

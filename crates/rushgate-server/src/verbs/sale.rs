@@ -620,6 +620,9 @@ pub(crate) struct RebuildBody {
     #[serde(default = "receipts_first_ms")]
     #[schemars(range(max = 3_600_000))]
     receipts_first_ms: u64,
+    /// Take a ledger that has never heard of the sale though orders of it were carried out, and write to it what is sold.
+    #[serde(default)]
+    new_ledger: bool,
 }
 
 fn receipts_first_ms() -> u64 {
@@ -649,8 +652,9 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
             "the server has no ledger to rebuild from; start it with --orders",
         ));
     };
-    let rebuild =
-        Rebuild::new(sale, ledger).receipts_first(Duration::from_millis(call.body.receipts_first_ms));
+    let rebuild = Rebuild::new(sale, ledger)
+        .receipts_first(Duration::from_millis(call.body.receipts_first_ms))
+        .new_ledger(call.body.new_ledger);
     match rebuild.run().await? {
         RebuildOutcome::Rebuilt(report) => {
             let texts = |ids: Vec<ReservationId>| ids.into_iter().map(String::from).collect();

@@ -103,7 +103,7 @@ impl Rebuild {
         self
     }
 
-    /// Whether the ledger may be one that has never heard of the sale, though the store has orders of it: what is sold
+    /// Whether the ledger may be one that has never heard of the sale, though orders of it were carried out: what is sold
     /// is written there. Otherwise such a ledger is taken for the wrong one, and nothing is changed.
     pub fn new_ledger(mut self, is_meant: bool) -> Self {
         self.new_ledger = is_meant;
@@ -216,20 +216,21 @@ impl Rebuild {
         }
         if !self.new_ledger && self.is_wrong_ledger().await? {
             return Err(Error::misconfigured(
-                "the ledger has never heard of the sale, of which the store has orders",
+                "the ledger has never heard of the sale, of which the store has orders that were carried out",
             )
             .hint("check the ledger's URL; if it is new on purpose, say so: `sale rebuild --new-ledger`"));
         }
         self.ledger.open_sale(introduction(state)).await
     }
 
-    /// Orders were carried to some ledger, or wait for it, and this one does not know the sale.
+    /// Orders were carried to some ledger, and this one does not know the sale. Those that still wait tell nothing: nobody
+    /// may have begun to carry them.
     async fn is_wrong_ledger(&self) -> Result<bool> {
         if self.ledger.find_sale(self.sale.id()).await?.is_some() {
             return Ok(false);
         }
         let rows = self.sale.books().await?.reservations;
-        Ok(rows.iter().any(|row| matches!(row.state, HoldState::Confirming | HoldState::Confirmed)))
+        Ok(rows.iter().any(|row| row.state == HoldState::Confirmed))
     }
 
     /// A new generation of the ledger's, unless somebody else has begun to rebuild the sale: its generation would be
