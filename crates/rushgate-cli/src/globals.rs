@@ -92,6 +92,12 @@ impl Globals {
         open_ledger(self.ledger_url()?).await
     }
 
+    /// The same, for whoever can go on while its server cannot be reached: it is opened as soon as it can be.
+    pub(crate) async fn ledger_when_it_can(&self) -> Result<Arc<dyn Ledger>> {
+        let url = self.ledger_url()?;
+        Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger_when_it_can(&url)).await??)
+    }
+
     /// The same, to look at: a file that is not there is not made.
     pub(crate) async fn ledger_to_look_at(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;

@@ -86,7 +86,7 @@ async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
 
 async fn serve(gate: Rushgate, args: Settings, globals: &Globals) -> Result<Exit> {
     let ledger = match globals.orders {
-        Some(_) => Some(globals.ledger().await?),
+        Some(_) => Some(globals.ledger_when_it_can().await?),
         None => None,
     };
     let served = listen(gate, args, ledger.clone(), globals.output()).await;

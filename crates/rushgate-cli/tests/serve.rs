@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{Running, Shop};
-use rushgate_testkit::servers::Certificates;
+use rushgate_testkit::servers::{Certificates, PostgresServer};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -64,6 +64,33 @@ fn a_sale_is_sold_into_a_ledger_of_the_server() {
     running.signal(Signal::INT);
     assert_eq!(running.end().status, 0);
     assert_eq!(shop.json(&["--orders", "sqlite:orders.db", "sale", "audit", "s"])["ok"], true);
+}
+
+/// A restart while Postgres is away must not end the sale.
+#[test]
+fn a_server_starts_while_its_ledger_is_away_and_carries_the_orders_when_it_is_back() {
+    let (shop, mut postgres) = (Shop::new(), PostgresServer::start());
+    let url = postgres.url();
+    postgres.stop();
+    let (running, address) = serve(&shop, &["--orders", &url]);
+    let sale = r#"{"id":"phones","skus":[{"sku":"phone","units":3}],"orders":"orders"}"#;
+    assert_eq!(ask(&address, "POST", "/v1/sales", "", sale).0, 201);
+    assert_eq!(ask(&address, "POST", "/v1/sales/phones/open", "", "").0, 200);
+    let cart = r#"{"buyer":"ann","lines":[{"sku":"phone"}]}"#;
+    let reservations = "/v1/sales/phones/reservations";
+    let (status, hold) = ask(&address, "POST", reservations, "Idempotency-Key: k\r\n", cart);
+    assert_eq!(status, 202, "{hold}");
+    let reservation = format!("{reservations}/{}", hold["id"].as_str().unwrap());
+    let (status, pending) = ask(&address, "POST", &format!("{reservation}/confirm"), "", "");
+    assert_eq!((status, pending["state"].as_str()), (202, Some("confirming")), "{pending}");
+    assert_eq!(ask(&address, "GET", "/v1/sales/phones/audit", "", "").0, 503, "the ledger cannot be asked");
+    postgres.start_again();
+    let (status, sold) = ask(&address, "GET", &reservation, "Prefer: wait=60\r\n", "");
+    assert_eq!((status, sold["state"].as_str()), (200, Some("confirmed")), "{sold}");
+    let (status, audit) = ask(&address, "GET", "/v1/sales/phones/audit", "", "");
+    assert!(status == 200 && audit["ok"] == true, "{audit}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().status, 0);
 }
 
 #[test]

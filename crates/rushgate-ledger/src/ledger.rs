@@ -6,6 +6,7 @@ use rushgate_core::{
     SkuSpec, StoreInfo, UnitNumber, UnitRange, Verdict, check_batch, check_range,
 };
 
+use crate::postgres::late::LateLedger;
 use crate::{PostgresLedger, SqliteLedger};
 
 /// The orders' database: what it has committed stands.
@@ -79,6 +80,22 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
             Err(Error::invalid("the ledger's URL", why)
                 .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
         }
+    }
+}
+
+/// As [`connect`], but a server that cannot be reached is no error: it is tried again each second, in the background, and
+/// until it answers every call is [`is_unavailable`](Error::is_unavailable), with nothing done. For whoever sells meanwhile, and
+/// has the orders wait.
+///
+/// # Errors
+/// As [`connect`]'s, but for a server that cannot be reached.
+pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
+    match connect(url) {
+        Err(error) if error.is_unavailable() && url.starts_with("postgres") => {
+            tracing::warn!(%error, "the ledger cannot be reached yet; orders wait until it can");
+            Ok(Arc::new(LateLedger::new(url, error)?))
+        }
+        connected => connected,
     }
 }
 

@@ -50,7 +50,9 @@ mod postgres;
 mod sqlite;
 mod words;
 
-pub use ledger::{KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect};
+pub use ledger::{
+    KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect, connect_when_it_can,
+};
 pub use outbox::{
     Outbox, OutboxBatches, OutboxEntry, OutboxLead, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn,
     RefusedTask,

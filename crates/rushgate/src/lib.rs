@@ -80,7 +80,9 @@ pub use worker::{
     WorkerMetrics, WorkerReport,
 };
 
-pub use rushgate_ledger::{Ledger, connect as connect_ledger};
+pub use rushgate_ledger::{
+    Ledger, connect as connect_ledger, connect_when_it_can as connect_ledger_when_it_can,
+};
 pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]

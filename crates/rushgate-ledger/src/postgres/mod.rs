@@ -1,6 +1,7 @@
 mod books;
 pub(crate) mod fault;
 pub(crate) mod hosts;
+pub(crate) mod late;
 pub(crate) mod open;
 mod record;
 mod serve;

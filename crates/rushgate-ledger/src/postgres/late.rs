@@ -1,0 +1,126 @@
+//! A ledger on a server that cannot be reached yet.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+
+use super::url::Options;
+use super::{PostgresLedger, refuse};
+use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
+
+/// How long after a try the next one begins.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A ledger that is opened as soon as its server can be reached. Until then every call is unavailable, and nothing was
+/// done.
+pub(crate) struct LateLedger {
+    url: String,
+    shared: Arc<Shared>,
+    /// The thread that tries ends when this is dropped.
+    trying: Mutex<Option<Sender<()>>>,
+}
+
+struct Shared {
+    opened: OnceLock<PostgresLedger>,
+    /// Why the latest try failed.
+    why: Mutex<Error>,
+}
+
+impl LateLedger {
+    /// Goes on trying, after a first try that ended in that error.
+    pub(crate) fn new(url: &str, why: Error) -> Result<Self> {
+        let shown = Options::parse(url)?.to_string();
+        let shared = Arc::new(Shared { opened: OnceLock::new(), why: Mutex::new(why) });
+        let (trying, ended) = channel();
+        let (tried, url) = (Arc::clone(&shared), url.to_owned());
+        thread::Builder::new()
+            .name("rushgate-late".into())
+            .spawn(move || tried.open(&url, &ended))
+            .map_err(|fault| Error::unavailable("no thread can be started").caused_by(fault))?;
+        Ok(Self { url: shown, shared, trying: Mutex::new(Some(trying)) })
+    }
+
+    /// The ledger, or why there is none yet.
+    fn ask<T: Send + 'static>(&self, call: impl FnOnce(&PostgresLedger) -> Answer<'_, T>) -> Answer<'_, T> {
+        match self.shared.opened.get() {
+            Some(ledger) => call(ledger),
+            None => refuse(self.shared.why().duplicate()),
+        }
+    }
+}
+
+impl Shared {
+    fn why(&self) -> std::sync::MutexGuard<'_, Error> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, url: &str, ended: &Receiver<()>) {
+        while ended.recv_timeout(TRY_AGAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
+            match PostgresLedger::open(url) {
+                Ok(ledger) => {
+                    tracing::warn!(ledger = ledger.info.url, "the ledger can be reached now");
+                    let _ = self.opened.set(ledger);
+                    return;
+                }
+                Err(error) => {
+                    if !error.is_unavailable() {
+                        tracing::error!(%error, "the ledger cannot be opened");
+                    }
+                    *self.why() = error;
+                }
+            }
+        }
+    }
+}
+
+impl Ledger for LateLedger {
+    fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
+        self.ask(|ledger| ledger.open_sale(sale))
+    }
+
+    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+        self.ask(|ledger| ledger.write(entries))
+    }
+
+    fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
+        self.ask(|ledger| ledger.find_sale(sale))
+    }
+
+    fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
+        self.ask(|ledger| ledger.advance(sale))
+    }
+
+    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
+        self.ask(|ledger| ledger.books(sale))
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        self.ask(PostgresLedger::ping)
+    }
+
+    fn info(&self) -> StoreInfo {
+        self.shared.opened.get().map_or_else(
+            || StoreInfo {
+                url: self.url.clone(),
+                server: "PostgreSQL, not reached yet".to_owned(),
+                durability: Durability::D0,
+            },
+            PostgresLedger::info,
+        )
+    }
+
+    fn counters(&self) -> LedgerCalls {
+        self.shared.opened.get().map(PostgresLedger::counters).unwrap_or_default()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        drop(self.trying.lock().unwrap_or_else(PoisonError::into_inner).take());
+        match self.shared.opened.get() {
+            Some(ledger) => ledger.close(),
+            None => Box::pin(async { Ok(()) }),
+        }
+    }
+}
