@@ -3,8 +3,13 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
+use std::thread::sleep;
+use std::time::Duration;
 
 use common::Shop;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rushgate_testkit::history::SEED_VARIABLE;
 use rushgate_testkit::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 
@@ -243,4 +248,51 @@ fn whoever_asks_for_more_is_told_why_a_lock_is_waited_for() {
         "{}",
         said.err
     );
+}
+
+#[test]
+fn contenders_with_default_settings_all_succeed_on_sqlite() {
+    contend(None);
+}
+
+#[test]
+fn contenders_with_default_settings_all_succeed_on_redis() {
+    contend(Some(&RedisSetup::new(Kind::Redis).start().url()));
+}
+
+#[test]
+fn contenders_with_default_settings_all_succeed_on_valkey() {
+    contend(Some(&RedisSetup::new(Kind::Valkey).start().url()));
+}
+
+/// Ten commands contend for one lock, as users run them: without an option. `RUSHGATE_SEED` replays a run.
+fn contend(store: Option<&str>) {
+    let seed = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(rand::random);
+    let mut random = StdRng::seed_from_u64(seed);
+    let commands = loop {
+        let draw = [(); 10].map(|()| (random.random_range(0..1_000), random.random_range(500..4_000)));
+        // The last in line waits for all others, and the default wait is 30 s.
+        if draw.iter().map(|(_start, hold)| hold).sum::<u64>() <= 24_000 {
+            break draw;
+        }
+    };
+    let shop = Shop::new();
+    let store: Vec<&str> = store.iter().flat_map(|url| ["--store", url]).collect();
+    std::thread::scope(|scope| {
+        for (start, hold) in commands {
+            let (shop, store) = (&shop, &store);
+            scope.spawn(move || {
+                sleep(Duration::from_millis(start));
+                // Only one at a time can make the directory.
+                let script = format!("mkdir held && sleep {} && rmdir held", hold as f64 / 1e3);
+                let said = shop.run(&[&store[..], &run("a", &[], &sh(&script))].concat());
+                assert_eq!(
+                    said.status, 0,
+                    "held for {hold} ms: {}\nreplay with {SEED_VARIABLE}={seed}",
+                    said.err
+                );
+            });
+        }
+    });
 }

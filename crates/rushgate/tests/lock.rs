@@ -113,9 +113,8 @@ async fn a_lock_that_was_handed_over_is_held_for_its_whole_lease(bench: Bench) {
     eventually(async || lock.waiters().await.unwrap().len() == 1).await;
     first.release().await.unwrap();
     let second = waiting.await.unwrap();
-    assert!(!second.is_lost());
-    // It is used at once, and the store hears within the claim window that somebody is there to use it.
-    eventually(async || second.held().time_left() > secs(30)).await;
+    let left = second.held().time_left();
+    assert!(left > secs(50), "a guard never has less than the lease that was asked for: {left:?}");
     let [holder] = &lock.holders().await.unwrap()[..] else { panic!("it is held") };
     assert_eq!((holder.token, holder.fence), (second.token(), second.fence()));
     assert!(holder.lease_until.since(holder.since) > secs(30));

@@ -76,8 +76,12 @@ struct Watch {
     group: Group,
     lease: Duration,
     on_lost: OnLost,
-    /// Until then the lock was surely held when last looked at, on the clock that counts suspend.
+    /// How long the lock was surely held from the last look on, and the moment at which that ends, on the clock that
+    /// counts suspend.
+    left: Duration,
     sure_until: Duration,
+    /// How long before that moment the command is asked to end.
+    notice: Duration,
 }
 
 impl Watch {
@@ -100,7 +104,9 @@ impl Watch {
             }
         };
         let group = group.map_err(|error| not_started(&args.command, &error))?;
-        let mut watch = Self { group, lease: args.lease, on_lost: args.on_lost, sure_until: now() };
+        let (left, notice) = (Duration::ZERO, Duration::ZERO);
+        let mut watch =
+            Self { group, lease: args.lease, on_lost: args.on_lost, left, sure_until: now(), notice };
         watch.tell_warden(guard).await;
         Ok(watch)
     }
@@ -108,6 +114,11 @@ impl Watch {
     /// The warden ends the group if this process cannot; it is told of the lease again and again.
     async fn tell_warden(&mut self, guard: &LockGuard) {
         let left = guard.held().time_left();
+        if left > self.left {
+            // The lease was granted or renewed. It may be shorter than the one that was asked for.
+            self.notice = notice(left);
+        }
+        self.left = left;
         self.sure_until = now() + left;
         if !left.is_zero() {
             self.group.watch(left).await;
@@ -158,7 +169,7 @@ impl Watch {
 
     /// How long until the command must be asked to end, if no renewal comes.
     fn time_until_last_call(&self) -> Duration {
-        self.sure_until.saturating_sub(now()).saturating_sub(notice(self.lease))
+        self.sure_until.saturating_sub(now()).saturating_sub(self.notice)
     }
 
     /// Asks while the lock is surely held, and insists before it can pass to another.
@@ -182,9 +193,9 @@ impl Watch {
     }
 }
 
-/// How long before it must have ended a command is asked to end: a tenth of the lease, 1 ms to 1 s.
-fn notice(lease: Duration) -> Duration {
-    (lease / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
+/// How long before it must have ended a command is asked to end: a tenth of the time left after a renewal, 1 ms to 1 s.
+fn notice(left: Duration) -> Duration {
+    (left / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
 }
 
 async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output: Output) -> Result<Exit> {

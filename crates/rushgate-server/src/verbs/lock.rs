@@ -59,7 +59,7 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
     if let Some(key) = &call.key {
         lock = lock.with_token(Token::from_bytes(call.caller.derive(&["lock", call.path.get("lock"), key])));
     }
-    match call.unless_closing(asked(&lock, lease)).await? {
+    match call.unless_closing(lock.acquire()).await? {
         LockOutcome::Held(guard) => {
             let view = GrantView {
                 name: guard.name().to_string(),
@@ -78,19 +78,6 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
             })
         }
     }
-}
-
-/// A grant for the whole lease. Who waited may be handed the lock for less; the rest is asked for here, since nobody
-/// renews it.
-async fn asked(lock: &Lock, lease: Duration) -> Result<LockOutcome, rushgate::Error> {
-    let outcome = lock.acquire().await?;
-    if let LockOutcome::Held(guard) = &outcome
-        && guard.held().time_left() < lease / 2
-    {
-        // Lost in this moment: the answer says that nothing is left of it.
-        guard.extend(lease).await?;
-    }
-    Ok(outcome)
 }
 
 /// A lock whose token is on its way. If it does not get there, the lock is released.

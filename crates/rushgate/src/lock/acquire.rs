@@ -116,7 +116,7 @@ impl Waiting<'_> {
             let mut news = News::listen(&self.lock.gate, self.place.token);
             let (sent, answer) = self.ask().await?;
             let queued = match answer {
-                Acquired::Granted(grant) => return Ok(self.held(Given::Confirmed(grant), sent, news)),
+                Acquired::Granted(grant) => return Ok(self.held(grant, sent, news)),
                 Acquired::Busy(core) => {
                     self.not_in_line().await;
                     let (retry_after, waiters) = (core.retry_after, core.waiters);
@@ -130,11 +130,11 @@ impl Waiting<'_> {
                 position: Some(queued.position),
             };
             let wake_after = check_after(queued).min(self.left());
-            if let Some(given) = news.within(wake_after).await
-                && given.is_fresh(queued, sent)
+            if let Some(grant) = news.granted_within(wake_after).await
+                && is_fresh(grant, queued, sent)
             {
                 let news = News::listen(&self.lock.gate, self.place.token);
-                return Ok(self.held(given, sent, news));
+                return Ok(self.held(grant, sent, news));
             }
         }
     }
@@ -169,10 +169,9 @@ impl Waiting<'_> {
         self.give_up_at.saturating_duration_since(Instant::now())
     }
 
-    fn held(self, given: Given, sent: Boot, news: News) -> LockOutcome {
+    fn held(self, grant: Grant, sent: Boot, news: News) -> LockOutcome {
         let lock = self.lock;
         let (name, token) = self.place.become_held();
-        let grant = given.grant();
         let left = grant.lease_left.min(self.lease.get());
         let held = Grasp {
             name,
@@ -180,7 +179,6 @@ impl Waiting<'_> {
             fence: grant.fence,
             lease: self.lease,
             until: (sent + left).minus(margin(left)),
-            handed: matches!(given, Given::Handed(_)),
             renew: lock.renew,
             max_until: lock.max_hold.map(|max_hold| sent + max_hold),
         };
@@ -188,28 +186,11 @@ impl Waiting<'_> {
     }
 }
 
-/// How a lock was given to somebody who asked for it.
-#[derive(Clone, Copy)]
-enum Given {
-    /// For the whole lease.
-    Confirmed(Grant),
-    /// For the claim window, until the lease is extended.
-    Handed(Grant),
-}
-
-impl Given {
-    fn grant(self) -> Grant {
-        match self {
-            Self::Confirmed(grant) | Self::Handed(grant) => grant,
-        }
-    }
-
-    /// True if a grant that was pushed may be used without asking. The push may have been under way for any time, so
-    /// its time is counted from the last question, than which it is younger if its fence is; and enough must be left.
-    fn is_fresh(self, queued: Queued, asked: Boot) -> bool {
-        let grant = self.grant();
-        grant.fence > queued.fence && Boot::now() + grant.lease_left / 3 <= asked + grant.lease_left
-    }
+/// True if a pushed grant may be used without asking again. It has no reliable timestamp, so its lease is counted from the
+/// last request we sent; a higher fence proves that the grant is newer. An older request would make a guard with a lease
+/// that is nearly over.
+fn is_fresh(grant: Grant, queued: Queued, asked: Boot) -> bool {
+    grant.fence > queued.fence && Boot::now() <= asked + grant.lease_left / 10
 }
 
 fn check_after(queued: Queued) -> Duration {
@@ -298,13 +279,13 @@ impl News {
         }
     }
 
-    /// A grant that was pushed within that time. Ends early, with `None`, on any other news.
-    async fn within(&mut self, time: Duration) -> Option<Given> {
+    /// A grant for the full lease that was pushed within that time. Ends early, with `None`, on any other news: a grant
+    /// for the claim window is a reason to ask, and the answer gives the full lease.
+    async fn granted_within(&mut self, time: Duration) -> Option<Grant> {
         tokio::select! {
             notice = &mut self.next => match notice {
-                Ok(Notice::Granted(grant)) => Some(Given::Confirmed(grant)),
-                Ok(Notice::Handed(grant)) => Some(Given::Handed(grant)),
-                Ok(Notice::Ask | Notice::Revoked) => None,
+                Ok(Notice::Granted(grant)) => Some(grant),
+                Ok(Notice::Handed(_) | Notice::Ask | Notice::Revoked) => None,
                 Err(error) => self.deaf(error, time).await,
             },
             () = sleep(time) => None,
@@ -312,7 +293,7 @@ impl News {
     }
 
     /// Without news, the time to ask again is all there is.
-    async fn deaf(&mut self, error: Error, time: Duration) -> Option<Given> {
+    async fn deaf(&mut self, error: Error, time: Duration) -> Option<Grant> {
         tracing::debug!(%error, token = %self.token, "no news of a place in line");
         sleep(time).await;
         None
@@ -341,18 +322,18 @@ mod tests {
 
     use super::*;
 
-    fn given(fence: u64, left: Duration) -> Given {
-        let fence = Fence::from_u64(fence);
-        Given::Handed(Grant { fence, lease_until: Timestamp::default(), lease_left: left })
-    }
-
     #[test]
-    fn a_pushed_grant_is_used_only_if_it_is_younger_than_the_last_answer_and_enough_is_left() {
-        let window = Acquire::CLAIM_WINDOW;
-        let queued = Queued { position: 1, check_after: window, fence: Fence::from_u64(7) };
+    fn a_pushed_grant_is_used_only_if_it_is_newer_than_the_last_answer_and_nearly_all_of_its_lease_is_left() {
+        let lease = Duration::from_secs(15);
+        let grant = |fence| Grant {
+            fence: Fence::from_u64(fence),
+            lease_until: Timestamp::default(),
+            lease_left: lease,
+        };
+        let queued = Queued { position: 1, check_after: lease, fence: Fence::from_u64(7) };
         let now = Boot::now();
-        assert!(given(8, window).is_fresh(queued, now));
-        assert!(!given(7, window).is_fresh(queued, now), "granted before the answer, and perhaps over");
-        assert!(!given(8, window).is_fresh(queued, now.minus(window)), "under way for perhaps too long");
+        assert!(is_fresh(grant(8), queued, now));
+        assert!(!is_fresh(grant(7), queued, now), "granted before the answer, and perhaps over");
+        assert!(!is_fresh(grant(8), queued, now.minus(lease / 10)), "perhaps pushed long ago");
     }
 }

@@ -129,8 +129,6 @@ pub(super) struct Grasp {
     pub fence: Fence,
     pub lease: Lease,
     pub until: Boot,
-    /// Whether it holds for the claim window only, until it is extended.
-    pub handed: bool,
     pub renew: bool,
     pub max_until: Option<Boot>,
 }
@@ -365,8 +363,6 @@ impl LockGuard {
 
     /// Lets go of the guard and not of the lock: it stays held until its lease ends. Whoever has the token
     /// [extends](super::Lock::extend) and [releases](super::Lock::release) it.
-    ///
-    /// A lock that was waited for may be held for 2 s only, until its first renewal: extend it before.
     pub fn into_token(mut self) -> Token {
         self.let_go();
         self.owed = false;

@@ -16,9 +16,6 @@ use crate::clock::{Boot, margin};
 
 /// Sleeps are cut to this, because the runtime's timers stop while the machine is suspended and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// A lock that was handed over is confirmed by its first renewal, after so long at most. One that is released before needs
-/// none.
-const CONFIRM_AFTER: Duration = Duration::from_millis(50);
 
 /// Every lock that this client holds, and the task that keeps them.
 pub(crate) struct Renewals {
@@ -204,14 +201,13 @@ fn believed(sent: Boot, lease: Lease) -> Boot {
 
 impl Entry {
     fn of(held: Held, grasp: &Grasp, now: Boot) -> Self {
-        let left = now.until(grasp.until);
-        let pace = if grasp.handed { left.min(3 * CONFIRM_AFTER) } else { left };
+        let pace = now.until(grasp.until);
         Self {
             held,
             lease: grasp.lease,
             pace,
             renews: grasp.renew,
-            renew_at: (grasp.renew || grasp.handed).then(|| now + jittered(pace / 3)),
+            renew_at: grasp.renew.then(|| now + jittered(pace / 3)),
             max_until: grasp.max_until,
             change: 0,
         }
@@ -325,47 +321,40 @@ mod tests {
 
     use super::*;
 
-    /// Half a second is left of the claim window of a lock with a lease of a minute.
-    fn handed(now: Boot) -> Entry {
+    /// Half a second is left of a lease of a minute, because its answer was late.
+    fn late(now: Boot) -> Entry {
         let grasp = Grasp {
             name: "x".parse().unwrap(),
             token: Token::new(ClientId::from_u64(1), 1),
             fence: Fence::from_u64(1),
             lease: Lease::new(Duration::from_secs(60)).unwrap(),
             until: now + Duration::from_millis(500),
-            handed: true,
-            renew: false,
+            renew: true,
             max_until: None,
         };
         Entry::of(Held::new(&grasp), &grasp, now)
     }
 
     #[test]
-    fn a_lock_that_was_handed_over_is_confirmed_soon_but_not_at_once() {
+    fn a_renewal_that_fails_or_is_not_answered_is_tried_again_before_the_lock_is_lost() {
         let now = Boot::now();
-        let entry = handed(now);
-        assert!(!entry.is_due(now), "it may be released before");
-        assert!(entry.is_due(now + CONFIRM_AFTER));
-    }
-
-    #[test]
-    fn a_confirmation_that_fails_or_is_not_answered_is_tried_again_within_the_claim_window() {
-        let now = Boot::now();
-        let mut entry = handed(now);
+        let mut entry = late(now);
         let token = entry.held.token();
         for _ in 0..5 {
             entry.wish(token, now).expect("it may be extended");
-            assert!(entry.next(now) < entry.held.until(), "before it is lost");
+            assert!(entry.next(now) < entry.held.until());
             entry.failed(now);
-            assert!(entry.next(now) < entry.held.until(), "before it is lost");
+            assert!(entry.next(now) < entry.held.until());
         }
     }
 
     #[test]
-    fn a_confirmed_lock_is_renewed_only_if_that_is_wished() {
+    fn an_acknowledged_renewal_paces_the_next_by_the_full_lease() {
         let now = Boot::now();
-        let mut entry = handed(now);
+        let mut entry = late(now);
+        assert!(entry.is_due(now + Duration::from_millis(500) / 3));
         entry.acknowledged(entry.lease, now);
-        assert_eq!((entry.renew_at, entry.pace), (None, Duration::from_secs(60)));
+        assert_eq!(entry.pace, Duration::from_secs(60));
+        assert!(!entry.is_due(now + Duration::from_secs(1)));
     }
 }
