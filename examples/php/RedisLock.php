@@ -16,7 +16,10 @@ final class RedisLock
     private const RELEASED = ['lost', 'released'];
 
     private readonly Rushgate $rushgate;
-    /** @var array<string, array{token: string, fence: int}> what this object was granted, by name */
+    /**
+     * @var array<int, array<string, array{token: string, fence: int}>> what this object was granted, by process and name:
+     *     a lock stays with the process that took it, not with its forks
+     */
     private array $held = [];
 
     public function __construct(Redis|RedisCluster $redis, mixed $auth = null)
@@ -45,7 +48,7 @@ final class RedisLock
             $left = max(0, $until - Rushgate::now());
             [$outcome, $number, $checkAfter] = $this->ask($name, $token, $expire, $left, $inbox?->id ?? str_repeat("\0", 8));
             if (Rushgate::meaning(self::ACQUIRED, $outcome) === 'granted') {
-                $this->held[$name] = ['token' => $token, 'fence' => $number];
+                $this->held[getmypid()][$name] = ['token' => $token, 'fence' => $number];
                 return true;
             }
             if ($left > 0) {
@@ -75,11 +78,11 @@ final class RedisLock
     /** Gives a lock up. False if it was not held any more: then another may have had it since. */
     public function unlock($name): bool
     {
-        if (!isset($this->held[$name])) {
+        if (!$held = $this->held($name)) {
             return false;
         }
-        $arguments = [$this->held[$name]['token'], Rushgate::CLAIM_WINDOW_US];
-        unset($this->held[$name]);
+        unset($this->held[getmypid()][$name]);
+        $arguments = [$held['token'], Rushgate::CLAIM_WINDOW_US];
         [$outcome] = $this->rushgate->call('lock_release', self::keys($name), $arguments);
         return Rushgate::meaning(self::RELEASED, $outcome) === 'released';
     }
@@ -87,25 +90,25 @@ final class RedisLock
     /** Gives up all that this object holds. False if one of them was not held any more. */
     public function unlockAll(): bool
     {
-        $released = array_map(fn ($name) => $this->unlock($name), array_keys($this->held));
+        $released = array_map(fn ($name) => $this->unlock($name), array_keys($this->held[getmypid()] ?? []));
         return !in_array(false, $released, true);
     }
 
     /** Starts the lease anew, for so many seconds from now. False if it was not held any more. */
     public function expire($name, $expire): bool
     {
-        if (!isset($this->held[$name])) {
+        if (!$held = $this->held($name)) {
             return false;
         }
-        $arguments = [$this->held[$name]['token'], Rushgate::us($expire)];
+        $arguments = [$held['token'], Rushgate::us($expire)];
         return $this->rushgate->call('lock_extend', self::keys($name), $arguments) !== [];
     }
 
     /** Whether this object holds the lock now. */
     public function isLocking($name): bool
     {
-        return isset($this->held[$name])
-            && $this->rushgate->call('lock_held', self::keys($name), [$this->held[$name]['token']]) !== [];
+        $held = $this->held($name);
+        return $held && $this->rushgate->call('lock_held', self::keys($name), [$held['token']]) !== [];
     }
 
     /**
@@ -114,6 +117,12 @@ final class RedisLock
      */
     public function fence($name): ?int
     {
-        return $this->held[$name]['fence'] ?? null;
+        return $this->held($name)['fence'] ?? null;
+    }
+
+    /** What this process was granted. */
+    private function held($name): ?array
+    {
+        return $this->held[getmypid()][$name] ?? null;
     }
 }

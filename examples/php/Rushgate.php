@@ -18,8 +18,8 @@ final class Rushgate
     private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm'];
     private const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e'];
 
-    /** Eight bytes that no other process has. */
-    private readonly string $client;
+    /** @var ?WeakMap<Redis|RedisCluster, int> the process that uses each connection */
+    private static ?WeakMap $users = null;
     private ?Inbox $inbox = null;
 
     /** @param mixed $auth what `AUTH` is given before wake-ups: a `RedisCluster` does not tell, as a `Redis` does */
@@ -27,8 +27,6 @@ final class Rushgate
     {
         // A status such as AGAIN is to be told from "true".
         $redis->setOption(Redis::OPT_REPLY_LITERAL, 1);
-        // A worker of PHP serves many requests: one client each would leave its latest answers behind at every request.
-        $this->client = substr(hash('sha256', gethostname() . ':' . getmypid(), true), 0, 8);
         [$protocol, $version] = $this->call('version', [], []);
         if ($protocol !== self::PROTOCOL) {
             throw new RuntimeException("Rushgate $version on the server speaks protocol $protocol, this file " . self::PROTOCOL);
@@ -53,6 +51,7 @@ final class Rushgate
     {
         $where = $this->redis instanceof RedisCluster ? [$key] : [];
         $until = self::now() + $patience;
+        $this->leaveParentsConnection();
         while (true) {
             $this->redis->clearLastError();
             $lost = null;
@@ -80,6 +79,20 @@ final class Rushgate
         }
     }
 
+    /** After a fork: two processes cannot share a connection, so this one opens its own. The parent's stays open. */
+    private function leaveParentsConnection(): void
+    {
+        self::$users ??= new WeakMap();
+        $user = self::$users[$this->redis] ?? getmypid();
+        self::$users[$this->redis] = getmypid();
+        if ($user === getmypid()) {
+            return;
+        }
+        $database = $this->redis instanceof Redis ? $this->redis->getDBNum() : 0;
+        $this->redis->close();
+        $database === 0 || $this->redis->select($database);
+    }
+
     /** What a number stands for. One that is not known is of a later protocol, and nobody should guess at it. */
     public static function meaning(array $names, int $number): string
     {
@@ -103,7 +116,8 @@ final class Rushgate
     /** The keys under which the server remembers what it answered this client. */
     public function answerKeys(string $queue): array
     {
-        return self::under("rg:{q:$queue}:", ['o:' . bin2hex($this->client), 'p:' . bin2hex($this->client)]);
+        $client = bin2hex(self::client());
+        return self::under("rg:{q:$queue}:", ["o:$client", "p:$client"]);
     }
 
     /** The key of a queue's ids that are unique for a period. */
@@ -123,10 +137,19 @@ final class Rushgate
         return array_map(fn (string $ending) => $beginning . $ending, $endings);
     }
 
+    /**
+     * Eight bytes that no other process has. They are the same for all requests that a worker of PHP serves: one client
+     * each would leave its latest answers behind at every request.
+     */
+    private static function client(): string
+    {
+        return substr(hash('sha256', gethostname() . ':' . getmypid(), true), 0, 8);
+    }
+
     /** A name for one acquisition of a lock. */
     public function token(): string
     {
-        return $this->client . random_bytes(8);
+        return self::client() . random_bytes(8);
     }
 
     /** A name for one call on a queue. */
@@ -138,7 +161,10 @@ final class Rushgate
     /** Where the server wakes this process. */
     public function inbox(): Inbox
     {
-        return $this->inbox ??= new Inbox($this->redis, $this->auth);
+        if ($this->inbox?->process !== getmypid()) {
+            $this->inbox = new Inbox($this->redis, $this->auth);
+        }
+        return $this->inbox;
     }
 
     /** Who this is, for people who look. */
@@ -176,12 +202,14 @@ final class Rushgate
 final class Inbox
 {
     public readonly string $id;
+    public readonly int $process;
     /** @var resource|null */
     private $socket = null;
 
     public function __construct(private readonly Redis|RedisCluster $redis, private readonly mixed $auth)
     {
         $this->id = random_bytes(8);
+        $this->process = getmypid();
         $this->connect();
     }
 

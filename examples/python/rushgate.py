@@ -48,24 +48,64 @@ STATES = ["held", "confirming", "cancelling", "expiring", "confirmed", "cancelle
 UNREACHED = (redis.ConnectionError, redis.TimeoutError, ClusterError, RedisClusterException)
 
 
+_forks = 0
+
+
+def _forked():
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def process():
+    """This process: its id, and the number of forks before it, because a process id may come back."""
+    return os.getpid(), _forks
+
+
 class Lost(Exception):
     """The lock had been lost: another may have held it since."""
 
 
 class Rushgate:
-    """A client of one server, or of one Cluster. Make one for each process and thread."""
+    """A client of one server, or of one Cluster. Make one for each thread.
+
+    A forked process may use the clients of its parent. Each becomes a client of its own there, with its own connections;
+    locks that the parent holds stay with the parent.
+    """
 
     def __init__(self, server: redis.Redis | redis.RedisCluster):
         # Answers and wake-ups are bytes; whoever wants text elsewhere keeps a client of their own.
         if server.get_encoder().decode_responses:
             raise ValueError("Rushgate needs a client of its own, without decode_responses")
-        self.server = server
-        self.client = os.urandom(8)
-        self._numbers = 0
-        self._inbox = None
+        self._server, self._process = server, None
         protocol, version = self.call("version", [], [])
         if protocol != PROTOCOL:
             raise RuntimeError(f"Rushgate {version} on the server speaks protocol {protocol}, this file {PROTOCOL}")
+
+    @property
+    def server(self):
+        """The client of redis-py."""
+        self._own()
+        return self._server
+
+    @property
+    def client(self):
+        """Eight bytes that no other client has."""
+        self._own()
+        return self._client
+
+    def _own(self):
+        """Starts over in a forked process: two processes must not share a client id, a count or a connection."""
+        if self._process == process():
+            return
+        self._process, self._client, self._numbers, self._inbox = process(), os.urandom(8), 0, None
+        # A pool of redis-py detects the fork; a client with a single connection does not.
+        connection = getattr(self._server, "connection", None)
+        if connection and connection.pid != os.getpid():
+            self._server.connection = None
 
     def call(self, function, keys, arguments, patience=5):
         """Calls a function. While the connection is lost the same call is sent again: its token or op keeps it from being
@@ -96,6 +136,7 @@ class Rushgate:
 
     def number(self):
         """Eight bytes that this client never used before."""
+        self._own()
         self._numbers += 1
         return struct.pack(">Q", self._numbers)
 
@@ -106,6 +147,7 @@ class Rushgate:
 
     def inbox(self):
         """Where the server wakes this client."""
+        self._own()
         if self._inbox is None:
             self._inbox = Inbox(self.server)
         return self._inbox
@@ -151,18 +193,28 @@ class Rushgate:
 
 
 class Held:
-    """A lock in hand. What it protects should refuse a smaller fence than it has seen."""
+    """A lock in hand. What it protects should refuse a smaller fence than it has seen.
+
+    It belongs to the process that acquired it: in a forked one, `extend` and `release` raise `Lost` and change nothing.
+    """
 
     def __init__(self, gate, keys, token, fence):
         self.gate, self.keys, self.token, self.fence = gate, keys, token, fence
+        self._process = process()
+
+    def _check_process(self):
+        if self._process != process():
+            raise Lost("the lock belongs to the process that acquired it, of which this one is a fork")
 
     def extend(self, lease):
         """Starts the lease anew, for so many seconds from now."""
+        self._check_process()
         if not self.gate.call("lock_extend", self.keys, [self.token, us(lease)]):
             raise Lost
 
     def release(self):
         """Gives the lock up."""
+        self._check_process()
         [outcome] = self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US])
         if meaning(RELEASED, outcome) == "lost":
             raise Lost
@@ -174,7 +226,6 @@ class Queue:
     def __init__(self, gate, name):
         self.gate, self.name = gate, name
         self.keys = under(f"rg:{{q:{name}}}:", QUEUE)
-        self.answers = under(f"rg:{{q:{name}}}:", [f"o:{gate.client.hex()}", f"p:{gate.client.hex()}"])
         self.unique = under(f"rg:{{q:{name}}}:", ["u"])
         gate.server.zadd("rg:queues", {name: 0})
 
@@ -220,7 +271,9 @@ class Queue:
 
     def _once(self, verb, arguments, more=[]):
         """A call that is answered once, however often it is sent."""
-        return self.gate.call(f"queue_{verb}", self.keys + self.answers + more, [self.gate.number(), *arguments])
+        client = self.gate.client.hex()
+        answers = under(f"rg:{{q:{self.name}}}:", [f"o:{client}", f"p:{client}"])
+        return self.gate.call(f"queue_{verb}", self.keys + answers + more, [self.gate.number(), *arguments])
 
 
 class Task:

@@ -44,7 +44,7 @@ fn languages() -> [Language; 3] {
         Language {
             name: "php",
             program: "php".into(),
-            check: &["-r", "exit(extension_loaded('redis') ? 0 : 1);"],
+            check: &["-r", "exit(extension_loaded('redis') && extension_loaded('pcntl') ? 0 : 1);"],
             install: "apt-get install php-cli php-redis",
         },
         Language {
@@ -205,6 +205,43 @@ fn four_languages_share_one_lock_on_redis() {
 #[test]
 fn four_languages_share_one_lock_on_valkey() {
     one_lock_guards_one_counter(Kind::Valkey);
+}
+
+/// Children of one process count under one lock and enqueue, with what they have from their parent.
+async fn forked_processes_are_clients_of_their_own(language: Language) {
+    const CHILDREN: usize = 4;
+    const TIMES: usize = 25;
+    let server = server(Kind::Redis);
+    ask(server.port(), &["RPUSH", "go", "now"]);
+    language.play(server.port(), &["fork", &CHILDREN.to_string(), &TIMES.to_string()]).end();
+    let everyone = (1 + CHILDREN) * TIMES;
+    assert_eq!(ask(server.port(), &["GET", "counter"]), everyone.to_string(), "never two holders");
+    let fences = ask(server.port(), &["LRANGE", "fences", "0", "-1"]);
+    let fences: Vec<u64> = fences.lines().map(|fence| fence.parse().unwrap()).collect();
+    assert!(fences.is_sorted_by(|a, b| a < b), "no fence comes twice: {fences:?}");
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    let stats = gate.queue("jobs").unwrap().stats().await.unwrap();
+    assert_eq!(stats.ready, everyone as u64, "no task vanishes");
+    gate.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn forked_php_processes_are_clients_of_their_own() {
+    let [php, ..] = languages();
+    forked_processes_are_clients_of_their_own(php).await;
+}
+
+#[tokio::test]
+async fn forked_python_processes_are_clients_of_their_own() {
+    let [_, python, _] = languages();
+    forked_processes_are_clients_of_their_own(python).await;
+}
+
+/// Node's cluster starts programs: nothing is inherited, neither a client nor a connection.
+#[tokio::test]
+async fn the_workers_of_a_node_cluster_are_clients_of_their_own() {
+    let [.., node] = languages();
+    forked_processes_are_clients_of_their_own(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,8 @@
 // One part of a scene of tests/foreign.rs, in Node: `peer.js PORT PART ARGUMENT…`.
 
 const assert = require('node:assert')
+const cluster = require('node:cluster')
+const { once } = require('node:events')
 const { createRequire } = require('node:module')
 const path = require('node:path')
 
@@ -21,6 +23,36 @@ const parts = {
         await redis.rpush('fences', held.fence)
       })
     }
+  },
+
+  /** The parent has a client id, a subscription, a lock and a queue before it forks. */
+  async fork (gate, redis, children, times) {
+    const held = await gate.acquire('parent')
+    assert.equal(await gate.acquire('parent', { wait: 0.05 }), null)
+    cluster.setupPrimary({ exec: __filename, args: [port, 'child', times] })
+    const workers = Array.from({ length: Number(children) }, () => cluster.fork())
+    const told = workers.map((worker) => once(worker, 'message').then(([client]) => client))
+    const ended = workers.map((worker) => once(worker, 'exit').then(([status]) => status))
+    await parts.use(gate, redis, 'parent', times)
+    const clients = [gate.client.toString('hex'), ...await Promise.all(told)]
+    assert.equal(new Set(clients).size, 1 + Number(children), 'each has its own client id')
+    assert((await Promise.all(ended)).every((status) => status === 0))
+    await held.release()
+  },
+
+  async child (gate, redis, times) {
+    assert.equal(await gate.acquire('parent'), null, 'the lock belongs to the parent')
+    process.send(gate.client.toString('hex'))
+    await parts.use(gate, redis, process.pid, times)
+    process.disconnect()
+  },
+
+  async use (gate, redis, name, times) {
+    const queue = await gate.queue('jobs')
+    for (let number = 0; number < Number(times); number++) {
+      assert(await queue.enqueue(`${name}:${number}`), 'room')
+    }
+    await parts.count(gate, redis, 'counter', times)
   },
 
   async work (gate, redis, name) {
@@ -75,9 +107,11 @@ const parts = {
 async function main () {
   const redis = new Redis(Number(port))
   const gate = await Rushgate.connect(redis)
-  // All begin at once.
-  await redis.rpush('ready', 'node')
-  await redis.blpop('go', 50)
+  if (cluster.isPrimary) {
+    // All begin at once.
+    await redis.rpush('ready', 'node')
+    await redis.blpop('go', 50)
+  }
   await parts[part](gate, redis, ...args)
   await gate.close()
   await redis.quit()

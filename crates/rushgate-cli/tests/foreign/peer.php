@@ -26,6 +26,35 @@ $parts = [
             must($lock->unlock($name), 'held until now');
         }
     },
+    // The parent has a client id, a subscription, a lock, a queue and a connection before it forks.
+    'fork' => function (string $children, string $times) use ($redis, &$parts): void {
+        [$lock, $queue] = [new RedisLock($redis), new RedisQueue($redis)];
+        must($lock->lock('parent'), 'free');
+        must(!(new RedisLock($redis))->lock('parent', 0.05), 'held');
+        must($queue->claim('jobs', wait: 0.05) === [], 'nothing to do');
+        $use = function (string $name) use ($queue, $times, &$parts): void {
+            for ($number = 0; $number < (int) $times; $number++) {
+                must($queue->enqueue('jobs', "$name:$number"), 'room');
+            }
+            $parts['count']('counter', $times);
+        };
+        $pids = [];
+        for ($child = 0; $child < (int) $children; $child++) {
+            $pids[] = $pid = pcntl_fork();
+            if ($pid === 0) {
+                must(!$lock->isLocking('parent') && $lock->fence('parent') === null, 'it is the parent\'s');
+                must(!$lock->unlock('parent') && !$lock->expire('parent', 30) && $lock->unlockAll(), 'it is the parent\'s');
+                $use("child-$child");
+                exit(0);
+            }
+        }
+        $use('parent');
+        foreach ($pids as $pid) {
+            pcntl_waitpid($pid, $status);
+            must($status === 0, "a child that ends well, not $status");
+        }
+        must($lock->unlock('parent'), 'held until now');
+    },
     'work' => function (string $name) use ($redis): void {
         $queue = new RedisQueue($redis);
         do {

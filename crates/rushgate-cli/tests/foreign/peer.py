@@ -1,6 +1,8 @@
 """One part of a scene of tests/foreign.rs, in Python: `peer.py PORT PART ARGUMENT…`."""
 
 import json
+import multiprocessing
+import os
 import pathlib
 import sys
 import time
@@ -9,7 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "examples/python"))
 
 import redis  # noqa: E402
-from rushgate import Rushgate  # noqa: E402
+from rushgate import Lost, Rushgate  # noqa: E402
 
 server = redis.Redis(port=int(sys.argv[1]))
 gate = Rushgate(server)
@@ -21,6 +23,50 @@ def count(name, times):
             assert held, "granted in time"
             server.set("counter", int(server.get("counter") or 0) + 1)
             server.rpush("fences", held.fence)
+
+
+def fork(children, times):
+    """The parent has a client id, a subscription, a lock and a queue before it forks."""
+    queue, held = gate.queue("jobs"), gate.acquire("parent")
+    assert gate.acquire("parent", wait=0.05) is None, "held"
+    inbox = gate.inbox().id
+
+    def use(name):
+        for number in range(int(times)):
+            assert queue.enqueue(f"{name}:{number}"), "room"
+        count("counter", times)
+
+    def child(name):
+        assert gate.inbox().id != inbox, "a subscription of its own"
+        for verb in (held.release, lambda: held.extend(30)):
+            try:
+                verb()
+                raise AssertionError("the lock belongs to the parent")
+            except Lost:
+                pass
+        use(name)
+
+    def forked(name):
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                child(name)
+                status = 0
+            finally:
+                os._exit(status)
+        return pid
+
+    # One by Python's own way, the others by that of the system.
+    process = multiprocessing.get_context("fork").Process(target=child, args=("process",))
+    process.start()
+    pids = [forked(number) for number in range(1, int(children))]
+    use("parent")
+    process.join()
+    statuses = [process.exitcode, *(os.waitpid(pid, 0)[1] for pid in pids)]
+    assert not any(statuses), statuses
+    assert gate.inbox().id == inbox, "the parent keeps its own"
+    held.release()
 
 
 def work(name):
@@ -73,4 +119,4 @@ def meet(sale, name, hold):
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
+{"count": count, "fork": fork, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
