@@ -178,14 +178,18 @@ class Queue {
 
   /**
    * Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. An id that is put in
-   * with `uniqueFor` is passed over for so many seconds, even once its task is done. False if the queue is full.
+   * with `uniqueFor` is passed over for so many seconds, even once its task is done. 'debounce' needs `maxWait`, in
+   * seconds: the longest that later calls can put off the run. False if the queue is full.
    */
-  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxAttempts = 20, uniqueFor = 0, key = null } = {}) {
+  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxWait = null, maxAttempts = 20, uniqueFor = 0, key = null } = {}) {
+    if ((onDuplicate === 'debounce') !== (maxWait !== null)) {
+      throw new Error("'debounce' needs maxWait, and nothing else takes it")
+    }
     const body = Buffer.isBuffer(payload)
       ? Buffer.concat([Buffer.of(0), payload])
       : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
     const period = uniqueFor ? `!${us(uniqueFor)}` : ''
-    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} 0 ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
     // The op of the request stands before its first task, and nothing before the others.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
     const [answers] = await this.once('enqueue', tasks, this.unique)

@@ -230,14 +230,18 @@ class Queue:
         gate.server.zadd("rg:queues", {name: 0})
 
     def enqueue(
-        self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_attempts=20, unique_for=None, key=None
+        self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_wait=None, max_attempts=20, unique_for=None,
+        key=None,
     ):
         """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full.
 
-        An id that is put in with `unique_for` is passed over for so many seconds, even once its task is done.
+        An id that is put in with `unique_for` is passed over for so many seconds, even once its task is done. `DEBOUNCE`
+        needs `max_wait`, in seconds: the longest that later calls can put off the run.
         """
+        if (on_duplicate == DEBOUNCE) != (max_wait is not None):
+            raise ValueError("DEBOUNCE needs max_wait, and nothing else takes it")
         body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
-        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} 0 {max_attempts}"
+        terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} {us(max_wait or 0)} {max_attempts}"
         terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {key}" if key else "")
         # The op of the request stands before its first task, and nothing before the others.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]

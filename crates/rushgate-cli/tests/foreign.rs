@@ -244,6 +244,17 @@ async fn the_workers_of_a_node_cluster_are_clients_of_their_own() {
     forked_processes_are_clients_of_their_own(node).await;
 }
 
+/// PHP's class has no debounce.
+#[test]
+fn a_burst_is_debounced_by_its_delay_and_its_longest_wait() {
+    let [_, python, node] = languages();
+    for language in [python, node] {
+        let server = server(Kind::Redis);
+        ask(server.port(), &["RPUSH", "go", "now"]);
+        language.play(server.port(), &["debounce", "jobs"]).end();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_goes_through_the_hands_of_four_languages() {
     const TASKS: usize = 20;

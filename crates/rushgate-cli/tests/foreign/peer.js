@@ -55,6 +55,23 @@ const parts = {
     await parts.count(gate, redis, 'counter', times)
   },
 
+  async debounce (gate, redis, name) {
+    const queue = await gate.queue(name)
+    assert(await queue.enqueue('page', { payload: 1, delay: 0.2, onDuplicate: 'debounce', maxWait: 60 }))
+    const begun = performance.now()
+    assert(await queue.enqueue('page', { payload: 2, delay: 0.4, onDuplicate: 'debounce', maxWait: 60 }))
+    const [last] = await queue.claim({ wait: 30 })
+    assert(performance.now() - begun >= 400, 'not before its delay')
+    assert(last.payload === 2 && await last.complete(), 'the last of the burst')
+    await queue.enqueue('page', { payload: 3, delay: 60, onDuplicate: 'debounce', maxWait: 0.2 })
+    await queue.enqueue('page', { payload: 4, delay: 60, onDuplicate: 'debounce', maxWait: 0.2 })
+    const [task] = await queue.claim({ wait: 30 })
+    assert(task.payload === 4 && await task.complete(), 'at last after its longest wait')
+    for (const wrong of [{ onDuplicate: 'debounce' }, { maxWait: 1 }]) {
+      await assert.rejects(queue.enqueue('page', wrong), /maxWait/)
+    }
+  },
+
   async work (gate, redis, name) {
     const queue = await gate.queue(name)
     for (;;) {

@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "examples/python"))
 
 import redis  # noqa: E402
-from rushgate import Lost, Rushgate  # noqa: E402
+from rushgate import DEBOUNCE, Lost, Rushgate  # noqa: E402
 
 server = redis.Redis(port=int(sys.argv[1]))
 gate = Rushgate(server)
@@ -69,6 +69,26 @@ def fork(children, times):
     held.release()
 
 
+def debounce(name):
+    queue = gate.queue(name)
+    assert queue.enqueue("page", payload=1, delay=0.2, on_duplicate=DEBOUNCE, max_wait=60)
+    begun = time.monotonic()
+    assert queue.enqueue("page", payload=2, delay=0.4, on_duplicate=DEBOUNCE, max_wait=60)
+    [task] = queue.claim(wait=30)
+    assert time.monotonic() - begun >= 0.4, "not before its delay"
+    assert task.payload == 2 and task.complete(), "the last of the burst"
+    queue.enqueue("page", payload=3, delay=60, on_duplicate=DEBOUNCE, max_wait=0.2)
+    queue.enqueue("page", payload=4, delay=60, on_duplicate=DEBOUNCE, max_wait=0.2)
+    [task] = queue.claim(wait=30)
+    assert task.payload == 4 and task.complete(), "at last after its longest wait"
+    for wrong in ({"on_duplicate": DEBOUNCE}, {"max_wait": 1}):
+        try:
+            queue.enqueue("page", **wrong)
+            raise AssertionError(f"{wrong} is refused")
+        except ValueError as why:
+            assert "max_wait" in str(why), why
+
+
 def work(name):
     queue = gate.queue(name)
     while True:
@@ -119,4 +139,4 @@ def meet(sale, name, hold):
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "fork": fork, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
+{"count": count, "debounce": debounce, "fork": fork, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
