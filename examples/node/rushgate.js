@@ -29,6 +29,12 @@ const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
 const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
 const RANGE = { sku: 2, first: 4, last: 4 }
 
+// Content types of one byte.
+const SHORT_TYPES = { 0: 'application/octet-stream', 255: 'application/json' }
+const KIND = /^[A-Za-z0-9._:/-]{1,80}$/
+const KIND_PARAMETER = /^kind="?([A-Za-z0-9._:/-]{1,80})"?$/i
+const TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
 // What the numbers mean that functions answer.
 const ACQUIRED = [null, 'granted', 'in_line', 'busy']
@@ -179,15 +185,14 @@ class Queue {
   /**
    * Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. An id that is put in
    * with `uniqueFor` is passed over for so many seconds, even once its task is done. 'debounce' needs `maxWait`, in
-   * seconds: the longest that later calls can put off the run. False if the queue is full.
+   * seconds: the longest that later calls can put off the run. By its `kind` a worker finds the handler of a task. False
+   * if the queue is full.
    */
-  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxWait = null, maxAttempts = 20, uniqueFor = 0, key = null } = {}) {
+  async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxWait = null, maxAttempts = 20, uniqueFor = 0, key = null, kind = null } = {}) {
     if ((onDuplicate === 'debounce') !== (maxWait !== null)) {
       throw new Error("'debounce' needs maxWait, and nothing else takes it")
     }
-    const body = Buffer.isBuffer(payload)
-      ? Buffer.concat([Buffer.of(0), payload])
-      : Buffer.concat([Buffer.of(255), Buffer.from(JSON.stringify(payload))])
+    const body = bodyOf(payload, kind)
     const period = uniqueFor ? `!${us(uniqueFor)}` : ''
     const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
     // The op of the request stands before its first task, and nothing before the others.
@@ -226,7 +231,10 @@ class Queue {
   }
 }
 
-/** A claimed task. End it before its lease runs out, or others get it. */
+/**
+ * A claimed task. End it before its lease runs out, or others get it. Its `payload` is what the `contentType` says: JSON is
+ * decoded, text is a string, and everything else is a Buffer.
+ */
 class Task {
   constructor (queue, id, record, run) {
     const { attempts, claim, turn } = unpack(run, RUN)
@@ -237,7 +245,7 @@ class Task {
     const body = priority >= 64 ? rest.subarray(7) : rest
     const key = priority % 64 >= 16 ? body.subarray(1, 1 + body[0]) : null
     this.key = key && key.toString()
-    this.payload = payloadOf(key === null ? body : body.subarray(1 + key.length))
+    Object.assign(this, contentOf(key === null ? body : body.subarray(1 + key.length)))
   }
 
   /** It is done. False if it was lost: then another has it, or has done it. */
@@ -415,11 +423,38 @@ function unpack (packed, sizes) {
   return { ...fields, rest: packed.subarray(at) }
 }
 
-/** What is behind the content type: JSON is decoded. */
-function payloadOf (body) {
+/** A payload behind its content type, of which the kind is a parameter. */
+function bodyOf (payload, kind) {
+  const isBuffer = Buffer.isBuffer(payload)
+  const content = isBuffer ? payload : Buffer.from(JSON.stringify(payload))
+  if (kind === null) return Buffer.concat([Buffer.of(isBuffer ? 0 : 255), content])
+  if (!KIND.test(kind)) throw new Error(`the kind \`${kind}\` is not 1 to 80 of A-Z, a-z, 0-9 and . _ : / -`)
+  const type = Buffer.from(`application/${isBuffer ? 'octet-stream' : 'json'};kind="${kind}"`)
+  return Buffer.concat([Buffer.of(type.length), type, content])
+}
+
+/** The content type without the kind, the kind, and the payload. */
+function contentOf (body) {
   const length = body[0]
-  if (length === 255) return JSON.parse(body.subarray(1).toString())
-  return body.subarray(length === 0 ? 1 : 1 + length)
+  const start = length in SHORT_TYPES ? 1 : 1 + length
+  const type = SHORT_TYPES[length] ?? body.subarray(1, start).toString()
+  const [essence, ...parameters] = type.match(/(?:[^;"]|"[^"]*")+/g)
+  const kindOf = (parameter) => KIND_PARAMETER.exec(parameter)?.[1] ?? null
+  return {
+    contentType: [essence, ...parameters.filter((parameter) => kindOf(parameter) === null)].join(';'),
+    kind: parameters.map(kindOf).find((kind) => kind !== null) ?? null,
+    payload: decoded(essence.toLowerCase(), body.subarray(start))
+  }
+}
+
+/** What is not what its type says stays a Buffer. */
+function decoded (essence, content) {
+  try {
+    if (essence === 'application/json' || essence.endsWith('+json')) return JSON.parse(TEXT.decode(content))
+    return essence.startsWith('text/') ? TEXT.decode(content) : content
+  } catch {
+    return content
+  }
 }
 
 module.exports = { Rushgate, Lost }

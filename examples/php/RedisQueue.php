@@ -7,8 +7,8 @@ require_once __DIR__ . '/Rushgate.php';
 /**
  * The article's queue: the same methods and defaults, on Rushgate's functions, and those that make work safe.
  *
- * One record per id. What `top`, `pop` and `claim` give is `['id' => …, 'score' => …, 'payload' => …]`; the score is
- * opaque, and says which version of the record was read and under which claim.
+ * One record per id. What `top`, `pop` and `claim` give is `['id' => …, 'score' => …, 'attempt' => …, 'contentType' => …,
+ * 'kind' => …, 'payload' => …]`; the score is opaque, and says which version of the record was read and under which claim.
  */
 final class RedisQueue
 {
@@ -24,6 +24,9 @@ final class RedisQueue
     private const RECORD = [
         'arrival' => 6, 'turn' => 1, 'revision' => 6, 'first' => 7, 'due' => 7, 'priority' => 1, 'max' => 2,
     ];
+    /** Content types of one byte. */
+    private const SHORT_TYPES = [0 => 'application/octet-stream', 255 => 'application/json'];
+    private const KIND = '[A-Za-z0-9._:/-]{1,80}';
     private const RUN = ['claim' => 7, 'turn' => 1, 'attempts' => 2, 'flags' => 1, 'until' => 7, 'due' => 7];
 
     private readonly Rushgate $rushgate;
@@ -44,6 +47,7 @@ final class RedisQueue
      * @param int $onDuplicate KEEP the record that is there, as the article's code does, or REPLACE it, as its text says
      * @param string|array $payload bytes, or what becomes JSON
      * @param int|float $uniqueFor for how long another of that id is passed over, even once it is done, in seconds; 0 for not
+     * @param ?string $kind what sort of work it is, by which a worker finds its handler
      * @return bool false if the queue is full, or nothing was named
      */
     public function enqueue(
@@ -55,12 +59,13 @@ final class RedisQueue
         string|array $payload = '',
         int $priority = 5,
         $uniqueFor = 0,
+        ?string $kind = null,
     ): bool {
         if (empty($name) || empty($id) || $timeout <= 0) {
             return false;
         }
         $this->enter($name);
-        $body = is_array($payload) ? "\xff" . json_encode($payload, JSON_THROW_ON_ERROR) : "\0$payload";
+        $body = self::body($payload, $kind);
         $terms = '+' . Rushgate::us(max($afterInterval, 0)) . " $priority $onDuplicate 0 20"
             . ($uniqueFor > 0 ? '!' . Rushgate::us($uniqueFor) : '');
         $arguments = [];
@@ -187,20 +192,40 @@ final class RedisQueue
             return [
                 'id' => $id,
                 'score' => "$revision.$claim",
-                'payload' => self::payload($body),
                 'attempt' => $run['attempts'],
-            ];
+            ] + self::content($body);
         }, array_chunk($answer, 3));
     }
 
-    /** What is behind the content type: JSON is decoded. */
-    private static function payload(string $body): mixed
+    /** A payload behind its content type, of which the kind is a parameter. */
+    private static function body(string|array $payload, ?string $kind): string
+    {
+        $content = is_array($payload) ? json_encode($payload, JSON_THROW_ON_ERROR) : $payload;
+        if ($kind === null) {
+            return (is_array($payload) ? "\xff" : "\0") . $content;
+        }
+        if (!preg_match('~^' . self::KIND . '$~D', $kind)) {
+            throw new InvalidArgumentException("the kind `$kind` is not 1 to 80 of A-Z, a-z, 0-9 and . _ : / -");
+        }
+        $type = 'application/' . (is_array($payload) ? 'json' : 'octet-stream') . ";kind=\"$kind\"";
+        return chr(strlen($type)) . $type . $content;
+    }
+
+    /** The content type without the kind, the kind, and the payload: JSON is decoded, unless it is none. */
+    private static function content(string $body): array
     {
         $length = ord($body[0]);
-        return match ($length) {
-            0 => substr($body, 1),
-            255 => json_decode(substr($body, 1), true, 512, JSON_THROW_ON_ERROR),
-            default => substr($body, 1 + $length),
-        };
+        $start = isset(self::SHORT_TYPES[$length]) ? 1 : 1 + $length;
+        $type = self::SHORT_TYPES[$length] ?? substr($body, 1, $length);
+        $content = substr($body, $start);
+        preg_match_all('/(?:[^;"]|"[^"]*")+/', $type, $parts);
+        $kinds = preg_grep('~^kind="?' . self::KIND . '"?$~iD', $parts[0]);
+        $isJson = preg_match('~^application/json$|\+json$~iD', $parts[0][0]);
+        $payload = $isJson ? json_decode($content, true) : $content;
+        return [
+            'contentType' => implode(';', array_diff_key($parts[0], $kinds)),
+            'kind' => $kinds === [] ? null : trim(substr(reset($kinds), strlen('kind=')), '"'),
+            'payload' => $isJson && json_last_error() !== JSON_ERROR_NONE ? $content : $payload,
+        ];
     }
 }

@@ -11,6 +11,7 @@ A `redis.RedisCluster` will do as well.
 
 import json
 import os
+import re
 import socket
 import struct
 import time
@@ -31,6 +32,10 @@ SALE = ["c", "f", "w", "b", "h", "d", "e"]
 RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priority": 1, "max": 2}
 RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
 HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
+
+# Content types of one byte.
+SHORT_TYPES = {0: "application/octet-stream", 255: "application/json"}
+KIND = "[A-Za-z0-9._:/-]{1,80}"
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
 # What the numbers mean that functions answer.
@@ -231,16 +236,17 @@ class Queue:
 
     def enqueue(
         self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_wait=None, max_attempts=20, unique_for=None,
-        key=None,
+        key=None, kind=None,
     ):
         """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full.
 
         An id that is put in with `unique_for` is passed over for so many seconds, even once its task is done. `DEBOUNCE`
-        needs `max_wait`, in seconds: the longest that later calls can put off the run.
+        needs `max_wait`, in seconds: the longest that later calls can put off the run. By its `kind` a worker finds the
+        handler of a task.
         """
         if (on_duplicate == DEBOUNCE) != (max_wait is not None):
             raise ValueError("DEBOUNCE needs max_wait, and nothing else takes it")
-        body = b"\0" + payload if isinstance(payload, bytes) else b"\xff" + json.dumps(payload).encode()
+        body = body_of(payload, kind)
         terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} {us(max_wait or 0)} {max_attempts}"
         terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {key}" if key else "")
         # The op of the request stands before its first task, and nothing before the others.
@@ -281,7 +287,10 @@ class Queue:
 
 
 class Task:
-    """A claimed task. End it before its lease runs out, or others get it."""
+    """A claimed task. End it before its lease runs out, or others get it.
+
+    Its `payload` is what the `content_type` says: JSON is decoded, text is a `str`, and everything else is `bytes`.
+    """
 
     def __init__(self, queue, task, record, run):
         record, run = unpack(record, RECORD), unpack(run, RUN)
@@ -294,7 +303,7 @@ class Task:
             body = body[7:]
         if record["priority"] % 64 >= 16:
             self.key, body = body[1:1 + body[0]].decode(), body[1 + body[0]:]
-        self.payload = payload_of(body)
+        self.content_type, self.kind, self.payload = content_of(body)
 
     def complete(self):
         """It is done. False if it was lost: then another has it, or has done it."""
@@ -430,9 +439,36 @@ def unpack(packed, sizes):
     return fields | {"rest": packed}
 
 
-def payload_of(body):
-    """What is behind the content type: JSON is decoded."""
+def body_of(payload, kind):
+    """A payload behind its content type, of which the kind is a parameter."""
+    is_bytes = isinstance(payload, bytes)
+    content = payload if is_bytes else json.dumps(payload).encode()
+    if kind is None:
+        return (b"\0" if is_bytes else b"\xff") + content
+    if not re.fullmatch(KIND, kind):
+        raise ValueError(f"the kind `{kind}` is not 1 to 80 of A-Z, a-z, 0-9 and . _ : / -")
+    content_type = f'application/{"octet-stream" if is_bytes else "json"};kind="{kind}"'.encode()
+    return bytes([len(content_type)]) + content_type + content
+
+
+def content_of(body):
+    """The content type without the kind, the kind, and the payload."""
     length = body[0]
-    if length == 255:
-        return json.loads(body[1:])
-    return body[1:] if length == 0 else body[1 + length:]
+    if length in SHORT_TYPES:
+        content_type, content = SHORT_TYPES[length], body[1:]
+    else:
+        content_type, content = body[1:1 + length].decode(), body[1 + length:]
+    essence, *parameters = re.findall(r'(?:[^;"]|"[^"]*")+', content_type)
+    kinds = [re.fullmatch(f'(?i:kind)="?({KIND})"?', parameter) for parameter in parameters]
+    content_type = ";".join([essence, *(of for of, kind in zip(parameters, kinds) if not kind)])
+    return content_type, next((kind[1] for kind in kinds if kind), None), decoded(essence.lower(), content)
+
+
+def decoded(essence, content):
+    """What is not what its type says stays bytes."""
+    try:
+        if essence == "application/json" or essence.endswith("+json"):
+            return json.loads(content)
+        return content.decode() if essence.startswith("text/") else content
+    except ValueError:
+        return content

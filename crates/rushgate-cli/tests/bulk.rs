@@ -102,12 +102,15 @@ fn an_import_leaves_out_what_is_late_and_takes_the_rest() {
 #[test]
 fn a_queue_survives_export_and_import() {
     let (from, to) = (Shop::new(), Shop::new());
-    push(&from, "json", &["--payload", "{\"b\": 1.50,\n \"a\":2}", "--kind", "k", "--priority", "1"]);
+    push(&from, "json", &["--payload", "{\"b\": 1.50,\n \"a\":2}", "--kind", "mail:k", "--priority", "1"]);
     std::fs::write(from.path("bytes"), b"\xff\x00\n").unwrap();
     push(&from, "bytes", &["--payload-file", "bytes", "--content-type", "image/x", "--max-attempts", "3"]);
     push(&from, "later", &["--payload", "é", "--content-type", "text/plain", "--delay", "1h"]);
     let lines = from.ok(&["queue", "export", "mail"]);
     assert_eq!(lines.lines().count(), 3);
+    let json = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let json = json.into_iter().find(|line| line["id"] == "json").unwrap();
+    assert_eq!((&json["content_type"], &json["kind"]), (&json!("application/json"), &json!("mail:k")));
     let said = to.with_stdin(&["queue", "import", "mail"], lines.as_bytes());
     assert_eq!(said.out, "added 3, kept 0 that were there\n", "{}", said.err);
     let said = to.with_stdin(&["queue", "import", "mail", "-"], lines.as_bytes());
@@ -141,7 +144,8 @@ fn a_broken_line_is_told_and_nothing_before_it_is_lost() {
         ("{\"id\":\n".to_owned(), "line 3: "),
         (line("c", 0), "line 3: the number of attempts is 0"),
         (line("c c", 1), "line 3: the task's id contains ' '"),
-        (line("c", 1).replace("}\n", ",\"kind\":\"typo\"}\n"), "unknown field `kind`"),
+        (line("c", 1).replace("}\n", ",\"sort\":\"typo\"}\n"), "unknown field `sort`"),
+        (line("c", 1).replace("}\n", ",\"kind\":\"two words\"}\n"), "line 3: the kind contains ' '"),
     ] {
         let lines = [line("a", 1), "\n".to_owned(), broken, line("d", 1)].concat();
         let said = shop.with_stdin(&["queue", "import", "mail"], lines.as_bytes());

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use common::Shop;
 use rushgate::{
-    BuyerId, CancellationToken, Decision, Enqueued, IdempotencyKey, Line, OrderWorker, Payload, Reserved,
-    Rushgate, Sale, SaleBuilder, Sku, connect_ledger,
+    BuyerId, CancellationToken, ContentType, Decision, Enqueued, IdempotencyKey, Job, Line, OrderWorker,
+    Payload, Reserved, Rushgate, Sale, SaleBuilder, Sku, Worker, connect_ledger,
 };
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
@@ -253,6 +253,69 @@ fn a_burst_is_debounced_by_its_delay_and_its_longest_wait() {
         ask(server.port(), &["RPUSH", "go", "now"]);
         language.play(server.port(), &["debounce", "jobs"]).end();
     }
+}
+
+/// A Rust worker finds its handler by the kind of a task from anywhere, and what it enqueues has its kind anywhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kind_of_a_task_crosses_languages_http_and_the_command() {
+    let (server, shop) = (server(Kind::Redis), Shop::new());
+    let url = server.url();
+    let gate = Rushgate::connect(&url).await.unwrap();
+    let back = gate.clone();
+    let welcome = move |job: Job<Value>| {
+        let back = back.clone();
+        async move {
+            let name = job.payload["from"].as_str().ok_or("nobody")?;
+            let back = back.queue(format!("back-{name}"))?;
+            let thanks = Payload::new(ContentType::json(), json!({ "to": name }).to_string().into_bytes())?;
+            back.enqueue("thanks", thanks).kind("mail:thanks").send().await?;
+            let note = Payload::new(ContentType::new("text/plain")?, b"f\xc3\xbcr dich".to_vec())?;
+            back.enqueue("note", note).priority(9).send().await?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+        }
+    };
+    let stop = CancellationToken::new();
+    let worker = Worker::new(&gate.queue("in").unwrap()).register("mail:welcome", welcome);
+    let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+
+    let port = server.port();
+    tokio::task::spawn_blocking(move || {
+        for language in languages() {
+            ask(port, &["RPUSH", "go", "now"]);
+            language.play(port, &["kinds", language.name]).end();
+        }
+        let wait = ["--store", &url, "--wait", "60s"];
+        let push = ["queue", "push", "in", "cli", "--store", &url, "--kind", "mail:welcome"];
+        shop.ok(&[&push[..], &["--payload", r#"{"from":"cli"}"#]].concat());
+        let claimed = [0, 1].map(|_| shop.json(&[&["queue", "claim", "back-cli"][..], &wait].concat()));
+        assert_eq!(claimed.map(|tasks| of_interest(&tasks[0])), expected("cli"));
+
+        let (running, address) = common::serve(&shop, &["--store", &url]);
+        let task = r#"{"id":"http","payload":{"from":"http"},"kind":"mail:welcome"}"#;
+        assert_eq!(common::ask(&address, "POST", "/v1/queues/in/tasks", "", task).0, 201);
+        let claimed = [0, 1].map(|_| {
+            common::ask(&address, "POST", "/v1/queues/back-http/claim", "Prefer: wait=30\r\n", "{}").1
+        });
+        assert_eq!(claimed.map(|answer| of_interest(&answer["tasks"][0])), expected("http"));
+        drop(running);
+    })
+    .await
+    .unwrap();
+    stop.cancel();
+    let report = worker.await.unwrap().unwrap();
+    assert_eq!((report.done, report.retried, report.unknown), (5, 0, 0));
+    gate.close().await.unwrap();
+}
+
+fn expected(name: &str) -> [Value; 2] {
+    [
+        json!({ "payload": { "to": name }, "content_type": "application/json", "kind": "mail:thanks" }),
+        json!({ "payload": "für dich", "content_type": "text/plain", "kind": null }),
+    ]
+}
+
+fn of_interest(task: &Value) -> Value {
+    json!({ "payload": task["payload"], "content_type": task["content_type"], "kind": task["kind"] })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,6 +39,31 @@ fn a_task_as_json_has_everything_and_its_payload_parsed() {
 }
 
 #[test]
+fn the_kind_of_a_task_is_a_field() {
+    let shop = Shop::new();
+    let of = ["--payload", r#"{"to":"ann"}"#, "--kind", "mail:welcome"];
+    shop.ok(&[&["queue", "push", "mail", "a", "--priority", "1"][..], &of].concat());
+    shop.ok(&[&["queue", "cron", "add", "mail", "nightly", "--every", "1d"][..], &of].concat());
+    shop.ok(&["queue", "cron", "run", "mail", "nightly"]);
+    assert!(shop.ok(&["queue", "show", "mail", "a"]).contains("\nkind         mail:welcome\n"));
+    let mut seen = vec![shop.json(&["queue", "show", "mail", "a"])];
+    for list in [&["queue", "cron", "ls", "mail"][..], &["queue", "claim", "mail", "-n", "2"]] {
+        seen.extend(shop.json(list).as_array().unwrap().clone());
+    }
+    assert_eq!(seen.len(), 4);
+    for of in &seen {
+        assert_eq!((&of["kind"], &of["content_type"]), (&json!("mail:welcome"), &json!("application/json")));
+        assert_eq!(of["payload"]["to"], "ann", "{of}");
+    }
+    shop.ok(&["queue", "retry", "mail", "--ticket", &ticket(&seen[2]), "--give-up"]);
+    assert_eq!(shop.json(&["queue", "dead", "ls", "mail"])[0]["kind"], "mail:welcome");
+    for list in [&["queue", "ls", "mail"][..], &["queue", "dead", "ls", "mail"]] {
+        let table = shop.ok(list);
+        assert!(table.contains("KIND") && table.contains("mail:welcome"), "{table}");
+    }
+}
+
+#[test]
 fn content_comes_from_the_command_line_a_file_or_stdin() {
     let shop = Shop::new();
     std::fs::write(shop.path("body.json"), "[1, 2]").unwrap();

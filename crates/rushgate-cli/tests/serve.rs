@@ -2,37 +2,9 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
-use common::{Running, Shop};
+use common::{Running, Shop, ask, serve};
 use rushgate_testkit::servers::{Certificates, PostgresServer};
 use rustix::process::Signal;
-use serde_json::Value;
-
-/// Starts a server on a free port, and gives its address.
-fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
-    let mut running = shop.start(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
-    let url = running.line();
-    let address = url.strip_prefix("http://").unwrap_or_else(|| panic!("{url}")).to_owned();
-    (running, address)
-}
-
-/// The status and body of an answer.
-fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n{headers}\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
-}
 
 #[test]
 fn a_server_serves_and_ends_in_order_when_it_is_told() {

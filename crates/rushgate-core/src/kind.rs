@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::{ContentType, Error, NewTask, Payload, Result};
 
 const KIND: &str = "kind";
@@ -24,7 +26,8 @@ const TRACEPARENT: &str = "traceparent";
 /// assert!(Kind::new("two words").is_err());
 /// # Ok::<_, rushgate_core::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Kind(Arc<str>);
 
 impl Kind {
@@ -37,6 +40,11 @@ impl Kind {
     /// [`is_invalid`](Error::is_invalid), with the limit that it broke.
     pub fn new(text: impl AsRef<str>) -> Result<Self> {
         let text = text.as_ref();
+        Self::check(text)?;
+        Ok(Self(Arc::from(text)))
+    }
+
+    fn check(text: &str) -> Result<()> {
         if text.is_empty() || text.len() > Self::MAX_BYTES {
             let why = format_args!("has {} bytes; 1 to {} are allowed", text.len(), Self::MAX_BYTES);
             return Err(Error::invalid("the kind", why));
@@ -46,7 +54,7 @@ impl Kind {
                 "the kind",
                 format_args!("contains {c:?}; letters, digits and . _ : / - are allowed"),
             )),
-            None => Ok(Self(Arc::from(text))),
+            None => Ok(()),
         }
     }
 
@@ -131,6 +139,13 @@ macro_rules! words {
                 Self::new(text)
             }
         }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+            fn try_from(text: String) -> Result<Self> {
+                Self::new(text)
+            }
+        }
     )*};
 }
 
@@ -153,9 +168,9 @@ impl ContentType {
         parameters(self.as_str()).find_map(named)
     }
 
-    /// The [`Kind`] of the task, as it is written there.
+    /// The [`Kind`] of the task. A parameter of that name that is no kind is one of somebody else's.
     pub fn kind(&self) -> Option<&str> {
-        self.parameter(KIND)
+        self.parameter(KIND).filter(|text| Kind::check(text).is_ok())
     }
 
     /// The same type with that kind.
@@ -179,11 +194,13 @@ impl ContentType {
         self.with(TRACEPARENT, parent.as_str())
     }
 
-    /// The same type without what Rushgate keeps there: as others know it.
+    /// The type without [`kind`](Self::kind) and [`traceparent`](Self::traceparent), which Rushgate shows beside it.
     pub fn plain(&self) -> String {
+        let shown = [(KIND, self.kind().is_some()), (TRACEPARENT, self.traceparent().is_some())];
+        let is_shown = |name: &str| shown.iter().any(|(own, is)| *is && name.eq_ignore_ascii_case(own));
         let mut text = self.essence().to_owned();
         for (whole, name, _) in parameters(self.as_str()) {
-            if ![KIND, TRACEPARENT].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            if !is_shown(name) {
                 text = format!("{text};{whole}");
             }
         }
@@ -289,6 +306,8 @@ mod tests {
         assert_eq!(read("a/b;x=\"1;kind=no\";KIND=yes"), Some("yes".to_owned()));
         assert_eq!(read("a/b;kind=\"esc\\aped\""), None);
         assert_eq!(read("a/b;kind"), None);
+        let other = ContentType::new("a/b;kind=*;x").unwrap();
+        assert_eq!((other.kind(), other.plain()), (None, "a/b;kind=*;x".to_owned()), "nothing is lost");
         assert_eq!(read("a/b"), None);
         let kept =
             ContentType::new("a/b;x=\"\\y\";flag").unwrap().with_kind(&Kind::new("k").unwrap()).unwrap();

@@ -59,7 +59,8 @@ const factsOf = (task, now) => [
   ['error', task.error],
   ['key', task.key],
   ['priority', task.priority],
-  ['kind', task.content_type],
+  ['kind', task.kind],
+  ['contentType', task.content_type],
   ['revision', task.revision],
 ];
 

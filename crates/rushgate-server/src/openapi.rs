@@ -252,6 +252,8 @@ texts! {
     /// A name: at most 200 bytes, without white space, control characters and braces. A schema counts characters, and
     /// those beyond ASCII have up to four bytes.
     NameText = "^([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}]{1,50})$", 200;
+    /// The kind of a task.
+    KindText = "^[0-9A-Za-z._:/-]{1,80}$", 80;
     /// The token of a lock.
     TokenText = "^[0-9a-fA-F]{32}$", 32;
     /// The ticket of a task: numbers and its id.

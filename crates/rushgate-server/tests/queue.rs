@@ -71,6 +71,40 @@ async fn bytes_travel_in_base64() {
 }
 
 #[tokio::test]
+async fn the_kind_of_a_task_is_a_field() {
+    let stand = Stand::open().await;
+    let content = json!({ "payload": { "to": "ann" }, "kind": "mail:welcome" });
+    let with = |more: Value| {
+        let mut body = content.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    enqueue(&stand, with(json!({ "id": "a" }))).await.ok(201);
+    let locked = stand.post("/v1/locks/l/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
+    let left = json!({ "token": locked["token"], "queue": "mail", "task": with(json!({ "id": "b" })) });
+    stand.post("/v1/locks/l/release-with", left).await.ok(201);
+    let nightly = format!("{QUEUE}/schedules/nightly");
+    let schedule = Ask::new("PUT", &nightly).json(&with(json!({ "every_ms": 86_400_000 })));
+    stand.ask(schedule).await.ok(201);
+    stand.post(&format!("{nightly}/run"), json!({})).await.ok(201);
+
+    let claimed = stand.post(&format!("{QUEUE}/claim"), json!({ "n": 3, "lease_ms": 60_000 })).await.ok(200);
+    let mut seen = claimed["tasks"].as_array().unwrap().clone();
+    assert_eq!(seen.len(), 3);
+    seen.push(stand.get(&format!("{QUEUE}/tasks/a")).await.ok(200));
+    seen.push(stand.get(&nightly).await.ok(200));
+    for of in seen {
+        assert_eq!((&of["kind"], &of["payload"]["to"]), (&json!("mail:welcome"), &json!("ann")), "{of}");
+        assert_eq!(of["content_type"], "application/json", "{of}");
+    }
+    enqueue(&stand, json!({ "id": "none" })).await.ok(201);
+    assert_eq!(claim(&stand).await.get("kind"), None);
+    let wrong = enqueue(&stand, json!({ "id": "c", "kind": "two words" })).await;
+    assert_eq!((wrong.code().as_str(), &wrong.json()["field"]), ("invalid", &json!("kind")));
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_batch_is_answered_one_by_one() {
     let stand = Stand::open().await;
     stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&json!({ "bound": 2 }))).await.ok(200);

@@ -432,7 +432,7 @@ Examples:
   rushgate queue export mail > mail.jsonl
   rushgate queue export mail --dead --kind welcome > dead.jsonl
 
-Each line has the id, content, content type, due time, priority and the number of attempts a task may have; attempts
+Each line has the id, content, content type, kind, due time, priority and the number of attempts a task may have; attempts
 that were made are not counted over. A task that is being worked on is written like any other: pause the queue first
 if it is to be moved.")]
 pub(crate) struct ExportArgs {

@@ -8,8 +8,8 @@ use anyhow::Result;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rushgate::{
-    ContentType, DeadLetter, Due, Enqueued, NewTask, Payload, Priority, Queue, Rushgate, TaskId, TaskInfo,
-    TaskKey, Timestamp,
+    ContentType, DeadLetter, Due, Enqueued, Kind, NewTask, Payload, Priority, Queue, Rushgate, TaskId,
+    TaskInfo, TaskKey, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,10 @@ const LINE_MAX: u64 = 8 << 20;
 struct Line {
     id: String,
     content_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
     payload: String,
     encoding: Encoding,
     /// When it is due; at once if there is none.
@@ -58,7 +62,9 @@ impl Line {
         };
         Self {
             id: id.to_string(),
-            content_type: payload.content_type().to_string(),
+            content_type: payload.content_type().plain(),
+            kind: payload.kind().map(str::to_owned),
+            traceparent: payload.content_type().traceparent().map(|parent| parent.to_string()),
             payload: text,
             encoding,
             due_us: None,
@@ -74,7 +80,14 @@ impl Line {
             Encoding::Text => self.payload.into_bytes(),
             Encoding::Base64 => BASE64_STANDARD.decode(self.payload)?,
         };
-        let payload = Payload::new(ContentType::new(self.content_type)?, bytes)?;
+        let mut content_type = ContentType::new(self.content_type)?;
+        if let Some(kind) = self.kind {
+            content_type = content_type.with_kind(&Kind::new(kind)?)?;
+        }
+        if let Some(parent) = self.traceparent {
+            content_type = content_type.with_traceparent(&parent.parse()?)?;
+        }
+        let payload = Payload::new(content_type, bytes)?;
         let task = NewTask {
             due: self.due_us.map_or(Due::Now, |due| Due::At(Timestamp::from_micros(due))),
             priority: Priority::new(self.priority)?,

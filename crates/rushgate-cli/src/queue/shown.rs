@@ -90,15 +90,19 @@ pub(super) struct DeadView<'a> {
 pub(super) struct Content<'a> {
     payload: Value,
     encoding: &'static str,
-    content_type: &'a str,
+    content_type: String,
     kind: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 impl<'a> From<&'a Payload> for Content<'a> {
     fn from(payload: &'a Payload) -> Self {
-        let (content_type, kind) = (payload.content_type().as_str(), payload.kind());
-        let (payload, encoding) = decode(payload.content_type(), payload.bytes());
-        Self { payload, encoding, content_type, kind }
+        let of = payload.content_type();
+        let (content_type, kind) = (of.plain(), of.kind());
+        let traceparent = of.traceparent().map(|parent| parent.to_string());
+        let (payload, encoding) = decode(of, payload.bytes());
+        Self { payload, encoding, content_type, kind, traceparent }
     }
 }
 
@@ -168,22 +172,23 @@ impl<'a> From<&'a DeadLetter> for DeadView<'a> {
 }
 
 /// Tasks with their tickets.
-pub(super) fn tasks(tasks: &[Task]) -> Table<6> {
+pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
     let row = |task: &Task| {
         [
             task.ticket.id.to_string(),
             tries(task),
             task.priority.get().to_string(),
             moment(task.ticket.due),
+            kind(&task.payload),
             content(&task.payload),
             task.ticket.to_string(),
         ]
     };
-    Table::new(["ID", "TRIED", "PRIORITY", "DUE", "PAYLOAD", "TICKET"], tasks.iter().map(row))
+    Table::new(["ID", "TRIED", "PRIORITY", "DUE", "KIND", "PAYLOAD", "TICKET"], tasks.iter().map(row))
 }
 
 /// Tasks as they stand.
-pub(super) fn infos(infos: &[TaskInfo]) -> Table<6> {
+pub(super) fn infos(infos: &[TaskInfo]) -> Table<7> {
     let row = |info: &TaskInfo| {
         [
             info.task.ticket.id.to_string(),
@@ -191,24 +196,26 @@ pub(super) fn infos(infos: &[TaskInfo]) -> Table<6> {
             tries(&info.task),
             moment(info.task.ticket.due),
             info.worker.clone().unwrap_or_else(|| "-".to_owned()),
+            kind(&info.task.payload),
             content(&info.task.payload),
         ]
     };
-    Table::new(["ID", "STATE", "TRIED", "DUE", "WORKER", "PAYLOAD"], infos.iter().map(row))
+    Table::new(["ID", "STATE", "TRIED", "DUE", "WORKER", "KIND", "PAYLOAD"], infos.iter().map(row))
 }
 
 /// Dead letters, with why they died.
-pub(super) fn dead(letters: &[DeadLetter]) -> Table<5> {
+pub(super) fn dead(letters: &[DeadLetter]) -> Table<6> {
     let row = |dead: &DeadLetter| {
         [
             dead.id.to_string(),
             format!("{}/{}", dead.attempts, dead.max_attempts),
             moment(dead.died_at),
+            kind(&dead.payload),
             content(&dead.payload),
             printable(&dead.error, usize::MAX),
         ]
     };
-    Table::new(["ID", "TRIED", "DIED", "PAYLOAD", "ERROR"], letters.iter().map(row))
+    Table::new(["ID", "TRIED", "DIED", "KIND", "PAYLOAD", "ERROR"], letters.iter().map(row))
 }
 
 /// All that is known of a task, line by line.
@@ -231,7 +238,7 @@ pub(super) fn info_page(info: &TaskInfo) -> String {
     if let Some(progress) = &info.progress {
         page.line("progress", in_words(progress));
     }
-    page.line("payload", content(&task.payload));
+    page.content(&task.payload);
     if let Some(Finished { at, result, .. }) = &info.finished {
         page.line("ended", moment(*at));
         page.line("result", result.as_ref().map_or_else(|| "-".to_owned(), content));
@@ -250,7 +257,7 @@ pub(super) fn letter_page(letter: &DeadLetter) -> String {
     page.line("state", "dead");
     page.line("tried", format_args!("{}/{}", letter.attempts, letter.max_attempts));
     page.line("died", moment(letter.died_at));
-    page.line("payload", content(&letter.payload));
+    page.content(&letter.payload);
     page.line("error", printable(&letter.error, usize::MAX));
     page.past(&letter.past);
     page.0
@@ -264,6 +271,13 @@ impl Page {
     fn line(&mut self, name: &str, what: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{name:<12} {what}");
+    }
+
+    fn content(&mut self, payload: &Payload) {
+        if let Some(kind) = payload.kind() {
+            self.line("kind", kind);
+        }
+        self.line("payload", content(payload));
     }
 
     fn past(&mut self, past: &[PastRun]) {
@@ -310,6 +324,10 @@ fn state(info: &TaskInfo) -> &'static str {
             _ => "done",
         },
     }
+}
+
+fn kind(payload: &Payload) -> String {
+    payload.kind().unwrap_or("-").to_owned()
 }
 
 fn content(payload: &Payload) -> String {

@@ -7,6 +7,7 @@ pub mod rushes;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -199,4 +200,28 @@ impl Said {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {:?}", self.err));
         error["error"].clone()
     }
+}
+
+/// Starts a server on a free port, and gives its address.
+pub fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
+    let mut running = shop.start(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
+    let url = running.line();
+    let address = url.strip_prefix("http://").unwrap_or_else(|| panic!("{url}")).to_owned();
+    (running, address)
+}
+
+/// Sends a request, and gives the status and body of its answer.
+pub fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
 }

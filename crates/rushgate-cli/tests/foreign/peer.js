@@ -72,6 +72,20 @@ const parts = {
     }
   },
 
+  async kinds (gate, redis, name) {
+    assert(await (await gate.queue('in')).enqueue(name, { payload: { from: name }, kind: 'mail:welcome' }), 'room')
+    const back = await gate.queue(`back-${name}`)
+    for (const told of [['mail:thanks', 'application/json', { to: name }], [null, 'text/plain', 'für dich']]) {
+      const [task] = await back.claim({ wait: 60 })
+      assert.deepEqual([task.kind, task.contentType, task.payload], told)
+      assert(await task.complete(), 'ours until now')
+    }
+    await back.enqueue('bytes', { payload: Buffer.of(255), kind: 'b/c' })
+    const [task] = await back.claim()
+    assert.deepEqual([task.kind, task.contentType, task.payload], ['b/c', 'application/octet-stream', Buffer.of(255)])
+    await assert.rejects(back.enqueue('wrong', { kind: 'two words' }), /two words/)
+  },
+
   async work (gate, redis, name) {
     const queue = await gate.queue(name)
     for (;;) {

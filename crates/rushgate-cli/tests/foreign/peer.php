@@ -55,6 +55,24 @@ $parts = [
         }
         must($lock->unlock('parent'), 'held until now');
     },
+    'kinds' => function (string $name) use ($redis): void {
+        $queue = new RedisQueue($redis);
+        must($queue->enqueue('in', $name, payload: ['from' => $name], kind: 'mail:welcome'), 'room');
+        foreach ([['mail:thanks', 'application/json', ['to' => $name]], [null, 'text/plain', 'für dich']] as $told) {
+            [$task] = $queue->claim("back-$name", 1, 30, 60);
+            must([$task['kind'], $task['contentType'], $task['payload']] === $told, json_encode($told));
+            must($queue->complete("back-$name", $task), 'ours until now');
+        }
+        $queue->enqueue("back-$name", 'bytes', payload: "\xff", kind: 'b/c');
+        [$task] = $queue->claim("back-$name");
+        must([$task['kind'], $task['contentType'], $task['payload']] === ['b/c', 'application/octet-stream', "\xff"], 'bytes');
+        try {
+            $queue->enqueue("back-$name", 'wrong', kind: 'two words');
+            throw new LogicException('it should be refused');
+        } catch (InvalidArgumentException $why) {
+            must(str_contains($why->getMessage(), 'two words'), $why->getMessage());
+        }
+    },
     'work' => function (string $name) use ($redis): void {
         $queue = new RedisQueue($redis);
         do {

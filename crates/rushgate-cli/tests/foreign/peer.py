@@ -89,6 +89,23 @@ def debounce(name):
             assert "max_wait" in str(why), why
 
 
+def kinds(name):
+    assert gate.queue("in").enqueue(name, payload={"from": name}, kind="mail:welcome"), "room"
+    back = gate.queue(f"back-{name}")
+    for told in (("mail:thanks", "application/json", {"to": name}), (None, "text/plain", "für dich")):
+        [task] = back.claim(wait=60)
+        assert (task.kind, task.content_type, task.payload) == told, told
+        assert task.complete(), "ours until now"
+    back.enqueue("bytes", payload=b"\xff", kind="b/c")
+    [task] = back.claim()
+    assert (task.kind, task.content_type, task.payload) == ("b/c", "application/octet-stream", b"\xff")
+    try:
+        back.enqueue("wrong", kind="two words")
+        raise AssertionError("it is refused")
+    except ValueError as why:
+        assert "two words" in str(why), why
+
+
 def work(name):
     queue = gate.queue(name)
     while True:
@@ -139,4 +156,4 @@ def meet(sale, name, hold):
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "debounce": debounce, "fork": fork, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
+{"count": count, "debounce": debounce, "fork": fork, "kinds": kinds, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rushgate::{ContentType, Payload};
+use rushgate::{ContentType, Kind, Payload};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -16,26 +16,31 @@ pub(crate) struct Content {
     pub payload: Option<Box<RawValue>>,
     pub payload_base64: Option<String>,
     pub content_type: Option<ContentType>,
+    pub kind: Option<Kind>,
 }
 
 impl TryFrom<Content> for Payload {
     type Error = Problem;
     fn try_from(content: Content) -> Result<Self, Problem> {
-        let Content { payload, payload_base64, content_type } = content;
-        match (payload, payload_base64) {
+        let Content { payload, payload_base64, content_type, kind } = content;
+        let default = if payload.is_some() { ContentType::json } else { ContentType::bytes };
+        let content_type = content_type.unwrap_or_else(default);
+        let bytes = match (payload, payload_base64) {
             (Some(_), Some(_)) => {
-                Err(Problem::new(Code::Invalid, "give one or its base64, not both").field("payload"))
+                return Err(Problem::new(Code::Invalid, "give one or its base64, not both").field("payload"));
             }
-            (Some(json), None) => {
-                Ok(Self::new(content_type.unwrap_or_else(ContentType::json), json.get().as_bytes().to_vec())?)
-            }
+            (Some(json), None) => json.get().as_bytes().to_vec(),
             (None, Some(text)) => {
                 let wrong = |_| Problem::new(Code::Invalid, "it is no base64").field("payload_base64");
-                let bytes = BASE64_STANDARD.decode(text).map_err(wrong)?;
-                Ok(Self::new(content_type.unwrap_or_else(ContentType::bytes), bytes)?)
+                BASE64_STANDARD.decode(text).map_err(wrong)?
             }
-            (None, None) => Ok(Self::empty()),
-        }
+            (None, None) => Vec::new(),
+        };
+        let payload = Self::new(content_type, bytes)?;
+        Ok(match kind {
+            Some(kind) => payload.with_kind(&kind)?,
+            None => payload,
+        })
     }
 }
 
@@ -51,18 +56,34 @@ pub(crate) struct ContentView {
     payload_base64: Option<String>,
     /// What it is.
     content_type: String,
+    /// What sort of work the task is, by which a worker finds its handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    /// The span that the task was enqueued by, as a W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
 }
 
 impl From<&Payload> for ContentView {
     fn from(of: &Payload) -> Self {
-        let content_type = of.content_type().as_str().to_owned();
-        let is_json = content_type == "application/json" || content_type.ends_with("+json");
-        let text = std::str::from_utf8(of.bytes()).ok().filter(|_| is_json);
-        let payload = text.and_then(|text| serde_json::from_str::<Box<RawValue>>(text).ok());
+        let content_type = of.content_type();
+        let payload = as_json(content_type, of.bytes());
         let payload_base64 =
             (payload.is_none() && !of.bytes().is_empty()).then(|| BASE64_STANDARD.encode(of.bytes()));
-        Self { payload, payload_base64, content_type }
+        Self {
+            payload,
+            payload_base64,
+            content_type: content_type.plain(),
+            kind: content_type.kind().map(str::to_owned),
+            traceparent: content_type.traceparent().map(|parent| parent.to_string()),
+        }
     }
+}
+
+/// JSON as it is, unless the bytes are none.
+fn as_json(content_type: &ContentType, bytes: &[u8]) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    content_type.is_json().then(|| serde_json::from_str(text).ok())?
 }
 
 #[cfg(test)]
@@ -79,6 +100,14 @@ mod tests {
         assert_eq!(there_and_back(&json)["payload"]["to"], "ann");
         let broken = Payload::new(ContentType::json(), b"{".to_vec()).unwrap();
         assert_eq!(there_and_back(&broken)["payload_base64"], "ew==");
+        let kind = Kind::new("mail:welcome").unwrap();
+        let named = there_and_back(&json.with_kind(&kind).unwrap());
+        assert_eq!((&named["payload"]["to"], &named["kind"]), (&"ann".into(), &"mail:welcome".into()));
+        assert_eq!(named["content_type"], "application/json");
+        let text =
+            |bytes: &[u8]| Payload::new(ContentType::new("text/plain").unwrap(), bytes.to_vec()).unwrap();
+        assert_eq!(there_and_back(&text(b"say \"hi\""))["payload"], "say \"hi\"");
+        assert_eq!(there_and_back(&text(b"\xff"))["payload_base64"], "/w==");
         let empty = there_and_back(&Payload::empty());
         assert!(empty.get("payload").is_none() && empty.get("payload_base64").is_none(), "{empty}");
     }

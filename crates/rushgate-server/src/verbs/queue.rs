@@ -6,7 +6,7 @@ use crate::body::Body;
 use hyper::http::Response;
 use rushgate::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Finish,
-    Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease, Lifted, Listing, NewTask,
+    Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Kind, Lease, Lifted, Listing, NewTask,
     OnDuplicate, Over, Overflow, Page, PastEnd, PastRun, Payload, Priority, Queue, QueueLimits, QueueStats,
     Rate, Retention, Retried, Retry, Revived, Selection, Task, TaskEnd, TaskExtended, TaskId, TaskInfo,
     TaskKey, TaskProgress, TaskState, Ticket, Timestamp, Unmet, Waited, Waits, WaitsFor, Why, trace,
@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 use super::content::{Content, ContentView};
 use super::sale::EventsQuery;
 use super::{PageQuery, PageView};
-use crate::access::Kind;
+use crate::access;
 use crate::call::{Call, Nothing};
 use crate::events;
-use crate::openapi::{LABEL, NameText, TicketText};
+use crate::openapi::{KindText, LABEL, NameText, TicketText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 
@@ -41,7 +41,7 @@ pub(crate) struct QueuesView {
 
 pub(crate) async fn list(call: Call) -> Answer<QueuesView> {
     let queues = call.shop.gate.queues().await?.into_iter();
-    let seen = queues.filter(|queue| call.caller.may(Kind::Queue, queue.as_str()));
+    let seen = queues.filter(|queue| call.caller.may(access::Kind::Queue, queue.as_str()));
     Ok(Reply::ok(QueuesView { items: seen.map(|queue| QueueView { name: queue.to_string() }).collect() }))
 }
 
@@ -140,9 +140,12 @@ pub(crate) struct TaskBody {
     payload: Option<Box<RawValue>>,
     /// Its content in base64, in place of `payload`.
     payload_base64: Option<String>,
-    /// What the content is.
+    /// What the content is. Default: `application/json` for `payload`, `application/octet-stream` for `payload_base64`.
     #[schemars(with = "Option<NameText>")]
     content_type: Option<ContentType>,
+    /// What sort of work it is, by which a worker finds its handler.
+    #[schemars(with = "Option<KindText>")]
+    kind: Option<Kind>,
     /// Not given out before so many milliseconds from now: at most 400 days.
     #[schemars(range(max = 34_560_000_000_u64))]
     delay_ms: Option<u64>,
@@ -228,7 +231,8 @@ pub(super) fn max_attempts() -> u32 {
 impl TryFrom<TaskBody> for NewTask {
     type Error = Problem;
     fn try_from(body: TaskBody) -> Result<Self, Problem> {
-        let TaskBody { id, payload, payload_base64, content_type, priority, max_attempts, key, .. } = body;
+        let TaskBody { id, payload, payload_base64, content_type, kind, priority, max_attempts, key, .. } =
+            body;
         let due = match (body.delay_ms, body.due_ms) {
             (Some(_), Some(_)) => return Err(either("delay_ms", "due_ms")),
             (Some(delay), None) => Due::After(Duration::from_millis(delay)),
@@ -257,7 +261,7 @@ impl TryFrom<TaskBody> for NewTask {
             (OnDuplicateWord::Replace, None) => OnDuplicate::Replace,
             (OnDuplicateWord::Earliest, None) => OnDuplicate::Earliest,
         };
-        let payload: Payload = Content { payload, payload_base64, content_type }.try_into()?;
+        let payload: Payload = Content { payload, payload_base64, content_type, kind }.try_into()?;
         let payload = trace::carried(payload);
         Ok(Self {
             due,
@@ -646,7 +650,8 @@ pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<Outcomes<Comple
     if !has_result && result_type.is_some() {
         return Err(Problem::new(Code::Invalid, "it goes with a result").field("result_type"));
     }
-    let content = Content { payload: result, payload_base64: result_base64, content_type: result_type };
+    let content =
+        Content { payload: result, payload_base64: result_base64, content_type: result_type, kind: None };
     let result = has_result.then(|| Payload::try_from(content)).transpose();
     let result = result.map_err(|problem| problem.field("result"))?;
     let done = |ticket| Completion { ticket, result: result.clone(), discarded };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate::{ContentType, Missed, Payload, Priority, Recurrence, Schedule, Scheduled, Timestamp};
+use rushgate::{ContentType, Kind, Missed, Payload, Priority, Recurrence, Schedule, Scheduled, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use super::content::{Content, ContentView};
 use super::queue::{EnqueuedView, PausedView, entered, max_attempts};
 use super::{PageQuery, PageView};
 use crate::call::{Call, Nothing};
-use crate::openapi::NameText;
+use crate::openapi::{KindText, NameText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
@@ -48,9 +48,12 @@ pub(crate) struct ScheduleBody {
     payload: Option<Box<RawValue>>,
     /// The content of its tasks in base64, in place of `payload`.
     payload_base64: Option<String>,
-    /// What the content is.
+    /// What the content is. Default: `application/json` for `payload`, `application/octet-stream` for `payload_base64`.
     #[schemars(with = "Option<NameText>")]
     content_type: Option<ContentType>,
+    /// What sort of work its tasks are, by which a worker finds their handler.
+    #[schemars(with = "Option<KindText>")]
+    kind: Option<Kind>,
     /// 0 goes first, 9 last; 5 unless said otherwise.
     #[serde(default)]
     #[schemars(with = "u8", range(max = 9))]
@@ -105,9 +108,9 @@ pub(crate) enum ScheduledView {
 
 pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<ScheduledView> {
     let (queue, recurrence) = (call.queue()?, call.body.recurrence()?);
-    let ScheduleBody { payload, payload_base64, content_type, priority, max_attempts, paused, .. } =
+    let ScheduleBody { payload, payload_base64, content_type, kind, priority, max_attempts, paused, .. } =
         call.body;
-    let content: Payload = Content { payload, payload_base64, content_type }.try_into()?;
+    let content: Payload = Content { payload, payload_base64, content_type, kind }.try_into()?;
     let mut new = queue.schedule(call.path.get("schedule"), content, recurrence);
     new = new.priority(priority.get()).max_attempts(max_attempts);
     if let Some(paused) = paused {
