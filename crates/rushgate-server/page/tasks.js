@@ -20,8 +20,9 @@ export function stateOf({ state: word, cancelled, progress }) {
 const CONTENT_MAX = 20000;
 
 /** A content as text: JSON, other text, or else base64. What is too long is cut. */
-function textOf({ payload, payload_base64: base64 }) {
-  const text = payload === undefined ? decoded(base64 ?? '') : JSON.stringify(payload, null, 2);
+function textOf({ payload, payload_base64: base64, content_type: type }) {
+  const isText = type.startsWith('text/') && payload !== undefined;
+  const text = isText ? payload : payload === undefined ? decoded(base64 ?? '') : JSON.stringify(payload, null, 2);
   return text.length <= CONTENT_MAX ? text : `${text.slice(0, CONTENT_MAX)} … ${t('cut', number(text.length))}`;
 }
 

@@ -71,6 +71,38 @@ async fn bytes_travel_in_base64() {
 }
 
 #[tokio::test]
+async fn text_is_a_string_without_its_quotes() {
+    let stand = Stand::open().await;
+    let said = "say \"hi\"\n";
+    enqueue(&stand, json!({ "id": "a", "payload": said, "content_type": "text/plain" })).await.ok(201);
+    let task = claim(&stand).await;
+    assert_eq!((&task["payload"], &task["content_type"]), (&json!(said), &json!("text/plain")));
+    // What is stored is the text.
+    let in_base64 = json!({ "id": "b", "payload_base64": "c2F5ICJoaSIK", "content_type": "text/plain" });
+    enqueue(&stand, in_base64).await.ok(201);
+    assert_eq!(claim(&stand).await["payload"], said);
+    enqueue(&stand, json!({ "id": "c", "payload": "<a/>", "content_type": "application/xml" })).await.ok(201);
+    assert_eq!(claim(&stand).await["payload_base64"], "PGEvPg==");
+    enqueue(&stand, json!({ "id": "d", "payload": "quoted" })).await.ok(201);
+    let task = claim(&stand).await;
+    assert_eq!((&task["payload"], &task["content_type"]), (&json!("quoted"), &json!("application/json")));
+
+    let keep = json!({ "retention": { "age_ms": 60_000, "count": 10 } });
+    stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&keep)).await.ok(200);
+    let result = json!({ "ticket": task["ticket"], "result": "two\nlines", "result_type": "text/plain" });
+    stand.post(&format!("{QUEUE}/complete"), result).await.ok(200);
+    let over = stand.get(&format!("{QUEUE}/tasks/d")).await.ok(200);
+    assert_eq!(over["finished"]["result"]["payload"], "two\nlines", "{over}");
+
+    for payload in [json!(1), json!({ "a": 1 })] {
+        let wrong =
+            enqueue(&stand, json!({ "id": "e", "payload": payload, "content_type": "text/csv" })).await;
+        assert_eq!((wrong.code().as_str(), &wrong.json()["field"]), ("invalid", &json!("payload")));
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn the_kind_of_a_task_is_a_field() {
     let stand = Stand::open().await;
     let content = json!({ "payload": { "to": "ann" }, "kind": "mail:welcome" });

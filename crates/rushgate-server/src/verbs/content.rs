@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::problem::{Code, Problem};
 
-/// Content on its way in: `payload` as any JSON, or `payload_base64` as bytes of the `content_type`; neither for none.
-/// At most 1 MiB.
+/// Content on its way in: `payload` as JSON, or `payload_base64` as bytes of the `content_type`; neither for none. A
+/// `payload` of another type than JSON is a text. At most 1 MiB.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub payload: Option<Box<RawValue>>,
@@ -29,7 +29,7 @@ impl TryFrom<Content> for Payload {
             (Some(_), Some(_)) => {
                 return Err(Problem::new(Code::Invalid, "give one or its base64, not both").field("payload"));
             }
-            (Some(json), None) => json.get().as_bytes().to_vec(),
+            (Some(json), None) => written_as(&content_type, &json)?,
             (None, Some(text)) => {
                 let wrong = |_| Problem::new(Code::Invalid, "it is no base64").field("payload_base64");
                 BASE64_STANDARD.decode(text).map_err(wrong)?
@@ -44,10 +44,22 @@ impl TryFrom<Content> for Payload {
     }
 }
 
-/// Content on its way out: as JSON if that is what it is, in base64 otherwise.
+/// The bytes that a field of JSON stands for: itself if the type is JSON, the text in its quotes otherwise.
+fn written_as(content_type: &ContentType, json: &RawValue) -> Result<Vec<u8>, Problem> {
+    if content_type.is_json() {
+        return Ok(json.get().as_bytes().to_vec());
+    }
+    let text: String = serde_json::from_str(json.get()).map_err(|_| {
+        let why = format_args!("the content type is {}, so it must be a string", content_type.essence());
+        Problem::new(Code::Invalid, why).field("payload")
+    })?;
+    Ok(text.into_bytes())
+}
+
+/// Content on its way out: as JSON if that is what it is, as a string if it is text, in base64 otherwise.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ContentView {
-    /// The content, if it is JSON.
+    /// The content, if it is JSON or text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
@@ -80,10 +92,14 @@ impl From<&Payload> for ContentView {
     }
 }
 
-/// JSON as it is, unless the bytes are none.
+/// JSON as it is, and text as a string of JSON. Neither if the bytes are not what their type says.
 fn as_json(content_type: &ContentType, bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    content_type.is_json().then(|| serde_json::from_str(text).ok())?
+    match content_type.is_json() {
+        true => serde_json::from_str(text).ok(),
+        false if content_type.essence().starts_with("text/") => serde_json::value::to_raw_value(text).ok(),
+        false => None,
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn json_goes_as_json_and_all_else_in_base64() {
+    fn json_goes_as_json_text_as_a_string_and_all_else_in_base64() {
         let json = Payload::new(ContentType::json(), br#"{"to": "ann"}"#.to_vec()).unwrap();
         assert_eq!(there_and_back(&json)["payload"]["to"], "ann");
         let broken = Payload::new(ContentType::json(), b"{".to_vec()).unwrap();

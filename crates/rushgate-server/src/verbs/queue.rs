@@ -135,7 +135,7 @@ pub(crate) struct TaskBody {
     /// Its id: one live task each.
     #[schemars(with = "NameText")]
     id: TaskId,
-    /// Its content as JSON; at most 1 MiB.
+    /// Its content as JSON, or as a string if `content_type` is not JSON; at most 1 MiB.
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
     /// Its content in base64, in place of `payload`.
@@ -590,7 +590,8 @@ pub(crate) struct CompleteBody {
     /// Several: 1 to 1,000.
     #[schemars(with = "Option<Vec<TicketText>>", length(min = 1, max = 1_000))]
     tickets: Option<Vec<Ticket>>,
-    /// What came of each, as JSON; at most 64 KiB, kept if the queue has a retention.
+    /// What came of each, as JSON, or as a string if `result_type` is not JSON; at most 64 KiB, kept if the queue has a
+    /// retention.
     #[schemars(with = "Option<serde_json::Value>")]
     result: Option<Box<RawValue>>,
     /// What came of each in base64, in place of `result`.

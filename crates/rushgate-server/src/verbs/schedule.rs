@@ -43,7 +43,7 @@ pub(crate) struct ScheduleBody {
     /// What becomes of moments at which nobody looked.
     #[serde(default)]
     missed: MissedWord,
-    /// The content of its tasks as JSON.
+    /// The content of its tasks as JSON, or as a string if `content_type` is not JSON.
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
     /// The content of its tasks in base64, in place of `payload`.
