@@ -14,7 +14,7 @@
 const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
-const PROTOCOL = 9
+const PROTOCOL = 10
 const CLAIM_WINDOW_US = 2_000_000
 // The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 const LOCK_SLEEP_MAX = 10

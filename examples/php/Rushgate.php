@@ -10,7 +10,7 @@ declare(strict_types=1);
 final class Rushgate
 {
     /** The protocol that this file was written for. */
-    private const PROTOCOL = 9;
+    private const PROTOCOL = 10;
     /** A waiter that was handed a lock has so long to confirm, in µs. */
     public const CLAIM_WINDOW_US = 2_000_000;
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 import redis
 from redis.exceptions import ClusterError, RedisClusterException
 
-PROTOCOL = 9
+PROTOCOL = 10
 CLAIM_WINDOW_US = 2_000_000
 # The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5

@@ -68,6 +68,9 @@ pub trait SaleStore: Send + Sync {
     ) -> Answer<'_, Vec<Settled>>;
 
     /// Adds units (numbered on from the last) or withdraws free ones for good (the highest), all or nothing.
+    ///
+    /// The store keeps the answer beside the stock for at least [`StockChange::REMEMBERED`], so a process that starts
+    /// later gets it as well. The same `Op` with another request is [`StockChanged::KeyReused`].
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
 
     /// Stops the sale, because the store of that generation cannot be trusted: nothing is reserved, decided, ended or
@@ -397,6 +400,9 @@ impl StockChange {
     /// Given-back units that one change withdraws at most. They lie one by one between those that are held or sold, so
     /// each of them takes its time and its place in the order to the ledger; those that nobody ever had do not.
     pub const GIVEN_BACK_MAX: u32 = 20_000;
+
+    /// How long a store keeps the answer to a change at least.
+    pub const REMEMBERED: Duration = Duration::from_secs(86_400);
 }
 
 /// The answer to [`SaleStore::stock`].
@@ -412,6 +418,8 @@ pub enum StockChanged {
     },
     /// The sale is stopped until it is rebuilt. Nothing was changed.
     Paused,
+    /// This `Op` was used for another change of this sale. Nothing was changed.
+    KeyReused,
 }
 
 /// A sale as it stands.

@@ -310,6 +310,7 @@ pub(crate) fn read_stock(sku: &Sku, change: StockChange, reply: Reply) -> Result
             Err(strange("a refusal without a reason"))
         }
         5 => Ok(StockChanged::Paused),
+        6 => Ok(StockChanged::KeyReused),
         _ => Err(strange("an unknown outcome")),
     }
 }

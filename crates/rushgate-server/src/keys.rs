@@ -51,7 +51,13 @@ struct Known {
 struct Entry {
     /// The hash of the body that came with the key.
     content: [u8; 32],
-    answer: Option<Remembered>,
+    state: State,
+}
+
+enum State {
+    InFlight,
+    /// Carried out, at that moment. Without an answer the key is good for the same request again.
+    Done(Instant, Option<Remembered>),
 }
 
 /// What a key says of a request.
@@ -69,11 +75,11 @@ impl Keys {
         known.forget_old();
         match known.entries.get(&name) {
             Some(entry) if entry.content != content => Err(Problem::plain(Code::IdempotencyKeyReused)),
-            Some(Entry { answer: Some(answer), .. }) => Ok(Begun::Before(answer.clone())),
-            Some(_) => Err(Problem::plain(Code::IdempotencyInFlight)),
-            None => {
-                known.entries.insert(name.clone(), Entry { content, answer: None });
-                Ok(Begun::New(Turn { keys: Arc::clone(self), name: Some(name) }))
+            Some(Entry { state: State::Done(_, Some(answer)), .. }) => Ok(Begun::Before(answer.clone())),
+            Some(Entry { state: State::InFlight, .. }) => Err(Problem::plain(Code::IdempotencyInFlight)),
+            Some(Entry { state: State::Done(_, None), .. }) | None => {
+                known.entries.insert(name.clone(), Entry { content, state: State::InFlight });
+                Ok(Begun::New(Turn { keys: Arc::clone(self), name, ends: None }))
             }
         }
     }
@@ -86,39 +92,51 @@ impl Known {
             if !is_over && self.answered.len() <= KNOWN_MAX && self.weight <= WEIGHT_MAX {
                 return;
             }
-            let Some((_, name)) = self.answered.pop_front() else { return };
-            if let Some(answer) = self.entries.remove(&name).and_then(|entry| entry.answer) {
+            let Some((at, name)) = self.answered.pop_front() else { return };
+            // A key that was used again since has a later place in this order.
+            if !matches!(self.entries.get(&name), Some(Entry { state: State::Done(done, _), .. }) if *done == at) {
+                continue;
+            }
+            if let Some(Entry { state: State::Done(_, Some(answer)), .. }) = self.entries.remove(&name) {
                 self.weight -= answer.body.len();
             }
         }
     }
 }
 
-/// A request under way. Dropped without an answer to remember, the key is as good as new.
+/// A request under way. When it is dropped the key is as good as new, unless [`remember`](Self::remember) or
+/// [`bind`](Self::bind) was called.
 pub(crate) struct Turn {
     keys: Arc<Keys>,
-    name: Option<KeyName>,
+    name: KeyName,
+    ends: Option<State>,
 }
 
 impl Turn {
+    /// The same request gets that answer from now on.
     pub fn remember(mut self, answer: Remembered) {
-        let Some(name) = self.name.take() else { return };
-        let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let weight = answer.body.len();
-        if let Some(entry) = known.entries.get_mut(&name) {
-            entry.answer = Some(answer);
-            known.weight += weight;
-            known.answered.push_back((Instant::now(), name));
-            known.forget_old();
-        }
+        self.ends = Some(State::Done(Instant::now(), Some(answer)));
+    }
+
+    /// Once this is dropped the same request is carried out again, and another is refused.
+    pub fn bind(mut self) -> Self {
+        self.ends = Some(State::Done(Instant::now(), None));
+        self
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
-            let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.entries.remove(&name);
+        let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(State::Done(at, answer)) = self.ends.take() else {
+            known.entries.remove(&self.name);
+            return;
+        };
+        known.weight += answer.as_ref().map_or(0, |answer| answer.body.len());
+        if let Some(entry) = known.entries.get_mut(&self.name) {
+            entry.state = State::Done(at, answer);
+            known.answered.push_back((at, self.name.clone()));
+            known.forget_old();
         }
     }
 }
@@ -157,6 +175,18 @@ mod tests {
         let keys = Arc::new(Keys::default());
         drop(keys.begin(name("k"), [1; 32]));
         assert!(matches!(keys.begin(name("k"), [2; 32]), Ok(Begun::New(_))));
+    }
+
+    #[test]
+    fn a_bound_key_is_good_for_the_same_request_again() {
+        let keys = Arc::new(Keys::default());
+        for _ in 0..2 {
+            let Ok(Begun::New(turn)) = keys.begin(name("k"), [1; 32]) else { panic!("it may run") };
+            let turn = turn.bind();
+            assert_eq!(code(keys.begin(name("k"), [1; 32])), Some(Code::IdempotencyInFlight));
+            drop(turn);
+            assert_eq!(code(keys.begin(name("k"), [2; 32])), Some(Code::IdempotencyKeyReused));
+        }
     }
 
     #[test]

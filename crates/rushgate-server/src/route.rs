@@ -80,7 +80,7 @@ pub(crate) enum KeyUse {
     Answers,
     /// The same, and the request needs one.
     AnswersRequired,
-    /// It makes a lock's token, which the store knows, for every process.
+    /// With the body it makes a lock's token, which the store knows, for every process.
     Token,
     /// It is the buyer's, which the store knows, for every process; the request needs one. Each buyer has his own keys,
     /// whoever sends them.
@@ -470,7 +470,7 @@ impl Route {
                 Ok(response)
             }
             // A lock that does not reach its client is released, which must not undo a later try: that waits for it.
-            Some(turn) => Ok(response.map(|body| keeping(body, turn))),
+            Some(turn) => Ok(response.map(|body| keeping(body, turn.bind()))),
             None => Ok(response),
         }
     }

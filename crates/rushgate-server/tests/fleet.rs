@@ -100,15 +100,51 @@ async fn keys_are_known(fleet: Fleet) {
     fleet.end().await;
 }
 
-/// On a file a process knows only the changes that it made itself, as `Sale::change_stock` says.
-#[tokio::test]
-async fn a_stock_change_under_one_key_is_made_once_by_all_servers_on_redis() {
-    let fleet = Fleet::on_redis().await;
+fn stock(change: &Value) -> Ask {
+    Ask::new("POST", "/v1/sales/phones/stock").json(change).key("more")
+}
+
+async fn a_stock_change_is_made_once(fleet: Fleet) {
     fleet.opened(5).await;
     let more = json!({ "sku": "phone", "add": 5 });
-    let add = || Ask::new("POST", "/v1/sales/phones/stock").json(&more).key("more");
-    assert_eq!(fleet.one.ask(add()).await.ok(200)["total"], 10);
-    assert_eq!(fleet.two.ask(add()).await.ok(200)["total"], 10);
+    assert_eq!(fleet.one.ask(stock(&more)).await.ok(200)["total"], 10);
+    assert_eq!(fleet.two.ask(stock(&more)).await.ok(200)["total"], 10);
+    let other = json!({ "sku": "phone", "add": 6 });
+    for stand in [&fleet.one, &fleet.two] {
+        assert_eq!(stand.ask(stock(&other)).await.code(), "idempotency_key_reused");
+    }
+    fleet.end().await;
+}
+
+/// A process that starts later knows no answer but the store's.
+#[tokio::test]
+async fn a_stock_change_is_made_once_although_the_server_was_restarted() {
+    let books = TempDir::new().unwrap();
+    let url = format!("sqlite:{}", books.path().join("store.db").display());
+    let more = json!({ "sku": "phone", "add": 5 });
+    let before = Stand::on(&url, |server, _| server).await;
+    let sale = json!({ "id": "phones", "skus": [{ "sku": "phone", "units": 5 }] });
+    before.post("/v1/sales", sale).await.ok(201);
+    let first = before.ask(stock(&more)).await.ok(200);
+    before.end().await;
+
+    let after = Stand::on(&url, |server, _| server).await;
+    assert_eq!(after.ask(stock(&more)).await.ok(200), first);
+    let other = json!({ "sku": "phone", "withdraw": 5 });
+    assert_eq!(after.ask(stock(&other)).await.code(), "idempotency_key_reused");
+    assert_eq!(after.get("/v1/sales/phones").await.ok(200)["skus"][0]["total"], 10);
+    after.end().await;
+}
+
+async fn a_lock_key_is_for_one_request(fleet: Fleet) {
+    let acquire = |lease: u64| {
+        Ask::new("POST", "/v1/locks/door/acquire").json(&json!({ "lease_ms": lease })).key("mine")
+    };
+    fleet.one.ask(acquire(60_000)).await.ok(201);
+    assert_eq!(fleet.one.ask(acquire(50_000)).await.code(), "idempotency_key_reused");
+    // The other server cannot know the body that came with the key, and does not take this for the same acquisition.
+    assert_eq!(fleet.two.ask(acquire(50_000)).await.code(), "lock_busy");
+    fleet.two.ask(acquire(60_000)).await.ok(201);
     fleet.end().await;
 }
 
@@ -201,6 +237,8 @@ macro_rules! on_both {
 
 on_both! {
     a_key_is_known_to_every_server => keys_are_known;
+    a_stock_change_is_made_once_by_all_servers => a_stock_change_is_made_once;
+    a_lock_key_is_good_for_one_request_at_every_server => a_lock_key_is_for_one_request;
     a_wait_at_one_server_is_ended_by_a_release_at_another => a_wait_is_ended;
     buyers_at_two_servers_get_exactly_what_there_is => exactly_what_there_is;
     a_server_that_goes_takes_no_reservation_with_it => one_may_go;

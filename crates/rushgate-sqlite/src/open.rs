@@ -19,7 +19,7 @@ const APPLICATION_ID: i64 = 0x5247_4154;
 const CACHE_KIB: i64 = 65_536;
 
 /// Every migration, in order: the schema's version is how many have been carried out.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_schedules.sql"),
     include_str!("../migrations/0003_lines.sql"),
@@ -32,6 +32,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../migrations/0010_closed_entry.sql"),
     include_str!("../migrations/0011_waits.sql"),
     include_str!("../migrations/0012_events.sql"),
+    include_str!("../migrations/0013_stock_changes.sql"),
 ];
 
 /// Where the store is and how careful it is.

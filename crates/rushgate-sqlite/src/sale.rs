@@ -20,7 +20,7 @@ use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, stored, time, unreadable};
+use crate::stored::{json, micros, parsed, read_json, stored, time, unreadable};
 
 /// How often an order's task may be claimed: an accepted order is not given up lightly.
 const ORDER_ATTEMPTS: u32 = 1_000;
@@ -973,11 +973,25 @@ pub(crate) fn settle(
 
 pub(crate) fn stock(
     step: &mut Step<'_>,
+    op: Op,
     id: &SaleId,
     sku: &Sku,
     change: StockChange,
 ) -> Result<StockChanged> {
-    on_sale(step, id, |sale| sale.stock(sku, change))
+    // The answer is kept in the file: an operator's retry may arrive after a restart.
+    let asked = json(&(id, sku, change))?;
+    let kept = step.row(sql!("sale/stock", "kept"), [op.to_bytes()], |row| {
+        Ok((row.get::<_, String>(0)?, read_json(row, 1)?))
+    })?;
+    if let Some((first, answer)) = kept {
+        return Ok(if first == asked { answer } else { StockChanged::KeyReused });
+    }
+    let changed = on_sale(step, id, |sale| sale.stock(sku, change))?;
+    let now = step.now_us();
+    let too_old = now.saturating_sub_unsigned(StockChange::REMEMBERED.as_micros() as u64);
+    step.exec(sql!("sale/stock", "forget"), [too_old])?;
+    step.exec(sql!("sale/stock", "keep"), (op.to_bytes(), now, asked, json(&changed)?))?;
+    Ok(changed)
 }
 
 fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {

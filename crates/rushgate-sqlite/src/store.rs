@@ -733,7 +733,7 @@ impl SaleStore for SqliteStore {
     fn stock(&self, op: Op, id: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
         let (id, sku) = (id.clone(), sku.clone());
         self.write("change the stock", change.check(), move |step| {
-            step.once(op, |_| 1, |step| sale::stock(step, &id, &sku, change))
+            sale::stock(step, op, &id, &sku, change)
         })
     }
 

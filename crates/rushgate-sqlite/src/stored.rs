@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Error, Timestamp};
+use rushgate_core::{Error, Result, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::Type;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A time, as microseconds.
 pub(crate) const fn stored(time: Timestamp) -> i64 {
@@ -30,6 +32,17 @@ pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(row: &Row<'_>, at: usize
 /// Text that must be one of core's names or ids.
 pub(crate) fn parse<T: std::str::FromStr<Err = Error>>(text: &str, at: usize) -> rusqlite::Result<T> {
     text.parse().map_err(|error| unreadable(at, error))
+}
+
+/// A value as JSON text.
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::bug(error.to_string()))
+}
+
+/// A column whose text is JSON that [`json`] wrote.
+pub(crate) fn read_json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(at)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
 }
 
 /// A column whose value is none that was ever written.

@@ -24,6 +24,10 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
             output.data(&sku, stock(std::slice::from_ref(&sku)))?;
             Ok(Exit::Done)
         }
+        StockChanged::KeyReused => {
+            let message = "this operation was used for another change; nothing was changed".to_owned();
+            Err(Fault::refused("key_reused", message).into())
+        }
         StockChanged::Paused => {
             let message = format!("`{}` is stopped until it is rebuilt; nothing was changed", args.id);
             Err(Fault::refused("paused", message).into())

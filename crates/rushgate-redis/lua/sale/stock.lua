@@ -17,20 +17,29 @@
 -- {3, total}  more than a SKU may have
 -- {4, fresh}  too many of them were given back: all but so many
 -- {5}         the sale is stopped
+-- {6}         the op was used for another change
 -- include: now
 -- include: once
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local once = replay_keys(8, ARGV[2])
-local answer = remembered(once)
-if answer then return answer end
-if s.paused then return remember(once, { 5 }) end
-local k, more, n = sku(s, tonumber(ARGV[3])), tonumber(ARGV[4]), tonumber(ARGV[5])
+local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
+local kept = remembered(once)
+if kept then return kept[1] == asked and kept[2] or { 6 } end
+
+-- Keeps what was asked beside the answer.
+local function keep(answer)
+  return remember(once, { asked, answer })[2]
+end
+
+if s.paused then return keep({ 5 }) end
+local k = sku(s, no)
 if k.total + more > tonumber(ARGV[6]) then return { 3, k.total + more } end
 if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end
 refuse_when_full(s)
-if free_of(k) < n then return remember(once, { 2, free_of(k) }) end
+if free_of(k) < n then return keep({ 2, free_of(k) }) end
 local q = s.ledger and queue_keys(10)
 if q and reap(q) then return AGAIN end
 
@@ -96,4 +105,4 @@ if q then
     .. k.per_buyer .. '}')
 end
 close_sale(s, q)
-return remember(once, { 1, pack_sku(k) })
+return keep({ 1, pack_sku(k) })

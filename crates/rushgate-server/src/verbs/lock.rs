@@ -57,7 +57,11 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
         lock = lock.barging();
     }
     if let Some(key) = &call.key {
-        lock = lock.with_token(Token::from_bytes(call.caller.derive(&["lock", call.path.get("lock"), key])));
+        // Another body makes another token, so no process takes it for the same acquisition.
+        let AcquireBody { lease_ms, label, barging } = &call.body;
+        let body = format!("{lease_ms} {barging} {label}");
+        let token = call.caller.derive(&["lock", call.path.get("lock"), key, &body]);
+        lock = lock.with_token(Token::from_bytes(token));
     }
     match call.unless_closing(lock.acquire()).await? {
         LockOutcome::Held(guard) => {

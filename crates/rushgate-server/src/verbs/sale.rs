@@ -601,6 +601,7 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     let changed = sale.change_stock(op, sku, change).await?;
     match changed {
         StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
+        StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
         StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
         StockChanged::Paused => Err(Problem::plain(Code::SalePaused)),
     }

@@ -550,6 +550,7 @@ macro_rules! contract_suite {
                 a_million_units_are_withdrawn_in_one_step
                 only_so_many_given_back_units_are_withdrawn_at_once
                 a_stock_change_sent_twice_is_carried_out_once
+                an_op_names_one_stock_change
                 more_stock_than_can_be_numbered_is_refused
                 events_are_numbered_without_gaps_and_paged
                 middle_states_have_events_without_units

@@ -747,6 +747,22 @@ pub(super) async fn a_stock_change_sent_twice_is_carried_out_once(desk: Desk) {
     desk.audited().await;
 }
 
+pub(super) async fn an_op_names_one_stock_change(desk: Desk) {
+    desk.sell(&[("a", 2, 5), ("b", 2, 5)]).await;
+    let op = desk.op();
+    let first = desk.store.stock(op, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
+    for (other, change) in
+        [("a", StockChange::Add(4)), ("a", StockChange::Withdraw(3)), ("b", StockChange::Add(3))]
+    {
+        let answer = desk.peer().stock(op, &id(), &sku(other), change).await.unwrap();
+        assert_eq!(answer, StockChanged::KeyReused, "{other} {change:?}");
+    }
+    let again = desk.peer().stock(op, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
+    assert_eq!(again, first, "another client is answered as the first was");
+    assert_eq!((desk.places("a").await, desk.places("b").await), ((5, 0, 0, 0), (2, 0, 0, 0)));
+    desk.audited().await;
+}
+
 pub(super) async fn more_stock_than_can_be_numbered_is_refused(desk: Desk) {
     desk.sell(&[("a", 2, 5)]).await;
     refused(desk.store.stock(desk.op(), &id(), &sku("a"), StockChange::Add(SaleSpec::UNITS_MAX)).await);

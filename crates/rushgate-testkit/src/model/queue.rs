@@ -5,8 +5,8 @@ use rushgate_core::{
     Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
-    ReleasedWith, Result, Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, StockChanged,
-    Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
+    ReleasedWith, Result, Retried, Retry, Revision, Revived, SaleId, Schedule, ScheduleId, Selection, Sku,
+    StockChange, StockChanged, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
     Timestamp, check_batch, check_range, check_tasks,
 };
 
@@ -48,7 +48,7 @@ pub(super) enum Answered {
     Lift(Lifted),
     Revive(Revived),
     Bury(u64),
-    Stock(StockChanged),
+    Stock(((SaleId, Sku, StockChange), StockChanged)),
     ReleaseWith(ReleasedWith),
 }
 

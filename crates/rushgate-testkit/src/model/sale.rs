@@ -915,7 +915,11 @@ impl Model {
         change: StockChange,
     ) -> Result<StockChanged> {
         change.check()?;
-        once!(self, op, Stock, self.change_stock(now, sale, sku, change)?)
+        let asked = (sale.clone(), sku.clone(), change);
+        let kept: Result<_> =
+            once!(self, op, Stock, (asked.clone(), self.change_stock(now, sale, sku, change)?));
+        let (first, answer) = kept?;
+        Ok(if first == asked { answer } else { StockChanged::KeyReused })
     }
 
     fn change_stock(

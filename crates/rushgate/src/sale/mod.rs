@@ -395,7 +395,7 @@ impl Sale {
     }
 
     /// Adds or withdraws units, for a program that does so on behalf of others: the same change sent again with the same
-    /// `op`, is answered the same way and changes nothing. On SQLite it is known to this process only.
+    /// `op` is answered the same way and changes nothing. The store knows it for a day, whichever process asks.
     ///
     /// # Errors
     /// Those of [`add_stock`](Self::add_stock) and [`withdraw_stock`](Self::withdraw_stock).
