@@ -222,7 +222,7 @@ fn sign(args: &TokenSignArgs, output: Output) -> Result<Exit> {
     let key = key.ok_or_else(|| {
         Fault::refused("not_found", "there is no such key").hint("`rushgate token key LABEL` makes one")
     })?;
-    let token = key.sign(&BuyerId::new(&args.buyer)?, args.time, &args.scopes)?;
+    let token = key.sign(&args.buyer, args.time, &args.scopes)?;
     output.line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)?;
     Ok(Exit::Done)
 }
@@ -248,7 +248,7 @@ impl<'a> From<&'a TokenEntry> for View<'a> {
             label: &of.label,
             role: of.role.word(),
             scopes: of.scopes.iter().map(ToString::to_string).collect(),
-            buyer: of.buyer.as_deref(),
+            buyer: of.buyer.as_ref().map(BuyerId::as_str),
             created_ms: of.created_ms,
         }
     }

@@ -45,7 +45,7 @@ pub use lock::{
 };
 pub use name::{
     BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, OutboxId, QueueName, SaleId, ScheduleId,
-    Sku, TaskId, TaskKey,
+    Sku, TaskId, TaskKey, normalized,
 };
 pub use outbox::{OutboxStore, Relay, Relayed};
 pub use pass::{BadPass, Pass};

@@ -1,18 +1,55 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::{Error, Result};
 
 /// The longest name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 200;
 
-/// Names are 1 to 200 bytes of UTF-8 without white space, control characters or braces.
+/// Characters that nobody sees, or that change the order in which others are shown: the default-ignorable ones of
+/// Unicode, and interlinear annotations. The function library has the same list (`lua/functions/library.lua`).
+const INVISIBLE: [(char, char); 18] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fdd0}', '\u{fdef}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// The spelling of a text by which names are compared: Unicode's Normalization Form C.
+pub fn normalized(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.nfc().collect())
+}
+
+/// The name that a text spells. The rules follow the IdentifierClass of PRECIS (RFC 8264), but allow punctuation and
+/// symbols.
 ///
-/// Braces are kept out because Redis Cluster reads them as a hash tag.
-fn check(kind: &str, text: &str) -> Result<()> {
+/// - Braces are kept out because Redis Cluster reads them as a hash tag.
+/// - `.` and `..` are kept out because clients resolve them in the path of a URL.
+/// - Invisible characters would make two names that look the same.
+fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
+    let text = normalized(text);
     if text.is_empty() {
         return Err(Error::invalid(kind, "is empty; give it 1 to 200 bytes"));
     }
@@ -22,30 +59,42 @@ fn check(kind: &str, text: &str) -> Result<()> {
             format_args!("has {} bytes; at most {MAX_NAME_BYTES} are allowed", text.len()),
         ));
     }
-    match text.chars().find(|c| c.is_control() || c.is_whitespace() || matches!(c, '{' | '}')) {
+    if matches!(&*text, "." | "..") {
+        return Err(Error::invalid(kind, format_args!("is `{text}`, which has a meaning of its own in a URL")));
+    }
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}')) {
+        return Ok(text);
+    }
+    match text.chars().find(|c| !may_be_in_a_name(*c)) {
         Some(c) => Err(Error::invalid(
             kind,
-            format_args!("contains {c:?}; white space, control characters and braces are not allowed"),
+            format_args!(
+                "contains {c:?}; white space, control characters, invisible characters and braces are not allowed"
+            ),
         )),
-        None => Ok(()),
+        None => Ok(text),
     }
+}
+
+fn may_be_in_a_name(c: char) -> bool {
+    let is_invisible = || INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c));
+    !(c.is_control() || c.is_whitespace() || matches!(c, '{' | '}') || (!c.is_ascii() && is_invisible()))
 }
 
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident = $kind:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// 1 to 200 bytes of UTF-8 without white space, control characters, `{` or `}`. Cheap to clone.
+        /// 1 to 200 bytes of UTF-8 in Normalization Form C, without white space, control or invisible characters, `{` or
+        /// `}`, and neither `.` nor `..`. Cheap to clone.
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks `text` against the limits. The error says which limit it broke.
+            /// Normalizes `text` and checks it against the limits. The error says which limit it broke.
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
-                let text = text.as_ref();
-                check($kind, text)?;
-                Ok(Self(Arc::from(text)))
+                Ok(Self(Arc::from(check($kind, text.as_ref())?)))
             }
 
             /// The name as text.
@@ -164,6 +213,15 @@ mod tests {
             ("a\u{7}b", "'\\u{7}'"),
             ("{a}", "'{'"),
             ("a\u{2003}b", "white space"),
+            (".", "`.`"),
+            ("..", "`..`"),
+            ("a\u{202e}b", "'\\u{202e}'"),
+            ("a\u{2066}b", "invisible"),
+            ("a\u{200b}", "'\\u{200b}'"),
+            ("a\u{200d}b", "invisible"),
+            ("\u{feff}a", "invisible"),
+            ("a\u{ad}b", "invisible"),
+            ("a\u{e0041}", "invisible"),
         ] {
             let error = LockName::new(text).unwrap_err();
             assert!(error.is_invalid(), "{text:?}");
@@ -173,5 +231,17 @@ mod tests {
         assert!(error.to_string().contains("201 bytes"), "{error}");
         assert!(TaskId::new("x".repeat(200)).is_ok());
         assert!(BuyerId::new("用户:42").is_ok());
+        assert!(BuyerId::new("...").is_ok());
+    }
+
+    #[test]
+    fn two_spellings_are_one_name() {
+        for (composed, other) in [("Zo\u{eb}", "Zoe\u{308}"), ("\u{ac00}", "\u{1100}\u{1161}"), ("\u{c5}", "\u{212b}")]
+        {
+            assert_eq!(BuyerId::new(composed).unwrap(), BuyerId::new(other).unwrap());
+            assert_eq!(BuyerId::new(other).unwrap().as_str(), composed);
+        }
+        // The limit is on what is stored.
+        assert!(BuyerId::new("e\u{301}".repeat(100)).is_ok());
     }
 }

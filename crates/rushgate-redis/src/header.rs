@@ -95,7 +95,12 @@ pub(crate) enum Kind<'a> {
 
 /// Kinds that have a word of their own, the checks in `lua/functions/library.lua`, and what passes them.
 pub(crate) const NAMED: [(&str, &str, &str); 8] = [
-    ("name", "name", "1 to 200 bytes of UTF-8 without white space, control characters or braces"),
+    (
+        "name",
+        "name",
+        "1 to 200 bytes of UTF-8, without white space, control characters, invisible characters or braces, and neither `.` \
+         nor `..`",
+    ),
     ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
     (
         "terms",

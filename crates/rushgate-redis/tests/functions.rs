@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     BuyerId, HoldTime, IdempotencyKey, Line, QueueName, ReservationId, Reserve, Reserved, SaleId, SaleSecret,
-    SaleSpec, SaleStore, Sku, SkuSpec, UnitChoice,
+    SaleSpec, SaleStore, Sku, SkuSpec, TaskId, UnitChoice,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
 use rushgate_testkit::contract::Harness;
@@ -286,6 +286,31 @@ async fn text_that_is_no_utf8_gets_into_no_name() {
     }
     line.push_str(" good");
     assert_eq!(call(&server, &line), "*1");
+}
+
+/// The library's list of characters is written by hand, and so is Rust's.
+#[tokio::test]
+async fn the_library_takes_the_characters_that_rust_takes() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let head = format!("rushgate_queue_cancel {} 12345678", queue_keys("q"));
+    // Where a range begins or ends is where the two may differ. Line feeds end what a command answers.
+    let edges = [
+        0x20, 0x7b, 0x7d, 0x7f, 0x9f, 0xa0, 0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x1680, 0x17b4, 0x17b5, 0x180b, 0x180f,
+        0x2000, 0x200a, 0x200b, 0x200f, 0x2028, 0x202a, 0x202e, 0x202f, 0x205f, 0x2060, 0x2066, 0x206f, 0x3000, 0x3164,
+        0xfdd0, 0xfdef, 0xfe00, 0xfe0f, 0xfeff, 0xffa0, 0xfff0, 0xfffb, 0x1bca0, 0x1bca3, 0x1d173, 0x1d17a, 0xe0000,
+        0xe0fff,
+    ];
+    let mut ids: Vec<_> = [".", "..", "...", "a.b"].map(str::to_owned).into();
+    ids.extend((edges.iter().flat_map(|at| [at - 1, *at, at + 1])).filter_map(char::from_u32).map(String::from));
+    let mut refused = 0;
+    for id in ids {
+        let words = head.split(' ').map(|word| word.as_bytes().to_vec()).chain([id.clone().into_bytes()]);
+        let answer = send(server.port(), &[vec![b"FCALL".to_vec()], words.collect()].concat());
+        let takes = !answer.starts_with(b"-INVALID ARGV[2], the id,");
+        assert_eq!(takes, TaskId::new(&id).is_ok(), "{id:?}: {}", String::from_utf8_lossy(&answer));
+        refused += u32::from(!takes);
+    }
+    assert!(refused > 60, "{refused}");
 }
 
 fn lindex(server: &RedisServer, at: usize) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit, Mac};
-use rushgate::Error;
+use rushgate::{BuyerId, Error, normalized};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -95,6 +95,7 @@ impl FromStr for Scope {
                 "write KIND:NAME, such as queue:mail, queue:mail* or lock:*; kinds are lock, queue and sale",
             )
         };
+        let text = normalized(text);
         let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
         let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
         let kind = kinds.into_iter().find(|known| known.word() == kind).ok_or_else(wrong)?;
@@ -139,7 +140,7 @@ pub struct TokenEntry {
     pub scopes: Vec<Scope>,
     /// The only buyer it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub buyer: Option<String>,
+    pub buyer: Option<BuyerId>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     sha256: String,
@@ -155,7 +156,7 @@ pub struct NewToken {
     /// The only names that it is for; none means all.
     pub scopes: Vec<Scope>,
     /// The only buyer it is for.
-    pub buyer: Option<String>,
+    pub buyer: Option<BuyerId>,
 }
 
 /// The file that knows which tokens are good. A token is 256 random bits, so its plain SHA-256 gives nothing away.
@@ -371,7 +372,7 @@ pub(crate) struct Caller {
     /// The token's own, if the scopes are those of the key that signed it.
     narrower: Vec<Scope>,
     /// The only buyer it may act for.
-    pub buyer: Option<String>,
+    pub buyer: Option<BuyerId>,
     /// What only this caller and the server know.
     secret: [u8; 32],
 }
@@ -501,7 +502,7 @@ impl Known {
             role: Role::Buyer,
             scopes: key.scopes.clone(),
             narrower: scopes,
-            buyer: Some(buyer.to_string()),
+            buyer: Some(buyer),
             secret,
         })
     }

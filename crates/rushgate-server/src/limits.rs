@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::http::{HeaderMap, HeaderName};
-use rushgate::Rate;
+use rushgate::{BuyerId, Rate};
 
 use crate::access::{Caller, Role};
 use crate::problem::{Code, Problem};
@@ -26,7 +26,7 @@ pub(crate) struct Peer(pub IpAddr);
 /// What buyers may ask of this process. Workers and operators ask for many, and are not counted.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    of_buyer: Option<Meter<String>>,
+    of_buyer: Option<Meter<BuyerId>>,
     of_address: Option<Meter<IpAddr>>,
     /// Whose word for where a request comes from is taken.
     proxies: Vec<IpAddr>,

@@ -224,9 +224,21 @@ fn reason(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
+/// The pattern of a name at the end of a text.
+macro_rules! name {
+    () => {
+        concat!(
+            "(?![.]{1,2}$)([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}",
+            "\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e",
+            "\\u2060-\\u206f\\u3164\\ufdd0-\\ufdef\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}",
+            "]{1,50})$"
+        )
+    };
+}
+
 /// Texts with a form of their own, for schemas: a verb reads them as what they are.
 macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident = $pattern:literal, $max:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $pattern:expr, $max:literal;)*) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
 
@@ -249,15 +261,15 @@ macro_rules! texts {
 }
 
 texts! {
-    /// A name: at most 200 bytes, without white space, control characters and braces. A schema counts characters, and
-    /// those beyond ASCII have up to four bytes.
-    NameText = "^([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}]{1,50})$", 200;
+    /// A name: at most 200 bytes, without white space, control characters, invisible characters and braces, and neither `.`
+    /// nor `..`. A schema counts characters, and those beyond ASCII have up to four bytes.
+    NameText = concat!("^", name!()), 200;
     /// The kind of a task.
     KindText = "^[0-9A-Za-z._:/-]{1,80}$", 80;
     /// The token of a lock.
     TokenText = "^[0-9a-fA-F]{32}$", 32;
     /// The ticket of a task: numbers and its id.
-    TicketText = "^([0-9a-fA-F]{1,16}[.]){3}([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}]{1,50})$", 251;
+    TicketText = concat!("^([0-9a-fA-F]{1,16}[.]){3}", name!()), 251;
 }
 
 /// The pattern of words for people who look: at most 200 bytes without control characters.

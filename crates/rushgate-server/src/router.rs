@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use rushgate::normalized;
 
 use crate::body::{self, Body};
 use crate::call::{self, PathParams};
@@ -80,7 +81,8 @@ impl Router {
             .map_err(|_| Problem::new(Code::NotFound, "there is no such route; see /openapi.json"))?;
         let read = |(place, value)| {
             let value = percent_decode_str(value).decode_utf8().ok()?;
-            Some((String::from(place), value.into_owned()))
+            // Scopes are compared with this text, so it has to be the name that the store will see.
+            Some((String::from(place), normalized(&value).into_owned()))
         };
         let params: Option<Vec<_>> = found.params.iter().map(read).collect();
         Ok((found.value, params.map(PathParams)))

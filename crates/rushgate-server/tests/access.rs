@@ -111,11 +111,30 @@ async fn lists_show_what_the_scopes_cover_and_nothing_else_can_be_made() {
     stand.end().await;
 }
 
+/// A scope is about the name that the store sees, in whichever spelling the path has it.
+#[tokio::test]
+async fn another_spelling_of_a_name_leads_past_no_scope() {
+    let (stand, file) = Stand::with_tokens().await;
+    let (_, token) = file.create(new_token(Role::Worker, &["queue:Zoe*"])).unwrap();
+    eventually(async || code(&stand, "GET", "/v1/queues", Some(&token)).await == 200).await;
+    let enqueue = |queue: &str| {
+        let path = format!("/v1/queues/{queue}/tasks");
+        stand.ask(Ask::new("POST", &path).bearer(&token).json(&json!({ "id": "a" })))
+    };
+    enqueue("Zoe-1").await.ok(201);
+    for spelling in ["Zo%C3%AB", "Zoe%CC%88"] {
+        assert_eq!(enqueue(spelling).await.code(), "forbidden", "{spelling}");
+    }
+    let (_, token) = file.create(new_token(Role::Worker, &["queue:Zoe\u{308}"])).unwrap();
+    eventually(async || code(&stand, "GET", "/v1/queues/Zo%C3%AB", Some(&token)).await == 200).await;
+    stand.end().await;
+}
+
 #[tokio::test]
 async fn a_buyers_own_token_buys_for_nobody_else() {
     let (stand, file) = Stand::with_tokens().await;
-    let ann = NewToken { buyer: Some("ann".to_owned()), ..new_token(Role::Buyer, &["sale:s"]) };
-    let bob = NewToken { buyer: Some("bob".to_owned()), ..new_token(Role::Buyer, &["sale:s"]) };
+    let ann = NewToken { buyer: "ann".parse().ok(), ..new_token(Role::Buyer, &["sale:s"]) };
+    let bob = NewToken { buyer: "bob".parse().ok(), ..new_token(Role::Buyer, &["sale:s"]) };
     let (ann, bob) = (file.create(ann).unwrap().1, file.create(bob).unwrap().1);
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&bob)).await == 200).await;
     stand.gate.create_sale(rushgate::SaleBuilder::new("s").sku("x", 5, 2)).await.unwrap();

@@ -185,6 +185,29 @@ async fn other_pages_and_other_names_are_kept_out() {
     stand.end().await;
 }
 
+#[tokio::test]
+async fn a_name_has_one_spelling_and_nothing_invisible() {
+    let stand = Stand::open().await;
+    let sale = json!({ "id": "phones", "skus": [{ "sku": "phone", "units": 5 }] });
+    stand.post("/v1/sales", sale).await.ok(201);
+    stand.post("/v1/sales/phones/open", json!({})).await.ok(200);
+    let reserve = |buyer: &str, key: &str| {
+        let body = json!({ "buyer": buyer, "lines": [{ "sku": "phone" }] });
+        stand.ask(Ask::new("POST", "/v1/sales/phones/reservations").json(&body).key(key))
+    };
+    let (composed, decomposed) = ("Zo\u{eb}", "Zoe\u{308}");
+    assert_eq!(reserve(decomposed, "first").await.ok(202)["buyer"], composed);
+    assert_eq!(reserve(composed, "second").await.code(), "limit_reached");
+    for wrong in [".", "..", "a\u{202e}b", "a\u{200b}", "\u{feff}a"] {
+        let said = reserve(wrong, "k").await;
+        assert_eq!((said.code().as_str(), said.json()["field"].as_str()), ("invalid", Some("buyer")), "{wrong:?}");
+    }
+    stand.post("/v1/queues/Zo%C3%AB/tasks", json!({ "id": "a" })).await.ok(201);
+    assert_eq!(stand.get("/v1/queues/Zoe%CC%88/tasks/a").await.ok(200)["id"], "a");
+    assert_eq!(stand.get("/v1/queues/%2E%2E").await.code(), "invalid");
+    stand.end().await;
+}
+
 /// Sends bytes as they are, and reads until the server closes the connection.
 async fn raw(stand: &Stand, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(stand.address).await.unwrap();

@@ -21,7 +21,7 @@ impl Desk {
     async fn new() -> Self {
         let (stand, file) = Stand::with_tokens().await;
         let token = |role, buyer: Option<&str>| {
-            let new = NewToken { buyer: buyer.map(str::to_owned), ..new_token(role, &[]) };
+            let new = NewToken { buyer: buyer.map(|buyer| buyer.parse().unwrap()), ..new_token(role, &[]) };
             file.create(new).unwrap().1
         };
         let (operator, shop) = (token(Role::Operator, None), token(Role::Buyer, None));

@@ -212,7 +212,7 @@ async fn attempts_to_reserve_are_counted_by_their_answers() {
         let tokens = TokenFile::at(dir.path().join("tokens.json"));
         worker = tokens.create(new_token(Role::Operator, &["sale:s*"])).unwrap().1;
         buyer =
-            tokens.create(NewToken { buyer: Some("eve".into()), ..new_token(Role::Buyer, &[]) }).unwrap().1;
+            tokens.create(NewToken { buyer: "eve".parse().ok(), ..new_token(Role::Buyer, &[]) }).unwrap().1;
         server.tokens(tokens).limit_buyer(rushgate::Rate::new(2, day))
     })
     .await;

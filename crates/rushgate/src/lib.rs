@@ -87,6 +87,7 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
+    normalized,
     Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
     Commitment, Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw,
     DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use rushgate::BuyerId;
 use rushgate_server::{Role, Scope};
 
 use crate::duration;
@@ -75,7 +76,7 @@ pub(crate) struct TokenCreateArgs {
     pub(crate) scopes: Vec<Scope>,
     /// The only buyer it is for.
     #[arg(long, value_name = "BUYER")]
-    pub(crate) buyer: Option<String>,
+    pub(crate) buyer: Option<BuyerId>,
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }
@@ -101,7 +102,7 @@ pub(crate) struct TokenKeyArgs {
 #[command(after_help = "Example:\n  rushgate token sign ann --for 1h")]
 pub(crate) struct TokenSignArgs {
     /// Whose it is.
-    pub(crate) buyer: String,
+    pub(crate) buyer: BuyerId,
     /// How long it is good.
     #[arg(long = "for", value_parser = duration::parse, default_value = "1h", value_name = "DURATION")]
     pub(crate) time: Duration,

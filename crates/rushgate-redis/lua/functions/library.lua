@@ -31,8 +31,20 @@ end
 local SPACES = {
   [32] = true, [160] = true, [5760] = true, [8232] = true, [8233] = true, [8239] = true, [8287] = true, [12288] = true,
 }
+-- From, to: the same characters as `INVISIBLE` in crates/rushgate-core/src/name.rs.
+local INVISIBLE = {
+  173, 173, 847, 847, 1564, 1564, 4447, 4448, 6068, 6069, 6155, 6159, 8203, 8207, 8234, 8238, 8288, 8303, 12644, 12644,
+  64976, 65007, 65024, 65039, 65279, 65279, 65440, 65440, 65520, 65531, 113824, 113827, 119155, 119162, 917504, 921599,
+}
+local function is_invisible(code)
+  for at = 1, code < 173 and 0 or #INVISIBLE, 2 do
+    if code >= INVISIBLE[at] and code <= INVISIBLE[at + 1] then return true end
+  end
+end
+
 local function is_not_for_names(code)
   return is_control(code) or SPACES[code] or (code >= 8192 and code <= 8202) or code == 123 or code == 125
+    or is_invisible(code)
 end
 
 local function is_utf8(text, refused)
@@ -63,7 +75,7 @@ function is.hexadecimal(value, digits)
 end
 
 function is.name(value)
-  if value == '' or #value > 200 then return false end
+  if value == '' or value == '.' or value == '..' or #value > 200 then return false end
   return string.match(value, '^[!-z|~]+$') or is_utf8(value, is_not_for_names)
 end
 

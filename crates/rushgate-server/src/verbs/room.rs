@@ -269,7 +269,7 @@ fn told(turn: Turn) -> Result<TurnView, Problem> {
 
 pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
     let sale = call.sale()?;
-    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let room = sale.room();
     if call.check().is_some() {
         // Whoever cannot join in any case is told so without being asked about. Nobody joins unasked, so a room that this
@@ -290,7 +290,7 @@ pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
 
 pub(crate) async fn enter(call: Call<BuyerBody>) -> Answer<TurnView> {
     let sale = call.sale()?;
-    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let room = sale.room();
     let turn = call.unless_closing(room.enter_within(&buyer, call.wait)).await?;
     let view = told(turn)?;

@@ -403,7 +403,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
     let key = IdempotencyKey::new(call.key.as_deref().unwrap_or_default())?;
-    let buyer = buyer_of(call.caller.buyer.as_deref(), call.body.buyer.clone())?;
+    let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let (role, pass) = (call.caller.role, call.body.pass.as_deref());
     let has_room = super::room::must_have_pass(&sale, role, &buyer, pass, &key).await?;
     let of = |line: &LineBody| Line { sku: line.sku.clone(), quantity: line.quantity };
@@ -431,11 +431,11 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
 }
 
 /// Who buys: whom the token is for, or whom the body names.
-pub(super) fn buyer_of(bound: Option<&str>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
+pub(super) fn buyer_of(bound: Option<&BuyerId>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
     match (bound, named) {
         (None, Some(buyer)) => Ok(buyer),
-        (Some(bound), None) => Ok(BuyerId::new(bound)?),
-        (Some(bound), Some(buyer)) if buyer.as_str() == bound => Ok(buyer),
+        (Some(bound), None) => Ok(bound.clone()),
+        (Some(bound), Some(buyer)) if buyer == *bound => Ok(buyer),
         (Some(_), Some(_)) => {
             Err(Problem::new(Code::Forbidden, "the token is for another buyer").field("buyer"))
         }
@@ -482,9 +482,11 @@ impl<B, Q> Call<B, Q> {
         self.path.get("reservation").parse().map_err(|_| no_reservation())
     }
 
-    /// Whether the caller may see it: a token that is one buyer's shows that buyer's.
-    fn may_see(&self, hold: &Hold) -> bool {
-        self.caller.buyer.as_deref().is_none_or(|buyer| buyer == hold.buyer.as_str())
+    /// Refuses a reservation of another buyer as it does one that does not exist: at once, and in the same words.
+    async fn check_sees(&self, sale: &Sale, id: ReservationId) -> Result<(), Problem> {
+        let Some(buyer) = &self.caller.buyer else { return Ok(()) };
+        let hold = sale.reservation(id).await?;
+        if hold.is_some_and(|hold| hold.buyer == *buyer) { Ok(()) } else { Err(no_reservation()) }
     }
 }
 
@@ -497,11 +499,9 @@ fn no_reservation() -> Problem {
 
 pub(crate) async fn reservation(call: Call) -> Answer<HoldView> {
     let (sale, id) = (call.sale()?, call.reservation_id()?);
-    let hold = call.unless_closing(sale.wait_final(id, call.wait)).await?;
-    match hold.filter(|hold| call.may_see(hold)) {
-        Some(hold) => Ok(Reply::ok((&hold).into())),
-        None => Err(no_reservation()),
-    }
+    call.check_sees(&sale, id).await?;
+    let hold = call.unless_closing(sale.wait_final(id, call.wait)).await?.ok_or_else(no_reservation)?;
+    Ok(Reply::ok((&hold).into()))
 }
 
 pub(crate) async fn confirm(call: Call) -> Answer<HoldView> {
@@ -512,9 +512,7 @@ pub(crate) async fn confirm(call: Call) -> Answer<HoldView> {
 
 pub(crate) async fn cancel_hold(call: Call) -> Answer<HoldView> {
     let (sale, id) = (call.sale()?, call.reservation_id()?);
-    if call.caller.buyer.is_some() && !sale.reservation(id).await?.is_some_and(|hold| call.may_see(&hold)) {
-        return Err(no_reservation());
-    }
+    call.check_sees(&sale, id).await?;
     let decision = sale.cancel(id).await?;
     decided(&call, &sale, decision, HoldState::Cancelled).await
 }
@@ -601,9 +599,9 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     let changed = sale.change_stock(op, sku, change).await?;
     match changed {
         StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
-        StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
         StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
         StockChanged::Paused => Err(Problem::plain(Code::SalePaused)),
+        StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
     }
 }
 
