@@ -17,7 +17,7 @@ use crate::openapi::NameText;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
-/// How a room lets people in.
+/// How a room lets people in. What is left out is as by default, but the order of a room that is open stays.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoomBody {
@@ -27,9 +27,8 @@ pub(crate) struct RoomBody {
     #[serde(default = "pass_ms")]
     #[schemars(range(min = 1_000, max = 86_400_000))]
     pass_ms: u64,
-    /// Who goes first. It stays what it was when the room was opened.
-    #[serde(default)]
-    order: OrderWord,
+    /// Who goes first: `first_come` unless said otherwise. It cannot be changed while the room is open.
+    order: Option<OrderWord>,
     /// Nobody is let in before this moment, in milliseconds since the Unix epoch; unless said, before the sale opens.
     #[schemars(range(max = 9_007_199_254_740_u64))]
     from_ms: Option<u64>,
@@ -53,11 +52,10 @@ pub(crate) struct RoomRate {
 }
 
 /// Who goes first.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OrderWord {
     /// Whoever came first.
-    #[default]
     FirstCome,
     /// Whoever is drawn first of those who came before the entry was closed.
     Draw,
@@ -132,13 +130,14 @@ fn no_room() -> Problem {
 
 pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
     let (sale, RoomBody { rate, pass_ms, order, from_ms }) = (call.sale()?, &call.body);
+    let (room, rate) = (sale.room(), Rate::new(rate.n, Duration::from_millis(rate.per_ms)));
     let order = match order {
-        OrderWord::FirstCome => RoomOrder::FirstCome,
-        OrderWord::Draw => RoomOrder::Draw,
+        Some(OrderWord::FirstCome) => RoomOrder::FirstCome,
+        Some(OrderWord::Draw) => RoomOrder::Draw,
+        None => room.state().await?.map_or(RoomOrder::default(), |room| room.rules.order),
     };
-    let rate = Rate::new(rate.n, Duration::from_millis(rate.per_ms));
     let rules = RoomRules { rate, pass: Duration::from_millis(*pass_ms), order, from: from_ms.map(moment) };
-    let room = sale.room().set(rules).await?;
+    let room = room.set(rules).await?;
     Ok(Reply::ok(RoomView::of(&sale, &room)))
 }
 
