@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -67,7 +69,13 @@ struct Line<'a> {
 impl AuditLog {
     /// Opens the file, to write at its end.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::options().create(true).append(true).open(path);
+        let file = {
+            let mut options = File::options();
+            // It names buyers and has what operators sent.
+            #[cfg(unix)]
+            options.mode(0o600);
+            options.create(true).append(true).open(path)
+        };
         let amiss = |error: io::Error| {
             Error::misconfigured(format_args!(
                 "the audit log `{}` cannot be written: {error}",

@@ -121,10 +121,9 @@ pub(crate) fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> 
     if headers.get_all(header::HOST).iter().nth(1).is_some() {
         return Err(Problem::new(Code::BadRequest, "there are two Host headers"));
     }
-    if headers
-        .get(header::TRANSFER_ENCODING)
-        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
-    {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some() {
         return Err(Problem::new(Code::BadRequest, "the body may be chunked, and not encoded otherwise"));
     }
     Ok(())

@@ -13,6 +13,7 @@ use crate::access::{Caller, Role};
 use crate::problem::{Code, Problem};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// So many asks are looked up at a time without one waiting for another.
 const SHARDS: usize = 16;
 
@@ -53,6 +54,12 @@ impl Limits {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a proxy of ours says of the scheme that its client spoke.
+    pub fn scheme<'h>(&self, Peer(peer): Peer, headers: &'h HeaderMap) -> Option<&'h str> {
+        let said = headers.get(FORWARDED_PROTO)?.to_str().ok()?;
+        self.proxies.contains(&peer.to_canonical()).then_some(said)
     }
 
     /// Where the request comes from: what the nearest proxy that is not ours says, or the connection's other end. Whatever

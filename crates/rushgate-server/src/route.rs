@@ -425,7 +425,7 @@ impl Route {
         Parts { uri, headers, .. }: Parts,
         body: &mut Incoming,
     ) -> Result<Response<Body>, Problem> {
-        check_sender(shop, &self.method, &uri, &headers)?;
+        check_sender(shop, &self.method, peer, &uri, &headers)?;
         let caller = self.admit(shop, &path, &headers)?;
         if self.needs.is_some() {
             shop.limits.check(&caller, peer, &headers)?;
@@ -569,7 +569,13 @@ async fn copied(response: Response<Body>) -> (Response<Body>, Remembered) {
 /// Where the door is open, any page that the machine's browser shows could name a host of its own that leads here (DNS
 /// rebinding), so only the server's own names are answered. A page of another origin may not write in any case, unless that
 /// is one of those that are let in.
-fn check_sender(shop: &Shop, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+fn check_sender(
+    shop: &Shop,
+    method: &Method,
+    peer: Peer,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
     let host = text(header::HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
     if matches!(shop.door, Door::Open) && !host.is_some_and(|host| is_ours(shop, host)) {
@@ -577,8 +583,10 @@ fn check_sender(shop: &Shop, method: &Method, uri: &Uri, headers: &HeaderMap) ->
     }
     let is_foreign = match text(header::ORIGIN) {
         Some(origin) => {
-            let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-            Some(authority) != host && !shop.origins.allow(origin)
+            let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
+                Some(authority) == host && is_own_scheme(shop, scheme, shop.limits.scheme(peer, headers))
+            });
+            !is_own && !shop.origins.allow(origin)
         }
         // Some requests of pages have no origin; the browser says in another way that they are not our page's.
         None => text(SEC_FETCH_SITE).is_some_and(|site| matches!(site, "cross-site" | "same-site")),
@@ -587,6 +595,16 @@ fn check_sender(shop: &Shop, method: &Method, uri: &Uri, headers: &HeaderMap) ->
         return Err(Problem::plain(Code::BadOrigin));
     }
     Ok(())
+}
+
+/// A page that was loaded without TLS may be anybody's who is on the way, so it is no page of a server with TLS. In plain
+/// HTTP behind a proxy that was not named, nobody here knows which of the two the browser spoke.
+fn is_own_scheme(shop: &Shop, scheme: &str, proxied: Option<&str>) -> bool {
+    match proxied {
+        _ if shop.is_tls => scheme == "https",
+        Some(proxied) => scheme.eq_ignore_ascii_case(proxied),
+        None => matches!(scheme, "http" | "https"),
+    }
 }
 
 fn is_ours(shop: &Shop, host: &str) -> bool {

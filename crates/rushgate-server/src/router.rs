@@ -53,14 +53,17 @@ impl Router {
         let (head, mut body) = request.into_parts();
         let origin = head.headers.get(header::ORIGIN).cloned();
         let sends_when_asked = head.headers.contains_key(header::EXPECT);
-        let mut response = match self.find(&head) {
+        let found = self.find(&head);
+        // Where a head may be read in two ways, so may be what follows it.
+        let is_unclear = found.as_ref().is_err_and(|problem| problem.code() == Code::BadRequest);
+        let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
             Err(problem) => problem.into_response(),
         };
         // What was refused early has its body still to come. Left unread it would end the connection, and with it the answer.
         let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
-        if is_late || !body::is_drained(&mut body, sends_when_asked).await {
+        if is_late || is_unclear || !body::is_drained(&mut body, sends_when_asked).await {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.shop.origins.mark(origin, &mut response);

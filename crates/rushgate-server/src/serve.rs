@@ -262,6 +262,7 @@ impl Server {
             gate: self.gate,
             ledger: self.ledger,
             door,
+            is_tls: tls.is_some(),
             hosts,
             limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
             check: self.check.map(|(check, rules)| Checker::new(check, rules, self.check_page)),

@@ -21,6 +21,8 @@ pub(crate) struct Shop {
     pub gate: Rushgate,
     pub ledger: Option<Arc<dyn Ledger>>,
     pub door: Door,
+    /// Whether it speaks TLS itself.
+    pub is_tls: bool,
     /// Names, beside those of loopback, that a Host header may have where the door is open.
     pub hosts: Vec<String>,
     pub limits: Limits,

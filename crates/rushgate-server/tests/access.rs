@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+
 use common::{Ask, Stand, eventually, new_token};
 use rushgate_server::{NewToken, Role, Server, TokenFile};
 use serde_json::{Value, json};
@@ -149,6 +151,10 @@ async fn a_buyers_own_token_buys_for_nobody_else() {
     let look = |token: &str| Ask::new("GET", &path).bearer(token);
     stand.ask(look(&ann)).await.ok(200);
     assert_eq!(stand.ask(look(&bob)).await.code(), "not_found");
+    // Whether it waits would tell that there is such a reservation.
+    let waiting = stand.ask(look(&bob).wait(60));
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await;
+    assert_eq!(waited.expect("it is answered at once").code(), "not_found");
     let cancel = |token: &str| Ask::new("POST", &format!("{path}/cancel")).bearer(token);
     assert_eq!(stand.ask(cancel(&bob)).await.code(), "not_found");
     assert_eq!(stand.ask(cancel(&ann)).await.ok(200)["state"], "cancelled");
@@ -276,7 +282,9 @@ async fn what_operators_do_is_written_down_and_what_others_do_is_not() {
     assert_eq!(stand.ask(ask("POST", "/v1/sales/phones/open", &worker)).await.status, 403);
     stand.ask(ask("POST", "/v1/queues/mail/tasks", &worker).json(&json!({ "id": "a" }))).await.ok(201);
     assert_eq!(stand.ask(ask("POST", "/v1/sales/none/open", &token)).await.code(), "not_found");
-    let text = std::fs::read_to_string(stand.dir.path().join("audit.jsonl")).unwrap();
+    let log = stand.dir.path().join("audit.jsonl");
+    assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&log).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let seen: Vec<_> = lines.iter().map(|line| (line["verb"].as_str(), line["status"].as_u64())).collect();
     assert_eq!(seen, [(Some("create"), Some(201)), (Some("open"), Some(404))], "{text}");

@@ -47,6 +47,24 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
     stand.end().await;
 }
 
+/// A proxy that speaks TLS says which scheme its client spoke.
+#[tokio::test]
+async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
+    let stand = Stand::with(|server, _| server.proxy("127.0.0.1".parse().unwrap())).await;
+    let from = |scheme: &str| put_in(&format!("{scheme}://{}", stand.address));
+    let said = stand.ask(from("http").header("x-forwarded-proto", "https")).await;
+    assert_eq!(said.code(), "bad_origin");
+    stand.ask(from("https").header("x-forwarded-proto", "https")).await.ok(201);
+    assert_eq!(stand.ask(from("ftp")).await.code(), "bad_origin");
+    stand.end().await;
+
+    // The header of a client that is no proxy of ours counts for nothing.
+    let stand = Stand::open().await;
+    let own = format!("http://{}", stand.address);
+    stand.ask(put_in(&own).header("x-forwarded-proto", "https")).await.ok(201);
+    stand.end().await;
+}
+
 #[tokio::test]
 async fn a_page_that_may_ask_reads_that_there_is_no_such_route() {
     let stand = stand().await;

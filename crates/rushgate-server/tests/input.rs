@@ -225,8 +225,10 @@ async fn bytes_that_are_no_http_end_the_connection() {
         (&b"hello\r\n\r\n"[..], "HTTP/1.1 400"),
         (b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "HTTP/1.1 400"),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n", "HTTP/1.1 400"),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: other\r\nConnection: close\r\n\r\n", "HTTP/1.1 400"),
-        (b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: other\r\n\r\n", "HTTP/1.1 400"),
+        (b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"),
+        (b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"),
+        (b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"),
     ] {
         let said = raw(&stand, bytes).await;
         assert!(said.starts_with(status), "{:?}: {said}", String::from_utf8_lossy(bytes));

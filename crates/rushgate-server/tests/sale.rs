@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Ask, Said, Stand, eventually};
+use rushgate_testkit::servers::PostgresServer;
 use serde_json::{Value, json};
 
 async fn opened(stand: &Stand, body: Value) {
@@ -114,7 +115,7 @@ async fn orders_go_to_the_ledger_while_the_server_runs() {
     let confirmed = stand.ask(Ask::new("POST", &format!("{path}/confirm")).wait(30)).await;
     assert_eq!(confirmed.ok(200)["state"], "confirmed");
     assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
-    assert_eq!(stand.get("/readyz").await.ok(200)["ledger"], true);
+    assert_eq!(stand.get("/readyz").await.ok(200)["ledger"], "up");
 
     assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.ok(200)["paused"], true);
     assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_paused");
@@ -122,6 +123,26 @@ async fn orders_go_to_the_ledger_while_the_server_runs() {
     assert_eq!(rebuilt["generation"], 3, "one to write what the store knows, one to go on: {rebuilt}");
     reserve(&stand, "bob", "k").await.ok(202);
     assert!(stand.end().await.is_orderly);
+}
+
+#[tokio::test]
+async fn a_ledger_that_is_away_is_down_and_the_server_ready() {
+    let mut postgres = PostgresServer::start();
+    let ledger = rushgate::connect_ledger(&postgres.url()).unwrap();
+    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let ready = async || stand.get("/readyz").await.ok(200)["ledger"].clone();
+    assert_eq!(ready().await, "up");
+    postgres.stop();
+    assert_eq!(ready().await, "down");
+    postgres.start_again();
+    eventually(async || ready().await == "up").await;
+    postgres.pause();
+    assert_eq!(ready().await, "down", "it is silent");
+    postgres.resume();
+    stand.end().await;
+    let without = Stand::open().await;
+    assert_eq!(without.get("/readyz").await.ok(200)["ledger"], "none");
+    without.end().await;
 }
 
 #[tokio::test]

@@ -72,6 +72,21 @@ async fn whoever_trusts_the_authority_is_answered_and_nobody_else_goes_on() {
     assert!(stand.end().await.is_orderly);
 }
 
+/// Whoever is on the way may write such a page, though its host is ours.
+#[tokio::test]
+async fn a_page_that_came_in_the_clear_writes_nothing() {
+    let ours = Certificates::make();
+    let stand = stand(&ours).await;
+    for (scheme, status) in [("http", 403), ("https", 201)] {
+        let mut sender = connect(&stand, &ours).await.unwrap();
+        let origin = format!("{scheme}://{}", stand.address);
+        let ask = Ask::new("POST", "/v1/queues/q/tasks").header("origin", &origin).json(&serde_json::json!({ "id": "a" }));
+        let answer = sender.send_request(ask.request(stand.address)).await.unwrap();
+        assert_eq!(answer.status(), status, "{origin}");
+    }
+    assert!(stand.end().await.is_orderly);
+}
+
 #[tokio::test]
 async fn who_speaks_in_the_clear_or_says_nothing_is_left() {
     let stand = impatient_stand(&Certificates::make(), Duration::from_millis(300)).await;

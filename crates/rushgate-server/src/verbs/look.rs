@@ -1,6 +1,7 @@
 //! Whether the server is well.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use crate::body::Body;
 use hyper::body::Bytes;
@@ -8,6 +9,7 @@ use hyper::http::{HeaderValue, Response, header};
 use rushgate::Page;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::call::Call;
 use crate::events;
@@ -15,6 +17,7 @@ use crate::metrics::OPENMETRICS;
 use crate::openapi::describe;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
+use crate::shop::Shop;
 use crate::table::routes;
 
 /// The process answers.
@@ -38,8 +41,31 @@ pub(crate) struct ReadyView {
     durability: String,
     /// The store's software and version.
     server: String,
-    /// Whether orders are carried to a ledger here.
-    ledger: bool,
+    /// The ledger that orders are carried to from here. While it is down the server sells, and orders wait.
+    ledger: LedgerWord,
+}
+
+/// How a ledger is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LedgerWord {
+    /// The server has none.
+    None,
+    /// It answers, and takes writes.
+    Up,
+    /// It does not, or not within a second.
+    Down,
+}
+
+/// How long a ledger may take for a sign of life.
+const LEDGER_MAX: Duration = Duration::from_secs(1);
+
+async fn ledger(shop: &Shop) -> LedgerWord {
+    let Some(ledger) = &shop.ledger else { return LedgerWord::None };
+    match timeout(LEDGER_MAX, ledger.ping()).await {
+        Ok(Ok(())) => LedgerWord::Up,
+        Ok(Err(_)) | Err(_) => LedgerWord::Down,
+    }
 }
 
 pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
@@ -53,7 +79,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
         status: "ready",
         durability: format!("{:?}", info.durability),
         server: info.server,
-        ledger: call.shop.ledger.is_some(),
+        ledger: ledger(&call.shop).await,
     }))
 }
 
