@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rushgate::{Error, Ledger, Rushgate};
+use rushgate::{Error, Ledger, Rushgate, StoreCalls};
 
 use crate::exit::{Exit, Fault};
 use crate::log;
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 /// The options that every command shares, with environment and file taken into account.
 #[derive(Clone, Debug)]
@@ -81,7 +81,13 @@ impl Globals {
         output.detail(format_args!("store {}, {}, {:?}", info.url, info.server, info.durability));
         let done = work(gate.clone()).await;
         let closed = gate.close().await;
-        output.detail(format_args!("{:?}", gate.calls()));
+        let StoreCalls { calls, transactions, statements } = gate.calls();
+        output.detail(format_args!(
+            "{} to the store: {}, {}",
+            counted(calls, "call"),
+            counted(transactions, "write transaction"),
+            counted(statements, "statement")
+        ));
         let exit = done?;
         closed?;
         Ok(exit)

@@ -1,5 +1,6 @@
 //! The one file that knows of JSON, quiet, verbose and colour. Data goes to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +39,8 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
+    const END: &str = "\x1b[0m";
+
     const fn code(self) -> &'static str {
         match self {
             Self::Good => "\x1b[32m",
@@ -82,7 +85,7 @@ impl Output {
         if self.json {
             self.stdout(|out| json_line(out, json))
         } else {
-            self.stdout(|out| write!(out, "{text}"))
+            self.stdout(|out| out.write_all(harmless(&text.to_string()).as_bytes()))
         }
     }
 
@@ -225,13 +228,48 @@ impl Output {
 
     /// Nobody can be told that stderr is gone.
     fn stderr(self, line: fmt::Arguments<'_>) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        let _ = writeln!(io::stderr().lock(), "{}", harmless(&line.to_string()));
     }
 }
 
 fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     writeln!(out)
+}
+
+/// What this program has a terminal do.
+const OURS: [&str; 5] = [CLEAR_LINE, Paint::Good.code(), Paint::Bad.code(), Paint::Notice.code(), Paint::END];
+
+/// The text with every control character written out, but for tabs, ends of lines and what is [ours](OURS): labels and
+/// errors come from others, and could do things to a terminal.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(c) = rest.chars().next() {
+        let length = match OURS.iter().find(|ours| rest.starts_with(**ours)) {
+            Some(ours) => ours.len(),
+            None if is_plain(c) => c.len_utf8(),
+            None => {
+                out.extend(c.escape_default());
+                rest = &rest[c.len_utf8()..];
+                continue;
+            }
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    Cow::Owned(out)
+}
+
+/// The same within a line, which nothing may end.
+fn in_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        line
+    })
 }
 
 /// Text that may be coloured.
@@ -243,7 +281,7 @@ pub(crate) struct Painted<T> {
 impl<T: Display> Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.paint {
-            Some(paint) => write!(f, "{}{}\x1b[0m", paint.code(), self.text),
+            Some(paint) => write!(f, "{}{}{}", paint.code(), self.text, Paint::END),
             None => self.text.fmt(f),
         }
     }
@@ -257,7 +295,7 @@ pub(crate) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(head: [&'static str; N], rows: impl IntoIterator<Item = [String; N]>) -> Self {
-        Self { head, rows: rows.into_iter().collect() }
+        Self { head, rows: rows.into_iter().map(|row| row.map(|cell| in_line(&cell))).collect() }
     }
 }
 
@@ -334,6 +372,17 @@ mod tests {
     #[test]
     fn one_thing_is_in_the_singular() {
         assert_eq!(["0 tasks", "1 task", "2 tasks"], [0, 1, 2].map(|n| counted(n, "task")));
+    }
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_a_terminal() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("a\x1b[2Jb\r\u{9b}1m\x7f"), "a\\u{1b}[2Jb\\r\\u{9b}1m\\u{7f}");
+        let output = Output { json: false, quiet: false, verbose: false, log_json: false, color: true };
+        let ours = format!("{CLEAR_LINE}{}", output.paint(Paint::Bad, "error"));
+        assert_eq!(harmless(&ours), ours);
+        let row = [["a\nb\x1b[31m".to_owned()]];
+        assert_eq!(Table::new(["X"], row).to_string(), "X\na\\nb\\u{1b}[31m\n");
     }
 
     #[test]

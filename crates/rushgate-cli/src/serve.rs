@@ -104,7 +104,7 @@ async fn listen(
 ) -> Result<Exit> {
     let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
     let has_ledger = ledger.is_some();
-    let bound = server(gate.clone(), &args, ledger, output)?.bind(args.listen).await?;
+    let bound = server(gate.clone(), &args, ledger, output)?.bind(args.listen).await.map_err(misused)?;
     let demo = match args.demo {
         true => Some(open_demo(&gate, has_ledger).await?),
         false => None,
@@ -125,6 +125,18 @@ async fn listen(
     tokio::select! {
         report = bound.run(shutdown) => Ok(Exit::done_if(report.is_orderly)),
         _ = second_signal => Ok(Exit::Refused),
+    }
+}
+
+/// The store is open by now, so what is misconfigured is the server: its address, files or options.
+fn misused(error: rushgate::Error) -> anyhow::Error {
+    if !error.is_misconfigured() {
+        return error.into();
+    }
+    let fault = Fault::usage(&error);
+    match error.hint_text() {
+        Some(hint) => fault.hint(hint).into(),
+        None => fault.into(),
     }
 }
 

@@ -86,6 +86,42 @@ fn tokens_are_made_listed_asked_for_and_revoked() {
 }
 
 #[test]
+fn an_address_in_use_is_wrong_usage_and_says_what_to_do() {
+    let shop = Shop::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = shop.run(&["serve", "--listen", &address]);
+    let wanted = format!(
+        "error: Cannot bind {address}: address already in use.\nhint: Pass --listen to use another address.\n"
+    );
+    assert_eq!((said.status, said.err), (2, wanted));
+    let said = shop.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert!(said.status == 2 && said.err.contains("there are no tokens\nhint: "), "{}", said.err);
+}
+
+#[test]
+fn more_is_said_in_words() {
+    let shop = Shop::new();
+    let (running, _) = serve(&shop, &["-v"]);
+    running.signal(Signal::TERM);
+    let said = running.end();
+    assert!(said.err.contains(" to the store: ") && !said.err.contains(" { "), "{}", said.err);
+}
+
+#[test]
+fn a_label_does_nothing_to_a_terminal() {
+    let shop = Shop::new();
+    let label = "red\u{1b}[31m\nforged  operator";
+    for verb in [&["token", "create", label, "--role", "worker"][..], &["token", "key", label]] {
+        assert_eq!(shop.run(verb).status, 0);
+    }
+    let listed = shop.run(&["token", "ls"]);
+    assert!(!listed.out.contains('\u{1b}') && listed.out.contains("red\\u{1b}[31m\\nforged"), "{}", listed.out);
+    assert_eq!(listed.out.lines().count(), 3, "{}", listed.out);
+    assert_eq!(shop.json(&["token", "ls"])[0]["label"], label);
+}
+
+#[test]
 fn a_key_signs_tokens_of_buyers() {
     let shop = Shop::new();
     assert_eq!(shop.run(&["token", "sign", "ann"]).status, 1);

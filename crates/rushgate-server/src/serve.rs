@@ -252,7 +252,13 @@ impl Server {
         let audit_log = self.audit_log.as_deref().map(AuditLog::open).transpose()?.map(Arc::new);
         let tls = self.tls.map(|(chain, key)| Certificate::open(chain, key)).transpose()?;
         let amiss = |error: std::io::Error| {
-            Error::misconfigured(format_args!("{address} cannot be listened at: {error}")).caused_by(error)
+            let why = match error.kind() {
+                std::io::ErrorKind::AddrInUse => "address already in use".to_owned(),
+                _ => error.to_string(),
+            };
+            Error::misconfigured(format_args!("Cannot bind {address}: {why}."))
+                .hint("Pass --listen to use another address.")
+                .caused_by(error)
         };
         let listener = listen(address).map_err(amiss)?;
         let address = listener.local_addr().map_err(amiss)?;
