@@ -28,6 +28,8 @@ use crate::{
 /// Rules that every backend keeps, and the contract suite checks:
 /// - Order is priority, then due time, then arrival. The due time of a line is that of its first task, or the moment at
 ///   which the line had its last turn if that is later, and it arrives anew with each turn.
+/// - A claimed task that is released without a delay, or whose lease expires, keeps its priority, due time and arrival, and
+///   its line gets the turn back. A failed task goes behind what was due before its next attempt.
 /// - Nothing exceeds the queue's [limits](QueueLimits).
 /// - Nothing is given out at its [deadline](NewTask::deadline) or later.
 /// - An id that was taken [for a period](NewTask::unique_for) is not taken again in it once its record is gone.
@@ -57,8 +59,8 @@ pub trait QueueStore: Send + Sync {
     /// are used up. One that was cancelled meanwhile is gone.
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>>;
 
-    /// Gives claimed tasks back, due after their delay, as if they had not been claimed: the attempt is not counted. One
-    /// that was cancelled meanwhile is gone.
+    /// Releases claimed tasks as if they had not been claimed: the attempt is not counted, and each keeps its place. With
+    /// a delay, a task is due after it instead. One that was cancelled meanwhile is gone.
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>>;
 
     /// Starts the leases of claimed tasks anew, notes how far they have come, and says which were cancelled or lost.
@@ -610,12 +612,12 @@ pub enum Retried {
 pub struct GiveBack {
     /// What was claimed.
     pub ticket: Ticket,
-    /// How long to wait before it is due again; at most 400 days.
+    /// How long until it is due again; at most 400 days. Zero: it keeps its due time, and its place.
     pub delay: Duration,
 }
 
 impl From<Ticket> for GiveBack {
-    /// Due at once.
+    /// In its place, as before the claim.
     fn from(ticket: Ticket) -> Self {
         Self { ticket, delay: Duration::ZERO }
     }
@@ -625,7 +627,7 @@ impl From<Ticket> for GiveBack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GivenBack {
-    /// It waits, due after its delay.
+    /// It waits: where it did before its claim, or until its delay is over.
     Waiting,
     /// It was cancelled during the work: it is gone.
     Cancelled,
@@ -944,8 +946,8 @@ pub struct KeyLimits {
     pub concurrency: Option<u32>,
     /// How often tasks are given out.
     pub rate: Option<Rate>,
-    /// First in, first out: one at a time, and one that failed or was given back keeps its place, so that those behind
-    /// it in its line wait until it is done or dead.
+    /// First in, first out: one at a time, and a failed task keeps its place, so that those behind it in its line wait
+    /// until it is done or dead.
     pub fifo: bool,
 }
 

@@ -70,16 +70,16 @@ pub enum TaskChange {
         /// Why it failed; cut to 200 bytes.
         error: String,
     },
-    /// Its lease ran out, and it waits again, due at once.
+    /// Its lease ran out, and it waits again in its place.
     Lost {
         /// Which attempt was lost.
         attempt: u32,
     },
-    /// It was given back, at once or for a while: the attempt does not count.
+    /// It was given back, to its place or for a while: the attempt does not count.
     GivenBack {
         /// Which attempt ended.
         attempt: u32,
-        /// When it is due again.
+        /// When it is due: as before its claim, or after the delay.
         #[serde(rename = "due_us")]
         due: Timestamp,
     },

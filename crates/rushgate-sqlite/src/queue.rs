@@ -241,6 +241,8 @@ struct Run {
     worker: String,
     past: Option<String>,
     deadline: Option<i64>,
+    /// When it was due.
+    due: i64,
 }
 
 impl Run {
@@ -258,6 +260,7 @@ impl Run {
             worker: row.get::<_, Option<String>>(9)?.unwrap_or_default(),
             past: row.get(10)?,
             deadline: row.get(11)?,
+            due: row.get(12)?,
         })
     }
 }
@@ -278,8 +281,8 @@ enum Ended {
 struct Failure<'a> {
     /// When the run ended.
     at: i64,
-    /// When the next may begin.
-    due: i64,
+    /// When the next may begin. Without it the task waits where it did, as if it had not been claimed.
+    due: Option<i64>,
     attempts: u32,
     error: Option<&'a str>,
     dead: bool,
@@ -289,8 +292,8 @@ struct Failure<'a> {
 
 impl Failure<'_> {
     /// What is told of a task that waits again.
-    fn event(&self, attempt: u32) -> TaskChange {
-        let due = moment(self.due);
+    fn event(&self, run: &Run) -> TaskChange {
+        let (attempt, due) = (run.attempts, moment(self.due.unwrap_or(run.due)));
         match self.how {
             Some(PastEnd::Failed) => {
                 let error = PastRun::cut(self.error.unwrap_or_default()).to_owned();
@@ -383,7 +386,7 @@ impl Queue<'_, '_> {
     fn end_leases(&mut self) -> Result<()> {
         let params = (self.row.id, self.now());
         let expired = self.step.rows(sql!("queue/reap", "expired"), params, |row| {
-            Ok((row.get::<_, String>(12)?, Run::read(row)?))
+            Ok((row.get::<_, String>(13)?, Run::read(row)?))
         })?;
         for (id, run) in expired {
             let at = run.lease_until;
@@ -395,7 +398,7 @@ impl Queue<'_, '_> {
             let dead = error.is_some();
             self.moment = at;
             let how = Some(PastEnd::Lost);
-            self.end(&id, &run, &Failure { at, due: at, attempts: run.attempts, error, dead, how })?;
+            self.end(&id, &run, &Failure { at, due: None, attempts: run.attempts, error, dead, how })?;
         }
         self.moment = self.now();
         let earliest: Option<Option<i64>> = self.step.value(sql!("queue/reap", "earliest"), [self.row.id])?;
@@ -424,11 +427,14 @@ impl Queue<'_, '_> {
             self.run_ended(&run.line)?;
             return Ok(Ended::Dead);
         }
-        self.note(failure.at, id, || failure.event(run.attempts));
+        self.note(failure.at, id, || failure.event(run));
         let params = (run.arrival, failure.due, failure.attempts, failure.error, past);
         self.step.exec(sql!("queue/reap", "wait_again"), params)?;
         self.waits_until(run.deadline);
-        self.stand_again(run, failure.due)?;
+        match failure.due {
+            Some(due) => self.stand_again(run, due)?,
+            None => self.stand_as_before(run)?,
+        }
         self.run_ended(&run.line)?;
         Ok(Ended::Waiting)
     }
@@ -878,7 +884,7 @@ impl Queue<'_, '_> {
         let due = self.step.now + failed.delay;
         let failure = Failure {
             at: self.now(),
-            due: stored(due),
+            due: Some(stored(due)),
             attempts: run.attempts,
             error: Some(failed.error_cut()),
             dead: failed.give_up
@@ -897,8 +903,8 @@ impl Queue<'_, '_> {
     fn give_back(&mut self, back: &GiveBack) -> Result<GivenBack> {
         let Some(run) = self.claimed(&back.ticket)? else { return Ok(GivenBack::Stale) };
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
-        let due = stored(self.step.now + back.delay);
-        let how = (!back.delay.is_zero()).then_some(PastEnd::Snoozed);
+        let due = (!back.delay.is_zero()).then(|| stored(self.step.now + back.delay));
+        let how = due.map(|_| PastEnd::Snoozed);
         let failure = Failure { at: now, due, attempts, error: None, dead: false, how };
         Ok(match self.end(back.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,

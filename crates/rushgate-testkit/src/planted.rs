@@ -57,6 +57,8 @@ planted! { $
     DequeueIgnoresTheRevision,
     /// A task whose worker died is never given back.
     ExpiredLeaseIsNotGivenBack,
+    /// A task that is released, or whose lease expires, goes behind all that is due.
+    ReleasedTaskGoesToTheBack,
     /// A call that is sent twice is carried out twice.
     RepeatedCallIsCarriedOutAgain,
     /// A queue takes more tasks than its bound.

@@ -257,7 +257,7 @@ pub(crate) struct RetryArgs {
     pub(crate) give_up: bool,
 }
 
-/// Give claimed tasks back as if they had not been claimed. One that was cancelled meanwhile is gone.
+/// Give claimed tasks back as if they had not been claimed: each keeps its place. One that was cancelled meanwhile is gone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -267,7 +267,7 @@ Exit status: 1 if a ticket is stale.")]
 pub(crate) struct GiveBackArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
-    /// Not before so long from now.
+    /// Delay before the tasks are due again. Default: none, they keep their places.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) delay: Option<Duration>,
 }

@@ -80,7 +80,7 @@ fn words(what: &TaskChange) -> String {
         }
         TaskChange::Lost { attempt } => format!("lost, attempt {attempt}"),
         TaskChange::GivenBack { attempt, due } => {
-            format!("given back, attempt {attempt}, due again {}", moment(*due))
+            format!("given back, attempt {attempt}, due {}", moment(*due))
         }
         TaskChange::Dead { attempt, error } => format!("dead, attempt {attempt}: {}", short(error)),
         TaskChange::CancelAsked => "cancel asked".to_owned(),

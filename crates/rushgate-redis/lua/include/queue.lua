@@ -507,6 +507,17 @@ local function stand(q, t, wake)
   seat_touched(q, wake)
 end
 
+-- The line of a task that waits where it did before its claim stands at the task's due time and place, unless it stands
+-- before them.
+local function return_turn(q, t)
+  local name, place = line_name(t.key, t.priority), string.sub(t.record, 1, PLACE_BYTES)
+  local line = read_line(q, name)
+  if line.place and (line.turn < t.due or line.turn == t.due and line.place < place) then return end
+  unseat(q, t.priority, line)
+  line.turn, line.place = t.due, place
+  store_line(q, name, line)
+end
+
 -- Takes the task from wherever it waits or is leased. `stand` or `remove` ends what is done to it.
 local function lift(q, t)
   if has(t, LEASED) then
@@ -671,13 +682,14 @@ local function die(q, t, at, error, wake)
   redis.call('ZADD', q.dead_ids, 0, t.id)
 end
 
--- The run ends and the task waits again, from that moment on.
+-- The run ends and the task waits again: from that moment on, or without one where it did before its claim.
 local function back(q, t, due, wake)
   lift(q, t)
-  t.flags, t.note = bit.band(t.flags, FAILED + HAS_PAST), nil
-  if q.fifo and t.key then t.flags = t.flags + IN_PLACE end
-  t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due
+  t.flags, t.note = bit.band(t.flags, FAILED + HAS_PAST + (due and 0 or IN_PLACE)), nil
+  if due and q.fifo and t.key then t.flags = t.flags + IN_PLACE end
+  t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due or t.due
   store_run(q, t)
+  if t.key and not due then return_turn(q, t) end
   stand(q, t, wake)
 end
 
@@ -877,7 +889,7 @@ local function reap(q)
     else
       remember_run(t, t.till, runs_as.lost, '')
       events.note(q, t.till, id, events.lost, t.attempts)
-      back(q, t, t.till)
+      back(q, t)
     end
   end
   q.moment, q.changed = now, q.changed or #over > 0

@@ -30,11 +30,14 @@ for at = 2, #ARGV, 3 do
       finish_task(q, t, now, ends_as.cancelled, '', true)
       outcome = 2
     else
-      local delay = tonumber(ARGV[at + 2])
-      if delay > 0 then remember_run(t, now, runs_as.snoozed, '') end
-      events.note(q, now, t.id, events.given_back, t.attempts, now + delay)
+      local delay, due = tonumber(ARGV[at + 2]), nil
+      if delay > 0 then
+        remember_run(t, now, runs_as.snoozed, '')
+        due = now + delay
+      end
+      events.note(q, now, t.id, events.given_back, t.attempts, due or t.due)
       t.attempts = t.attempts - 1
-      back(q, t, now + delay, true)
+      back(q, t, due, true)
       outcome = 1
     end
   end

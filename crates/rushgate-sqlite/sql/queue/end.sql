@@ -30,5 +30,5 @@ FROM newcomer WHERE queue = ?1 AND id = ?2;
 DELETE FROM newcomer WHERE queue = ?1 AND id = ?2;
 
 -- name: claimed
-SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, priority, key, claim, worker, past, deadline_us FROM task
+SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, priority, key, claim, worker, past, deadline_us, due_us FROM task
 WHERE queue = ?1 AND id = ?2 AND claim = ?3;

@@ -31,6 +31,18 @@ UPDATE task SET at_us = NULL, seat = NULL WHERE arrival = ?1;
 -- name: turn
 UPDATE line SET turn_us = ?4, place = ?5, first = NULL WHERE queue = ?1 AND key = ?2 AND priority = ?3;
 
+-- The line stands where the task does that waits in it again, unless it stands before it.
+-- name: return_turn
+INSERT INTO line (queue, key, priority, turn_us, place)
+SELECT queue, key, priority, due_us, place FROM task WHERE arrival = ?1
+ON CONFLICT DO UPDATE SET turn_us = excluded.turn_us, place = excluded.place
+WHERE (excluded.turn_us, excluded.place) < (turn_us, place);
+
+-- name: unseat_first
+UPDATE task SET at_us = NULL, seat = NULL
+WHERE arrival = (SELECT first FROM line WHERE queue = ?1 AND key = ?2 AND priority = ?3)
+  AND queue = ?1 AND key = ?2 AND priority = ?3 AND claim = 0;
+
 -- name: of_key
 SELECT priority FROM line WHERE queue = ?1 AND key = ?2;
 

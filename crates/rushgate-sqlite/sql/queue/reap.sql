@@ -1,7 +1,7 @@
 -- What a lease that ran out leads to.
 -- name: expired
 SELECT arrival, lease_until_us, attempts, max_attempts, replaced, cancelled, priority, key, claim, worker, past,
-       deadline_us, id FROM task
+       deadline_us, due_us, id FROM task
 WHERE queue = ?1 AND claim > 0 AND lease_until_us <= ?2 ORDER BY lease_until_us, claim;
 
 -- name: earliest
@@ -15,9 +15,11 @@ WHERE queue = ?1 AND claim = 0 AND deadline_us <= ?2 ORDER BY deadline_us, id;
 -- name: first_deadline
 SELECT min(deadline_us) FROM task WHERE queue = ?1 AND claim = 0 AND deadline_us IS NOT NULL;
 
+-- Without another due time the task waits where it did. One with a key has no seat yet.
 -- name: wait_again
-UPDATE task SET claim = 0, lease_until_us = 0, worker = NULL, due_us = ?2, attempts = ?3, error = ifnull(?4, error),
-                at_us = ?2, past = ?5, progress_percent = NULL, progress_note = NULL
+UPDATE task SET claim = 0, lease_until_us = 0, worker = NULL, due_us = ifnull(?2, due_us), attempts = ?3,
+                error = ifnull(?4, error), at_us = iif(key IS NULL, ifnull(?2, due_us), NULL), past = ?5,
+                progress_percent = NULL, progress_note = NULL
 WHERE arrival = ?1;
 
 -- name: any

@@ -53,6 +53,20 @@ impl Queue<'_, '_> {
         self.step.exec(sql!("queue/line", "stand"), (run.arrival, key.as_str(), none, line_due)).map(drop)
     }
 
+    /// A task waits where it did before its claim: its line stands at the task's due time and place, unless it stands
+    /// before them.
+    pub(super) fn stand_as_before(&mut self, run: &Run) -> Result<()> {
+        let Some((key, priority)) = &run.line else {
+            self.waits(run.due);
+            return Ok(());
+        };
+        if self.step.exec(sql!("queue/line", "return_turn"), [run.arrival])? > 0 {
+            let of = (self.row.id, key.as_str(), priority);
+            self.step.exec(sql!("queue/line", "unseat_first"), of)?;
+        }
+        Ok(())
+    }
+
     /// A task was given out: it counts, and its line has had its turn.
     pub(super) fn started(&mut self, arrival: i64, task: &Task) -> Result<()> {
         self.count_start(None)?;

@@ -171,6 +171,7 @@ pub(super) async fn a_lease_that_ran_out_frees_its_keys_place(desk: Desk) {
     assert_eq!(claim(&desk, 1).await, ["a"]);
     assert_eq!(claim(&desk, 10).await, [""; 0]);
     desk.advance(s(10)).await;
+    assert_eq!(work_off(&desk, 10).await, ["a"]);
     assert_eq!(claim(&desk, 10).await, ["b"]);
 }
 
@@ -239,6 +240,46 @@ pub(super) async fn in_first_in_first_out_a_failed_task_holds_its_line_up(desk: 
     assert_eq!(texts(&again), ["a1"]);
     complete(&desk, &again[0]).await;
     assert_eq!(claim(&desk, 10).await, ["a2"]);
+}
+
+pub(super) async fn a_task_that_comes_back_gives_its_line_the_turn_back(desk: Desk) {
+    for (limits, how) in [
+        (QueueLimits::default(), "give back"),
+        (QueueLimits::default(), "expiry"),
+        (at_a_time(1), "give back"),
+        (fifo(), "expiry"),
+    ] {
+        limit(&desk, limits).await;
+        desk.put_all(vec![keyed("a1", "a"), keyed("a2", "a"), keyed("b1", "b"), task("free")]).await;
+        let claimed = desk.claim_one().await;
+        assert_eq!(text(&claimed), "a1");
+        desk.advance(ms(10)).await;
+        desk.put_all(vec![keyed("b2", "b"), task("late")]).await;
+        match how {
+            "give back" => {
+                drop(desk.store.give_back(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap());
+            }
+            _ => desk.advance(s(11)).await,
+        }
+        let mut order = work_off(&desk, 1).await;
+        assert_eq!(order, ["a1"], "{how} {limits:?}");
+        // The line has had its turn now, and comes behind all that was due.
+        while order.len() < 6 {
+            order.extend(work_off(&desk, 1).await);
+        }
+        assert_eq!(order, ["a1", "b1", "free", "late", "a2", "b2"], "{how} {limits:?}");
+    }
+}
+
+pub(super) async fn tasks_of_a_line_come_back_in_their_order(desk: Desk) {
+    desk.put_all(vec![keyed("a1", "a"), keyed("a2", "a"), keyed("b1", "b"), keyed("b2", "b")]).await;
+    let claimed = desk.claim(10).await.tasks;
+    assert_eq!(texts(&claimed), ["a1", "b1", "a2", "b2"]);
+    for at in [2, 0, 3, 1] {
+        let back = vec![claimed[at].ticket.clone().into()];
+        drop(desk.store.give_back(desk.op(), &q(), back).await.unwrap());
+    }
+    assert_eq!(work_off(&desk, 10).await, ["a1", "b1", "a2", "b2"]);
 }
 
 pub(super) async fn without_it_a_failed_task_lets_the_others_pass(desk: Desk) {

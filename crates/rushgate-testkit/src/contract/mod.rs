@@ -281,6 +281,8 @@ macro_rules! contract_suite {
                 the_last_failure_makes_a_dead_letter
                 giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept
                 giving_back_does_not_count_the_attempt
+                a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_loses_it
+                a_task_given_back_after_a_failure_keeps_the_place_of_its_next_attempt
                 a_task_given_back_for_a_while_comes_again_after_it
                 an_extension_keeps_the_task
                 a_dequeue_removes_only_what_was_read
@@ -328,6 +330,8 @@ macro_rules! contract_suite {
                 a_queues_rate_is_exact
                 a_keys_rate_is_its_own
                 in_first_in_first_out_a_failed_task_holds_its_line_up
+                a_task_that_comes_back_gives_its_line_the_turn_back
+                tasks_of_a_line_come_back_in_their_order
                 without_it_a_failed_task_lets_the_others_pass
                 who_waits_is_told_when_a_limit_allows_more
                 bad_limits_are_refused

@@ -534,6 +534,51 @@ pub(super) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
 }
 
+pub(super) async fn a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_loses_it(desk: Desk) {
+    for how in ["give back", "expiry", "retry"] {
+        desk.put_all(vec![task("a"), task("b"), task("c")]).await;
+        let before = desk.info("a").await;
+        let claimed = desk.claim(2).await.tasks;
+        desk.advance(ms(10)).await;
+        desk.put(task("d")).await;
+        desk.advance(ms(10)).await;
+        match how {
+            // The order in which they come back does not matter.
+            "give back" => {
+                for task in claimed.iter().rev() {
+                    assert_eq!(give_back(&desk, task).await, GivenBack::Waiting);
+                }
+            }
+            "retry" => {
+                for task in &claimed {
+                    let answer = retry(&desk, failed(task, Duration::ZERO)).await;
+                    assert!(matches!(answer, Retried::Scheduled { .. }));
+                }
+            }
+            _ => desk.advance(s(11)).await,
+        }
+        let due = desk.info("a").await.task.ticket.due;
+        let (order, stays) = match how {
+            "retry" => (["c", "d", "a", "b"], false),
+            _ => (["a", "b", "c", "d"], true),
+        };
+        assert_eq!(due == before.task.ticket.due, stays, "{how}");
+        assert_eq!(pop(&desk, 10).await, order, "{how}");
+    }
+}
+
+pub(super) async fn a_task_given_back_after_a_failure_keeps_the_place_of_its_next_attempt(desk: Desk) {
+    desk.put_all(vec![task("a"), task("b")]).await;
+    let claimed = desk.claim_one().await;
+    assert!(matches!(retry(&desk, failed(&claimed, ms(20))).await, Retried::Scheduled { .. }));
+    desk.advance(ms(20)).await;
+    desk.put(task("c")).await;
+    let claimed = desk.claim(2).await.tasks;
+    assert_eq!(texts(&claimed), ["b", "a"]);
+    assert_eq!(give_back(&desk, &claimed[1]).await, GivenBack::Waiting);
+    assert_eq!(pop(&desk, 10).await, ["a", "c"]);
+}
+
 pub(super) async fn a_task_given_back_for_a_while_comes_again_after_it(desk: Desk) {
     desk.put(attempts(task("a"), 1)).await;
     let claimed = desk.claim_one().await;

@@ -245,11 +245,20 @@ impl Queue {
             record.remember(until, PastEnd::Lost, "");
             let attempt = record.attempts;
             self.note(until, id, TaskChange::Lost { attempt });
-            self.back(id, until);
+            self.return_to_place(until, id);
         }
     }
 
-    /// The run of a task ends, and it waits again.
+    /// The run of a task ends as if it had not been claimed: the task waits where it did.
+    fn return_to_place(&mut self, now: Timestamp, id: &TaskId) {
+        if self.bug == Some(Planted::ReleasedTaskGoesToTheBack) {
+            return self.back(id, now);
+        }
+        self.records.get_mut(id).expect("the caller found it").lease = None;
+        self.return_turn(id);
+    }
+
+    /// The run of a task ends, and it waits again until it is due.
     fn back(&mut self, id: &TaskId, due: Timestamp) {
         let fifo = self.limits.per_key.fifo && self.bug != Some(Planted::FifoLosesItsPlace);
         let record = self.records.get_mut(id).expect("the caller found it");
@@ -584,13 +593,17 @@ impl Queue {
             self.finish(now, &ticket.id, Finish::Cancelled, None);
             return GivenBack::Cancelled;
         }
+        let attempt = record.attempts;
         if !back.delay.is_zero() {
             record.remember(now, PastEnd::Snoozed, "");
         }
-        let (attempt, due) = (record.attempts, now + back.delay);
         record.attempts -= 1;
+        match back.delay {
+            Duration::ZERO => self.return_to_place(now, &ticket.id),
+            delay => self.back(&ticket.id, now + delay),
+        }
+        let due = self.records[&ticket.id].due;
         self.note(now, &ticket.id, TaskChange::GivenBack { attempt, due });
-        self.back(&ticket.id, due);
         GivenBack::Waiting
     }
 

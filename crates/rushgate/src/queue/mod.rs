@@ -258,7 +258,7 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Gives claimed tasks back as if they had not been claimed, 1 to 1,000 in one step: due at once, or after a delay of at
+    /// Releases claimed tasks as if they had not been claimed, 1 to 1,000 in one step: in their places, or due after a delay of at
     /// most 400 days. `ticket.into()` is a [`GiveBack`] without one.
     ///
     /// # Errors

@@ -130,6 +130,16 @@ impl Queue {
         }
     }
 
+    /// A claimed task waits where it did: its line stands at the task's due time and arrival, unless it stands before them.
+    pub(super) fn return_turn(&mut self, id: &TaskId) {
+        let Record { content, due, arrival, .. } = &self.records[id];
+        let Some(key) = content.key.clone() else { return };
+        let (of, turn, place) = ((key, content.priority), *due, *arrival);
+        if self.lines.get(&of).is_none_or(|line| (turn, place) < (line.turn, line.place)) {
+            self.lines.insert(of, Line { turn, place, first: id.clone(), at: None });
+        }
+    }
+
     fn started(&mut self, now: Timestamp, key: Option<&TaskKey>, rate: Option<Rate>) {
         if rate.is_some() {
             self.starts.entry(key.cloned()).or_default().push(now);
