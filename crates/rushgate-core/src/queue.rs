@@ -352,7 +352,7 @@ impl From<Priority> for u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
-    /// The record stays as it is, waiting or leased. One that is leased and to be cancelled is not kept: the newcomer
+    /// The record stays as it is, waiting or leased, and nothing of the newcomer is stored. One that is leased and to be cancelled is not kept: the newcomer
     /// waits when that run ends, and is kept from then on.
     Keep,
     /// The newcomer takes its place: content, due time, priority and attempts. If it is leased, the newcomer is kept
