@@ -29,8 +29,8 @@ pub trait LockStore: Send + Sync {
 
     /// Gives the lock up and hands it to the first live waiter.
     ///
-    /// [`Released::Released`] also if this very token was the last to release it; [`Released::NotHeld`] if it does not
-    /// hold it or its lease has run out. An expired holder's release changes nothing but the line: the first live
+    /// [`Released::Released`] also if this token is among the [latest to release it](Released::REMEMBERED);
+    /// [`Released::NotHeld`] if it does not hold it or its lease has run out. An expired holder's release changes nothing but the line: the first live
     /// waiter gets the lock.
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
 
@@ -159,6 +159,11 @@ pub enum Released {
     Released,
     /// It was not this token's to release: the lease ran out, or it was forced away, or never granted.
     NotHeld,
+}
+
+impl Released {
+    /// Releases that a lock remembers, so that one whose answer was lost and that is sent again gets the same answer.
+    pub const REMEMBERED: usize = 64;
 }
 
 /// A lock to give up, and the task that is put in by it.

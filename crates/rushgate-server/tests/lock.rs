@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Ask, Stand, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_lock_is_acquired_shown_extended_and_released() {
@@ -92,6 +92,21 @@ async fn a_waiter_is_granted_the_lock_by_a_release() {
     let second = second.ok(201);
     assert!(second["fence"].as_u64() > first["fence"].as_u64());
     assert!(second["lease_left_ms"].as_u64().unwrap() > 50_000, "{second}");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_release_sent_again_is_answered_as_the_first() {
+    let stand = Stand::open().await;
+    let acquire = async || stand.post("/v1/locks/a/acquire", json!({})).await.ok(201)["token"].clone();
+    let release = async |token: &Value| stand.post("/v1/locks/a/release", json!({ "token": token })).await;
+    let first = acquire().await;
+    release(&first).await.ok(200);
+    let next = acquire().await;
+    release(&next).await.ok(200);
+    let _held = acquire().await;
+    release(&first).await.ok(200);
+    assert_eq!(release(&json!("0".repeat(32))).await.code(), "not_held");
     stand.end().await;
 }
 

@@ -1,7 +1,7 @@
 -- The first schema. Times are whole microseconds since the Unix epoch (`_us`); tokens and ids are 16-byte blobs.
 
 -- ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
--- A row per lock that is or lately was in use. An idle row keeps the fence and the token that was released last.
+-- A row per lock that is or lately was in use. An idle row keeps the fence and the latest releases.
 CREATE TABLE lock (
     name           TEXT PRIMARY KEY,
     fence          INTEGER NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE lock (
     host           TEXT NOT NULL,
     pid            INTEGER NOT NULL,
     label          TEXT NOT NULL,
-    released       BLOB,                        -- the token that released it last
+    released       BLOB NOT NULL DEFAULT x'',   -- the tokens that released it, the last first
     waiters        INTEGER NOT NULL DEFAULT 0   -- rows in lock_waiter
 ) WITHOUT ROWID;
 

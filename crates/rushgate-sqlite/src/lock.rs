@@ -15,12 +15,16 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{micros, stored, time};
 
+const TOKEN_BYTES: usize = 16;
+/// What a row keeps of the latest releases.
+const RELEASED_BYTES: usize = Released::REMEMBERED * TOKEN_BYTES;
+
 /// A lock's row, as far as the verbs decide by it.
 struct LockRow {
     fence: u64,
     token: Option<Token>,
     lease_until: Timestamp,
-    released: Option<Token>,
+    released: Vec<u8>,
     waiters: i64,
 }
 
@@ -31,7 +35,7 @@ impl LockRow {
                 fence: row.get::<_, i64>(0)?.cast_unsigned(),
                 token: row.get::<_, Option<[u8; 16]>>(1)?.map(Token::from_bytes),
                 lease_until: time(row, 2)?,
-                released: row.get::<_, Option<[u8; 16]>>(3)?.map(Token::from_bytes),
+                released: row.get(3)?,
                 waiters: row.get(4)?,
             })
         })
@@ -39,6 +43,16 @@ impl LockRow {
 
     fn live_holder(&self, now: Timestamp) -> Option<Token> {
         self.token.filter(|_| self.lease_until > now)
+    }
+
+    /// The answer to a token that does not hold the lock.
+    fn answer_late(&self, token: Token) -> Released {
+        let mut released = self.released.chunks_exact(TOKEN_BYTES);
+        if released.any(|earlier| earlier == token.to_bytes()) {
+            Released::Released
+        } else {
+            Released::NotHeld
+        }
     }
 }
 
@@ -283,8 +297,8 @@ fn tell_elsewhere(step: &mut Step<'_>, token: Token, kind: i64) -> Result<()> {
 
 /// Nobody holds the lock any more: hands it to the first in line, if there is one, or leaves it free.
 fn serve(step: &mut Step<'_>, name: &LockName, row: &LockRow, released: Option<Token>) -> Result<()> {
-    let released_bytes = released.map(Token::to_bytes);
-    step.exec(sql!("lock/line", "clear"), (name.as_str(), step.now_us(), released_bytes))?;
+    let released: Vec<u8> = released.into_iter().flat_map(Token::to_bytes).collect();
+    step.exec(sql!("lock/line", "clear"), (name.as_str(), step.now_us(), released, RELEASED_BYTES))?;
     end_expired(step, name, row)?;
     if row.waiters > 0
         && let Some(first) = first(step, name)?
@@ -295,7 +309,7 @@ fn serve(step: &mut Step<'_>, name: &LockName, row: &LockRow, released: Option<T
 }
 
 pub(crate) fn release(step: &mut Step<'_>, name: &LockName, token: Token) -> Result<Released> {
-    let quick = (name.as_str(), token.to_bytes(), step.now_us());
+    let quick = (name.as_str(), token.to_bytes(), step.now_us(), RELEASED_BYTES);
     if step.exec(sql!("lock/release", "quick"), quick)? > 0 {
         return Ok(Released::Released);
     }
@@ -307,18 +321,14 @@ pub(crate) fn release(step: &mut Step<'_>, name: &LockName, token: Token) -> Res
             serve(step, name, &row, Some(token))?;
             Ok(Released::Released)
         }
-        Some(_) => Ok(answer_late(&row, token)),
+        Some(_) => Ok(row.answer_late(token)),
         None => {
             if row.token.is_some() {
                 serve(step, name, &row, None)?;
             }
-            Ok(answer_late(&row, token))
+            Ok(row.answer_late(token))
         }
     }
-}
-
-fn answer_late(row: &LockRow, token: Token) -> Released {
-    if row.released == Some(token) { Released::Released } else { Released::NotHeld }
 }
 
 pub(crate) fn extend(step: &mut Step<'_>, leases: &[Extend]) -> Result<Vec<Extended>> {

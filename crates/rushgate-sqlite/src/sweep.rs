@@ -142,7 +142,7 @@ mod tests {
         conn.execute_batch(include_str!("../migrations/0001_init.sql")).unwrap();
         sweep_at(&conn, &counters);
         assert_eq!((counters.read().statements, counters.read().transactions), (1, 0), "nothing to sweep");
-        conn.execute("INSERT INTO lock VALUES ('a', 1, NULL, 0, 0, '', 0, '', NULL, 0)", []).unwrap();
+        conn.execute("INSERT INTO lock VALUES ('a', 1, NULL, 0, 0, '', 0, '', x'', 0)", []).unwrap();
         sweep_at(&conn, &counters);
         assert_eq!((counters.read().statements, counters.read().transactions), (1 + 8, 1));
     }

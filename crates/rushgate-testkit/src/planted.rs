@@ -35,6 +35,8 @@ macro_rules! planted {
 planted! { $
     /// A release does not ask whose lock it is.
     ReleaseWithoutOwner,
+    /// A release that is sent again after somebody else's is answered "not held".
+    OnlyTheLastReleaseIsRemembered,
     /// The fence after an expired holder is the expired holder's.
     FenceRepeatsAfterExpiry,
     /// A release hands the lock to the last in line.

@@ -89,7 +89,7 @@ async fn check(bug: Planted) {
     let row = row.unwrap_or_else(|why| panic!("{why}"));
     let table = std::fs::read_to_string(TABLE).expect("the table is there");
     let as_written = table.lines().find(|line| line.starts_with(&format!("| `{bug}` |")));
-    assert!(as_written == Some(row.trim_end()), "docs/planted-bugs.md is out of date: run with {WRITE}=1");
+    assert_eq!(as_written, Some(row.trim_end()), "docs/planted-bugs.md is out of date: run with {WRITE}=1");
 }
 
 macro_rules! caught {

@@ -1,20 +1,23 @@
 -- A lock and its line. Its four keys, in this order:
 --   state    HASH  o holder's token, d lease until, f latest fence, i since(7) inbox(8) owner of the holder,
---                  t latest ticket, e when the keys expire (µs, never what a lease is). Without d nobody holds it, and
---                  o is the token that was released last; while it is held that is r
+--                  t latest ticket, e when the keys expire (µs, never what a lease is), r the tokens that released it,
+--                  the last first. Without d nobody holds it, and o released it after those
 --   line     ZSET  token -> ticket, of those who wait and are expected to be alive
 --   waiters  HASH  token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all who stand in line: also of
 --                  the one who was granted the lock for the claim window, or let that window pass
 --   ends     ZSET  token -> wait until
 -- A lock that is not used is forgotten so long after it was last wanted. Its fence then goes on from the clock.
 local KEPT_US = 3600 * 1000000
+-- The latest releases, which are answered the same if they are sent again.
+local RELEASED_BYTES = 64 * 16
 
 local function lock_keys(first)
   local row = redis.call('HMGET', KEYS[first], 'o', 'd', 'f', 'i', 'r', 'e', 't')
+  local last = row[1] and not row[2] and row[1] or ''
   return {
     state = KEYS[first], line = KEYS[first + 1], waiters = KEYS[first + 2], ends = KEYS[first + 3],
     owner = row[1], till = tonumber(row[2]) or 0, fence = tonumber(row[3]) or 0, info = row[4],
-    released = row[1] and not row[2] and row[1] or row[5], expires = tonumber(row[6]) or 0,
+    released = string.sub(last .. (row[5] or ''), 1, RELEASED_BYTES), expires = tonumber(row[6]) or 0,
     lined = row[7] and redis.call('EXISTS', KEYS[first + 2]) == 1,
   }
 end
@@ -45,7 +48,7 @@ end
 local function grant(lock, token, till, inbox, owner)
   lock.fence = math.max(lock.fence + 1, now)
   lock.owner, lock.till = token, till
-  redis.call('HSET', lock.state, 'o', token, 'd', int(till), 'f', int(lock.fence), 'r', lock.released or '',
+  redis.call('HSET', lock.state, 'o', token, 'd', int(till), 'f', int(lock.fence), 'r', lock.released,
     'i', struct.pack('>I7c8', now, inbox) .. owner)
   keep_until(lock, till)
 end
@@ -53,7 +56,15 @@ end
 -- The holder gives the lock up. A server out of memory allows this write.
 local function release(lock)
   redis.call('HDEL', lock.state, 'd')
-  lock.released, lock.owner, lock.till = lock.owner, false, 0
+  lock.released, lock.owner, lock.till = lock.owner .. lock.released, false, 0
+end
+
+-- The answer to a release: 1 if the token is among the latest that released the lock.
+local function released(lock, token)
+  for at = 1, #lock.released, #token do
+    if string.sub(lock.released, at, at + #token - 1) == token then return 1 end
+  end
+  return 0
 end
 
 local function left(lock)

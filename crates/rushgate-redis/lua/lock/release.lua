@@ -5,7 +5,7 @@
 --                token: 16 bytes
 --                claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
 --
--- {outcome, ...}  for each, in their order: 1 released, now or by this very token before; 0 not the token's
+-- {outcome, ...}  for each, in their order: 1 released, by this call or one of the lock's latest 64 releases; 0 not the token's
 --
 -- flags: allow-oom
 -- include: now
@@ -17,7 +17,7 @@ for n = 1, #KEYS / 4 do
     rest[#rest + 1], of_first = n, of_first or lock
   else
     if holds(lock, token) then release(lock) end
-    answers[n] = lock.released == token and 1 or 0
+    answers[n] = released(lock, token)
   end
 end
 if not of_first then return answers end
@@ -32,6 +32,6 @@ for _, n in ipairs(rest) do
     take_from_line(lock, token)
   end
   hand_over(lock, tonumber(ARGV[2 * n]))
-  answers[n] = lock.released == token and 1 or 0
+  answers[n] = released(lock, token)
 end
 return answers

@@ -10,7 +10,9 @@ WHERE name = ?1;
 UPDATE lock SET lease_until_us = ?2 WHERE name = ?1;
 
 -- name: clear
-UPDATE lock SET token = NULL, lease_until_us = ?2, released = ifnull(?3, released) WHERE name = ?1;
+UPDATE lock
+SET token = NULL, lease_until_us = ?2, released = ifnull(substr(CAST(?3 || released AS BLOB), 1, ?4), x'')
+WHERE name = ?1;
 
 -- name: count
 UPDATE lock SET waiters = (SELECT count(*) FROM lock_waiter WHERE name = ?1) WHERE name = ?1;

@@ -119,6 +119,32 @@ pub(super) async fn a_release_sent_twice_is_answered_twice_and_done_once(desk: D
     assert_eq!(line_of(&desk).await[0], b);
 }
 
+pub(super) async fn a_release_sent_again_after_those_of_others_is_answered_as_the_first(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    for token in [first, a, b] {
+        assert_eq!(release(&desk, token).await, Released::Released);
+    }
+    for token in [first, a, b] {
+        assert_eq!(release(&desk, token).await, Released::Released, "its answer was lost");
+        assert_eq!(holder(&desk).await, Some(c));
+    }
+    assert_eq!(desk.store.leave(&lock_name(L), c).await.unwrap(), Left::Lock);
+    for _ in 4..Released::REMEMBERED {
+        let token = desk.token();
+        granted(desk.try_lock(token).await);
+        assert_eq!(release(&desk, token).await, Released::Released);
+    }
+    assert_eq!(release(&desk, first).await, Released::Released, "the oldest that is remembered");
+    granted(desk.try_lock(desk.token()).await);
+    assert_eq!(release(&desk, first).await, Released::Released);
+    desk.store.force_release(&lock_name(L)).await.unwrap();
+    let last = desk.token();
+    granted(desk.try_lock(last).await);
+    assert_eq!(release(&desk, last).await, Released::Released);
+    assert_eq!(release(&desk, first).await, Released::NotHeld, "no lock remembers for ever");
+    assert_eq!(release(&desk, a).await, Released::Released);
+}
+
 pub(super) async fn a_release_of_a_lock_never_used_is_not_held(desk: Desk) {
     assert_eq!(release(&desk, desk.token()).await, Released::NotHeld);
 }

@@ -195,6 +195,7 @@ macro_rules! contract_suite {
                 a_release_hands_over_to_the_first_in_line
                 a_release_with_a_foreign_token_changes_nothing
                 a_release_sent_twice_is_answered_twice_and_done_once
+                a_release_sent_again_after_those_of_others_is_answered_as_the_first
                 a_release_of_a_lock_never_used_is_not_held
                 a_release_with_a_task_does_both_and_wakes_both
                 a_release_with_a_task_by_who_holds_nothing_puts_nothing_in

@@ -24,7 +24,8 @@ struct Lock {
     holder: Option<Holder>,
     line: Vec<Waiter>,
     fence: u64,
-    released_last: Option<Token>,
+    /// The latest releases, the last first.
+    released: Vec<Token>,
 }
 
 #[derive(Clone, Debug)]
@@ -223,14 +224,18 @@ impl Model {
 
     /// See [`LockStore::release`](rushgate_core::LockStore::release).
     pub fn release(&mut self, now: Timestamp, name: &LockName, token: Token) -> Result<Released> {
-        let anybody = self.bug == Some(Planted::ReleaseWithoutOwner);
+        let bug = self.bug;
+        let anybody = bug == Some(Planted::ReleaseWithoutOwner);
         let Some(lock) = self.locks.by_name.get_mut(name) else { return Ok(Released::NotHeld) };
         let answer = if lock.holds(now, token) || (anybody && lock.live_holder(now).is_some()) {
             lock.holder = None;
             lock.take_from_line(token);
-            lock.released_last = Some(token);
+            lock.released.insert(0, token);
+            let latest =
+                if bug == Some(Planted::OnlyTheLastReleaseIsRemembered) { 1 } else { Released::REMEMBERED };
+            lock.released.truncate(latest);
             Released::Released
-        } else if lock.released_last == Some(token) {
+        } else if lock.released.contains(&token) {
             Released::Released
         } else {
             Released::NotHeld
