@@ -227,6 +227,13 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
         (format!("{enqueue} a\u{2003}b {TERMS} \0x"), "the id, is `a\u{2003}b`; it must be 1 to 200 bytes"),
         (format!("{enqueue} {} {TERMS} \0x", "x".repeat(201)), "the id, is"),
+        (format!("{enqueue} {} {TERMS} \0x", "ä".repeat(101)), "ä…` (202 bytes); it must be 1 to 200 bytes"),
+        (
+            format!("{enqueue} a {TERMS} \0{}", "x".repeat((1 << 20) + 1)),
+            "x…` (1048578 bytes); it must be a byte 0 (application/octet-stream), 255 (application/json) or the \
+             length of a content type and that type, and then the payload, at most 1 MiB",
+        ),
+        (acquire(TOKEN, "10000", "\0\n\0", owner), "is `\\x00\\x0a\\x00`; it must be 8 bytes"),
         (enqueue.clone(), "1 to 1000 of them"),
         (format!("rushgate_queue_enqueue {wrong_client} 12345678 a {TERMS} \0x"), "16 hexadecimal digits"),
         (format!("rushgate_queue_enqueue {swapped} 12345678 a {TERMS} \0x"), "KEYS[9]"),

@@ -165,8 +165,22 @@ end
 
 local complaint
 
+local SHOWN_BYTES = 100
+
+-- A value as an error can carry it: the server cuts an error at a NUL. A long one is cut between two characters.
+local function shown(value)
+  local text = tostring(value or '')
+  local length, cut = #text, ''
+  if length > SHOWN_BYTES then
+    text = string.gsub(string.sub(text, 1, SHOWN_BYTES), '[\194-\244][\128-\191]*$', '')
+    cut = '…'
+  end
+  text = string.gsub(text, '%c', function(c) return string.format('\\x%02x', string.byte(c)) end)
+  return '`' .. text .. cut .. '`' .. (cut ~= '' and ' (' .. length .. ' bytes)' or '')
+end
+
 local function complain(what, value, wanted)
-  complaint = { err = 'INVALID ' .. what .. ' is `' .. string.sub(value or '', 1, 100) .. '`; it must be ' .. wanted }
+  complaint = { err = 'INVALID ' .. what .. ' is ' .. shown(value) .. '; it must be ' .. wanted }
   error(complaint)
 end
 
