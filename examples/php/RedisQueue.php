@@ -86,7 +86,7 @@ final class RedisQueue
     /** Removes a task that is as it was read. False if it was put in again since, or somebody works on it. */
     public function dequeue($name, $id, $score, $timeout = 10): bool
     {
-        [$revision, $claim] = explode('.', $score);
+        [$revision, $claim] = self::read($score);
         [$outcome] = $this->call('dequeue', $name, [$this->rushgate->op(), $id, $revision, $claim], $timeout);
         return Rushgate::meaning(self::DEQUEUED, $outcome) === 'removed';
     }
@@ -129,7 +129,7 @@ final class RedisQueue
     /** Ends a claimed task that is done. False if it was lost: then another has it, or has done it. */
     public function complete($name, array $task): bool
     {
-        [, $claim] = explode('.', $task['score']);
+        [, $claim] = self::read($task['score']);
         [[$outcome]] = $this->call('complete', $name, [$this->rushgate->op(), $task['id'], $claim]);
         return Rushgate::meaning(self::COMPLETED, $outcome) !== 'stale';
     }
@@ -137,10 +137,20 @@ final class RedisQueue
     /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
     public function retry($name, array $task, string $error, float $delay = 0, bool $giveUp = false): bool
     {
-        [, $claim] = explode('.', $task['score']);
+        [, $claim] = self::read($task['score']);
         $arguments = [$this->rushgate->op(), $task['id'], $claim, Rushgate::us($delay), (int) $giveUp, $error];
         [$outcome] = $this->call('retry', $name, $arguments);
         return Rushgate::meaning(self::RETRIED, $outcome) !== 'stale';
+    }
+
+    /** The revision and the claim of a score. */
+    private static function read(mixed $score): array
+    {
+        if (!is_string($score) || !preg_match('/^(\d{1,19})\.(\d{1,19})$/D', $score, $parts)) {
+            $what = is_scalar($score) ? "`$score`" : 'a ' . get_debug_type($score);
+            throw new InvalidArgumentException("the score is $what; it must be one that top, pop or claim gave");
+        }
+        return array_slice($parts, 1);
     }
 
     /** A call that is answered once, however often it is sent. */

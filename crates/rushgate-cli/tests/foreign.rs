@@ -471,7 +471,7 @@ fn the_articles_classes_do_what_the_article_says() {
     let said =
         php.program().arg(here("tests/foreign/article.php")).arg(server.port().to_string()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success() && out.lines().count() == 12, "{out}{err}");
+    assert!(said.status.success() && out.lines().count() == 13, "{out}{err}");
 }
 
 // ── the parts in Rust ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -91,6 +91,24 @@ $scenes = [
         same($queue->dequeue('todo', 'a', $queue->top('todo')['score']), true);
         same($queue->top('todo'), false);
     },
+    'a score that no method gave is refused' => function (): void {
+        $queue = new RedisQueue(redis());
+        foreach (['', 'soon', '1', '1.', '1.2.3', null, 1.5, ['1.0']] as $score) {
+            $calls = [
+                fn () => $queue->dequeue('todo', 'a', $score),
+                fn () => $queue->complete('todo', ['id' => 'a', 'score' => $score]),
+                fn () => $queue->retry('todo', ['id' => 'a', 'score' => $score], 'no luck'),
+            ];
+            foreach ($calls as $call) {
+                try {
+                    $call();
+                    same('accepted', 'refused');
+                } catch (InvalidArgumentException $refusal) {
+                    same(str_contains($refusal->getMessage(), 'must be one that top, pop or claim gave'), true);
+                }
+            }
+        }
+    },
     'a task whose worker is gone comes again, and the lost claim changes nothing' => function (): void {
         $queue = new RedisQueue(redis());
         same($queue->enqueue('jobs', 'a'), true);
