@@ -102,14 +102,23 @@ class Rushgate {
     return this.opening
   }
 
-  /** Holds a lock while the work is done. The work is given `null` if others had the lock all the time. */
+  /**
+   * Holds a lock while the work is done. The work is given `null` if others had the lock all the time. An error of the work
+   * comes out of it; if the lock could not be released then, that is its `cause`.
+   */
   async withLock (name, options, work) {
     const held = await this.acquire(name, options)
+    let result
     try {
-      return await work(held)
-    } finally {
-      if (held) await held.release()
+      result = await work(held)
+    } catch (fault) {
+      await held?.release().catch((why) => {
+        if (fault instanceof Error) fault.cause ??= why
+      })
+      throw fault
     }
+    await held?.release()
+    return result
   }
 
   /** A lock in hand, or `null` if others had it all the time. Waiting is a place in line, first come first served. */

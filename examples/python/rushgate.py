@@ -159,13 +159,23 @@ class Rushgate:
 
     @contextmanager
     def lock(self, name, lease=15, wait=0):
-        """Holds a lock while the block runs. `None` is given if others had it all the time."""
+        """Holds a lock while the block runs. `None` is given if others had it all the time.
+
+        An exception of the block comes out of it. If the lock could not be released then, a note of the exception says why.
+        """
         held = self.acquire(name, lease, wait)
         try:
             yield held
-        finally:
-            if held:
-                held.release()
+        except BaseException as fault:
+            try:
+                if held:
+                    held.release()
+            except Exception as why:
+                if hasattr(fault, "add_note"):
+                    fault.add_note(f"the lock `{name}` was not released: {why!r}")
+            raise
+        if held:
+            held.release()
 
     def acquire(self, name, lease=15, wait=0):
         """A lock in hand, or `None` if others had it all the time. Waiting is a place in line, first come first served."""

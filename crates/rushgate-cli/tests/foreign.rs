@@ -244,6 +244,17 @@ async fn the_workers_of_a_node_cluster_are_clients_of_their_own() {
     forked_processes_are_clients_of_their_own(node).await;
 }
 
+/// PHP's class has no block that holds a lock.
+#[test]
+fn a_lost_lock_does_not_hide_the_error_of_the_work() {
+    let [_, python, node] = languages();
+    for language in [python, node] {
+        let server = server(Kind::Redis);
+        ask(server.port(), &["RPUSH", "go", "now"]);
+        language.play(server.port(), &["lose", "door"]).end();
+    }
+}
+
 /// PHP's class has no debounce.
 #[test]
 fn a_burst_is_debounced_by_its_delay_and_its_longest_wait() {

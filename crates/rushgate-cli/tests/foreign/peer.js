@@ -10,7 +10,7 @@ const path = require('node:path')
 
 const example = path.join(__dirname, '../../../../examples/node/rushgate.js')
 const Redis = createRequire(example)('ioredis')
-const { Rushgate } = require(example)
+const { Lost, Rushgate } = require(example)
 
 const [port, part, ...args] = process.argv.slice(2)
 
@@ -84,6 +84,19 @@ const parts = {
     const [task] = await back.claim()
     assert.deepEqual([task.kind, task.contentType, task.payload], ['b/c', 'application/octet-stream', Buffer.of(255)])
     await assert.rejects(back.enqueue('wrong', { kind: 'two words' }), /two words/)
+  },
+
+  async lose (gate, redis, name) {
+    const thief = await Rushgate.connect(redis)
+    const steal = async () => (await thief.acquire(name, { wait: 30 })).release()
+    const fault = new RangeError('the own one of the work')
+    await assert.rejects(gate.withLock(name, { lease: 0.05 }, async () => {
+      await steal()
+      throw fault
+    }), fault)
+    assert(fault.cause instanceof Lost)
+    await assert.rejects(gate.withLock(name, { lease: 0.05 }, steal), Lost)
+    await thief.close()
   },
 
   async work (gate, redis, name) {

@@ -106,6 +106,26 @@ def kinds(name):
         assert "two words" in str(why), why
 
 
+def lose(name):
+    thief = Rushgate(redis.Redis(port=int(sys.argv[1])))
+
+    def steal():
+        thief.acquire(name, wait=30).release()
+
+    try:
+        with gate.lock(name, lease=0.05):
+            steal()
+            raise KeyError("the work's own")
+    except KeyError as fault:
+        assert any("Lost" in note for note in fault.__notes__), fault.__notes__
+    try:
+        with gate.lock(name, lease=0.05):
+            steal()
+        raise AssertionError("it was lost")
+    except Lost:
+        pass
+
+
 def work(name):
     queue = gate.queue(name)
     while True:
@@ -156,4 +176,5 @@ def meet(sale, name, hold):
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "debounce": debounce, "fork": fork, "kinds": kinds, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
+{"count": count, "debounce": debounce, "fork": fork, "kinds": kinds,
+ "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
