@@ -44,21 +44,35 @@ final class RedisLock
         $token = $this->rushgate->token();
         $inbox = $timeout > 0 ? $this->rushgate->inbox() : null;
         $until = Rushgate::now() + $timeout;
-        do {
-            $left = max(0, $until - Rushgate::now());
-            [$outcome, $number, $checkAfter] = $this->ask($name, $token, $expire, $left, $inbox?->id ?? str_repeat("\0", 8));
-            if (Rushgate::meaning(self::ACQUIRED, $outcome) === 'granted') {
-                $this->held[getmypid()][$name] = ['token' => $token, 'fence' => $number];
-                return true;
+        try {
+            do {
+                $left = max(0, $until - Rushgate::now());
+                [$outcome, $number, $checkAfter] = $this->ask($name, $token, $expire, $left, $inbox?->id ?? str_repeat("\0", 8));
+                if (Rushgate::meaning(self::ACQUIRED, $outcome) === 'granted') {
+                    $this->held[getmypid()][$name] = ['token' => $token, 'fence' => $number];
+                    return true;
+                }
+                if ($left > 0) {
+                    $inbox?->wait(min($left, max($checkAfter, 1_000) / 1e6, $waitIntervalUs / 1e6));
+                }
+            } while ($left > 0);
+        } catch (Throwable $interruption) {
+            try {
+                // Leaving also releases a grant whose answer did not arrive.
+                $this->leave($name, $token, 1);
+            } catch (Throwable) {
             }
-            if ($left > 0) {
-                $inbox?->wait(min($left, max($checkAfter, 1_000) / 1e6, $waitIntervalUs / 1e6));
-            }
-        } while ($left > 0);
+            throw $interruption;
+        }
         if ($timeout > 0) {
-            $this->rushgate->call('lock_leave', self::keys($name), [$token, Rushgate::CLAIM_WINDOW_US]);
+            $this->leave($name, $token);
         }
         return false;
+    }
+
+    private function leave($name, string $token, float $patience = 5): void
+    {
+        $this->rushgate->call('lock_leave', self::keys($name), [$token, Rushgate::CLAIM_WINDOW_US], $patience);
     }
 
     /** A name may be a number, as in the article. */

@@ -15,7 +15,7 @@ import re
 import socket
 import struct
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import redis
 from redis.exceptions import ClusterError, RedisClusterException
@@ -182,18 +182,24 @@ class Rushgate:
         keys, token = under(f"rg:{{l:{name}}}:", LOCK), self.client + self.number()
         inbox = self.inbox() if wait > 0 else None
         until = time.monotonic() + wait
-        while True:
-            left = max(until - time.monotonic(), 0)
-            [(outcome, number, check_after, *_)] = self.call("lock_acquire", keys, [
-                token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
-            ])
-            outcome = meaning(ACQUIRED, outcome)
-            if outcome == "granted":
-                return Held(self, keys, token, number)
-            if left <= 0:
-                break
-            place = number if outcome == "in_line" else 1
-            inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
+        try:
+            while True:
+                left = max(until - time.monotonic(), 0)
+                [(outcome, number, check_after, *_)] = self.call("lock_acquire", keys, [
+                    token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
+                ])
+                outcome = meaning(ACQUIRED, outcome)
+                if outcome == "granted":
+                    return Held(self, keys, token, number)
+                if left <= 0:
+                    break
+                place = number if outcome == "in_line" else 1
+                inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
+        except BaseException:
+            # Leaving also releases a grant whose answer did not arrive.
+            with suppress(Exception):
+                self.call("lock_leave", keys, [token, CLAIM_WINDOW_US], patience=1)
+            raise
         if wait > 0:
             self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
         return None

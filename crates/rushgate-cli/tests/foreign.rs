@@ -244,6 +244,14 @@ async fn the_workers_of_a_node_cluster_are_clients_of_their_own() {
     forked_processes_are_clients_of_their_own(node).await;
 }
 
+#[test]
+fn an_interrupted_python_acquire_leaves_the_line() {
+    let [_, python, _] = languages();
+    let server = server(Kind::Redis);
+    ask(server.port(), &["RPUSH", "go", "now"]);
+    python.play(server.port(), &["interrupt", "door"]).end();
+}
+
 /// PHP's class has no block that holds a lock.
 #[test]
 fn a_lost_lock_does_not_hide_the_error_of_the_work() {
@@ -482,7 +490,7 @@ fn the_articles_classes_do_what_the_article_says() {
     let said =
         php.program().arg(here("tests/foreign/article.php")).arg(server.port().to_string()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success() && out.lines().count() == 13, "{out}{err}");
+    assert!(said.status.success() && out.lines().count() == 14, "{out}{err}");
 }
 
 // ── the parts in Rust ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -44,6 +44,29 @@ $scenes = [
         same($bob->lock('order'), true);
         same($bob->unlock('order'), true);
     },
+    'a wait that is interrupted leaves no place in line' => function (): void {
+        [$ann, $bob] = [new RedisLock(redis()), new RedisLock(redis())];
+        same($ann->lock('order'), true);
+        pcntl_async_signals(true);
+        pcntl_signal(SIGUSR1, fn () => throw new RangeException('interrupted'));
+        $child = pcntl_fork();
+        if ($child === 0) {
+            for ($redis = redis(); !$redis->exists('rg:{l:order}:q');) {
+                usleep(1_000);
+            }
+            posix_kill(posix_getppid(), SIGUSR1);
+            posix_kill(getmypid(), SIGKILL);
+        }
+        try {
+            $bob->lock('order', 60);
+            throw new LogicException('it should be interrupted');
+        } catch (RangeException | ErrorException) {
+        }
+        pcntl_waitpid($child, $status);
+        same($ann->unlock('order'), true);
+        same($bob->lock('order'), true);
+        same($bob->unlock('order'), true);
+    },
     'a lease ends, and is not lengthened by whoever lost it' => function (): void {
         [$ann, $bob] = [new RedisLock(redis()), new RedisLock(redis())];
         same($ann->lock('order', 0, 0.05), true);

@@ -4,7 +4,9 @@ import json
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -106,6 +108,26 @@ def kinds(name):
         assert "two words" in str(why), why
 
 
+def interrupt(name):
+    held = gate.acquire(name)
+
+    def end_wait():
+        while not server.exists(f"rg:{{l:{name}}}:q"):
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=end_wait).start()
+    try:
+        gate.acquire(name, wait=60)
+        raise AssertionError("it is interrupted")
+    except KeyboardInterrupt:
+        pass
+    held.release()
+    held = gate.acquire(name)
+    assert held, "nobody stands in line"
+    held.release()
+
+
 def lose(name):
     thief = Rushgate(redis.Redis(port=int(sys.argv[1])))
 
@@ -176,5 +198,5 @@ def meet(sale, name, hold):
 # All begin at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
-{"count": count, "debounce": debounce, "fork": fork, "kinds": kinds,
+{"count": count, "debounce": debounce, "fork": fork, "interrupt": interrupt, "kinds": kinds,
  "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
