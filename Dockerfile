@@ -7,9 +7,10 @@
 # The working directory is the volume: rushgate.toml, tokens.json, and the SQLite files of the store and the ledger are there.
 # RUSHGATE_STORE and RUSHGATE_ORDERS name others, and docs/http.md has every variable.
 
-FROM rust:1-slim-bookworm AS build
+# The toolchain of rust-toolchain.toml: with another image rustup would install a second one.
+FROM rust:1.95.0-slim-bookworm AS build
 # The compiler of C is for SQLite and the cryptography.
-RUN apt-get update && apt-get install -y --no-install-recommends build-essential cmake && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends build-essential && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN cargo build --release --locked -p rushgate-cli && mkdir /data
