@@ -54,6 +54,22 @@ export class Problem extends Error {
   }
 }
 
+/** 128 random bits as text. `crypto.randomUUID` is missing where a page came over plain HTTP from another machine. */
+export const randomId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+/**
+ * How a sale stands by the store's clock: `created`, `opensLater`, `open`, `onHold`, `sold`, `over` or `ended`. Its `status` only
+ * says what an operator did.
+ */
+export function standing({ status, opens_at_us: opens, closes_at_us: closes, skus }, now) {
+  if (status !== 'open') return status;
+  if (opens > now) return 'opensLater';
+  if (closes <= now) return 'over';
+  if (skus.some((sku) => sku.free)) return 'open';
+  return skus.some((sku) => sku.held) ? 'onHold' : 'sold';
+}
+
 export const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
 export const setBearer = (token) => sessionStorage.setItem('bearer', token);
 

@@ -1,5 +1,5 @@
 // The sales: a card for each with its stock, its waiting room, its audits, and what has gone amiss.
-import { api, at, h, number, path, pause, say, spoken, t } from '/page/common.js';
+import { api, at, h, number, path, pause, randomId, say, spoken, standing, t } from '/page/common.js';
 import { makeAttempts, rememberAttempts } from '/page/attempts.js';
 import { clockTime, draw } from '/page/chart.js';
 import { carryOut, display, spell, tell, verb } from '/page/dialogs.js';
@@ -28,14 +28,19 @@ export function rememberSales(snapshot) {
   for (const sale of snapshot.sales) { remember(sale, snapshot.now_us); note(sale); }
 }
 
+/** The word for how a sale stands. */
+const state = (sale) => (sale.paused ? 'stopped' : standing(sale, sale.now_us));
+const isOver = (sale) => ['over', 'ended'].includes(standing(sale, sale.now_us));
+
 function stockButtons(sale, sku) {
+  if (isOver(sale) || sale.paused) return [];
   const change = (field) => (n) => api('POST', `/v1/sales/${path(sale.id)}/stock`, {
-    body: { sku: sku.sku, [field]: n }, more: { 'idempotency-key': crypto.randomUUID() },
+    body: { sku: sku.sku, [field]: n }, more: { 'idempotency-key': randomId() },
   });
   const title = `${sale.id}, ${sku.sku}`;
   return [
     verb('doAdd', title, change('add'), { field: t('units') }),
-    verb('doWithdraw', title, change('withdraw'), { field: t('units'), danger: true }),
+    sku.free > 0 && verb('doWithdraw', title, change('withdraw'), { field: t('units'), danger: true }),
   ];
 }
 
@@ -43,9 +48,9 @@ function saleButtons(sale) {
   const post = (word) => () => api('POST', `/v1/sales/${path(sale.id)}/${word}`, { body: {} });
   const buttons = [h('button', { onclick: () => audit(sale.id) }, t('doAudit'))];
   if (sale.status === 'created') buttons.push(verb('doOpen', sale.id, post('open')));
-  if (sale.orders && !sale.paused) buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
+  if (sale.orders && !sale.paused && sale.status !== 'ended') buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
   if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
-  if (sale.status !== 'ended') buttons.push(roomButton(sale.id));
+  if (!isOver(sale)) buttons.push(roomButton(sale.id));
   const room = rooms.get(sale.id);
   if (room?.order === 'draw' && room.entry_closed_us === undefined && room.beacon === undefined) {
     buttons.push(verb('doCloseEntry', sale.id, () => steer(sale.id, 'close-entry', {}), { danger: true, preview: t('closeEntrySays') }));
@@ -220,9 +225,9 @@ async function audit(id) {
 // ── Cards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, sale.status, sale.orders, sale.paused,
+const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.orders, sale.paused,
   [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
-  sale.skus.map((sku) => sku.sku)]);
+  sale.skus.map((sku) => [sku.sku, sku.free > 0])]);
 
 function makeCard(sale) {
   const skus = sale.skus.map((sku) => {
@@ -236,13 +241,12 @@ function makeCard(sale) {
   const clock = h('p', { class: 'soft' });
   // Before it opens there is nothing to draw.
   const chart = h('div', { class: 'chart', hidden: sale.status === 'created' });
-  const state = sale.paused ? 'stopped' : sale.status;
-  const rate = rooms.get(sale.id) && sale.status !== 'ended' ? rateSlider(sale.id) : null;
+  const rate = rooms.get(sale.id) && !isOver(sale) ? rateSlider(sale.id) : null;
   const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
   const check = h('span', { class: 'check', role: 'status', hidden: true });
   const attempts = makeAttempts(sale.id);
   const element = h('article', { class: 'card' },
-    h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state}` }, t(state)),
+    h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state(sale)}` }, t(state(sale))),
       h('a', { href: `/shop/${path(sale.id)}` }, t('shop')), saleButtons(sale)),
     skus.map((sku) => sku.element), clock, rate?.element, log, chart, attempts.element);
   return { shape: shape(sale), element, skus, clock, chart, check, rate, attempts, incidents: log, plot: null };

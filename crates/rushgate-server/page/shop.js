@@ -1,6 +1,6 @@
 // A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
 // a lost network all lead to the same reservation.
-import { Problem, api, at, bearer, h, number, path, pause, recall, say, setBearer, speak, spoken, store, t } from '/page/common.js';
+import { Problem, api, at, bearer, h, number, path, pause, randomId, recall, say, setBearer, speak, spoken, standing, store, t } from '/page/common.js';
 
 /** The sale that the address names; one that cannot be read stays as it is, and there is none of that name. */
 const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
@@ -45,7 +45,7 @@ takeOver();
 addEventListener('hashchange', takeOver);
 
 if (!sessionStorage.getItem('named')) {
-  buyer = recall('buyer') ?? `web-${crypto.randomUUID()}`;
+  buyer = recall('buyer') ?? `web-${randomId()}`;
   store('buyer', buyer);
 }
 let skew = 0; // the server's clock minus this one's, in microseconds
@@ -68,17 +68,19 @@ function chosen() {
   return document.querySelector('#choice input:checked')?.value ?? state?.skus[0]?.sku;
 }
 
+/** Why nobody can reserve what is chosen, whoever asks. */
+const CLOSED = { created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
+
 function draw() {
-  if (state) {
-    const sku = state.skus.find((of) => of.sku === chosen()) ?? state.skus[0];
-    say(at('stock'), `${sku.sku}: ${number(sku.free)} ${t('left')}`);
-  }
-  const waits = state?.opens_at_us > now();
+  const sku = state?.skus.find((of) => of.sku === chosen()) ?? state?.skus[0];
+  if (sku) say(at('stock'), `${sku.sku}: ${number(sku.free)} ${t('left')}`);
+  const stands = sku && standing({ ...state, skus: [sku] }, now());
+  const waits = stands === 'opensLater';
   let text = word ? t(word) : refusal ? spell(refusal) : '';
   if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
   else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : line.ahead !== undefined ? `${number(line.ahead)} ${t('behind')}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
   else if (waits && !text) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
-  else if (!text && state && state.status !== 'open') text = t(state.status === 'ended' ? 'saleEnded' : 'notOpen');
+  else if (!text && CLOSED[stands]) text = t(CLOSED[stands]);
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
     text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
   }
@@ -87,7 +89,7 @@ function draw() {
   say(at('state'), text || (state ? '' : problem));
   say(at('note'), aside ? aside() : state && !word ? problem : '');
   say(at('buy'), t('buy'));
-  at('buy').disabled = busy || attempt !== null || !state || state.status !== 'open' || waits;
+  at('buy').disabled = busy || attempt !== null || !state || stands in CLOSED;
   at('buy').hidden = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
   at('cancel').hidden = hold?.state !== 'held';
   at('pay').hidden = hold?.state !== 'held' || !mayPay;
@@ -235,7 +237,7 @@ async function follow() {
 at('buy').addEventListener('click', () => {
   if (attempt) return;
   // An attempt that wanted a proof or a token goes on; it may have been made already, and its answer lost.
-  keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: crypto.randomUUID(), sku: chosen() });
+  keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: randomId(), sku: chosen() });
   store(`unproved:${sale}`, null);
   hold = null;
   word = 'wait';

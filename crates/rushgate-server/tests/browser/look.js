@@ -18,6 +18,8 @@ const patience = 60000; // a machine may have much else to do
 const faults = [];
 // While the network is away a browser says so.
 let away = false;
+// A name that leads here and is not loopback's: over plain HTTP its pages are no secure context, as those of another machine.
+const elsewhere = 'shop.test';
 let url;
 
 /** A server in that directory, and where it listens. */
@@ -33,7 +35,7 @@ async function start(directory, listen, more = []) {
 
 /** The server that most is asked of, on a free port or where the one before was. */
 async function serve(directory) {
-  const { server, address } = await start(directory, url ? new URL(url).host : '127.0.0.1:0');
+  const { server, address } = await start(directory, url ? new URL(url).host : '127.0.0.1:0', ['--host', elsewhere]);
   url = address;
   return server;
 }
@@ -365,6 +367,74 @@ async function countDown(browser) {
   await page.click('#buy:not([disabled])');
   await has(page, 'number 1)');
   await page.context().close();
+}
+
+/** A page over plain HTTP from another machine lacks what browsers keep for secure contexts. */
+async function beOnAnotherMachine(browser) {
+  await post('/v1/sales', { id: 'plain', skus: [{ sku: 'phone', units: 5 }] });
+  await post('/v1/sales/plain/open', {});
+  const origin = `http://${elsewhere}:${new URL(url).port}`;
+  const shop = await open(browser, `${origin}/shop/plain`, { viewport: phone });
+  assert.deepEqual(await shop.evaluate(() => [isSecureContext, typeof crypto.randomUUID]), [false, 'undefined']);
+  await shop.click('#buy:not([disabled])');
+  await has(shop, 'number 1)');
+  const operator = await open(browser, `${origin}/`, { viewport: { width: 1200, height: 900 } });
+  const card = cardOf(operator, 'plain');
+  await card.getByRole('button', { name: 'Add units' }).click();
+  await operator.fill('dialog input', '7');
+  await answer(operator, 'Yes');
+  await card.getByText('of 12').waitFor();
+  for (const page of [shop, operator]) await page.context().close();
+}
+
+const cardOf = (page, sale) => page.locator('article').filter({ has: page.locator('h2', { hasText: new RegExp(`^${sale}$`) }) });
+
+/** A sale that nobody can buy from is not called open, and has no verbs that would be refused. */
+async function tellHowSalesStand(browser) {
+  const make = async (id, more, body = { skus: [{ sku: 'phone', units: 1 }, { sku: 'case', units: 1 }] }) => {
+    await post('/v1/sales', { id, ...body, ...more });
+    await post(`/v1/sales/${id}/open`, {});
+  };
+  await make('gone');
+  for (const sku of ['phone', 'case']) {
+    const body = { buyer: 'ann', lines: [{ sku }] };
+    const { id } = await post('/v1/sales/gone/reservations', body, { 'idempotency-key': sku });
+    await post(`/v1/sales/gone/reservations/${id}/confirm`, {}, { prefer: 'wait=10' });
+  }
+  await make('later', { opens_at_ms: Date.now() + 3600000 });
+  await make('closed', { closes_at_ms: Date.now() - 1000 });
+  await make('finished');
+  await post('/v1/sales/finished/end', {});
+  const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
+  const verbs = { gone: ['Add units'], later: ['Add units', 'Withdraw units'], closed: [], finished: [] };
+  const said = { gone: ['sold out', 'Sold out.'], later: ['opens later', 'opens in'], closed: ['closed', 'The sale is over.'], finished: ['ended', 'The sale is over.'] };
+  for (const [id, [tag, state]] of Object.entries(said)) {
+    const card = cardOf(operator, id);
+    await card.locator('.tag').getByText(tag, { exact: true }).waitFor();
+    for (const name of ['Add units', 'Withdraw units']) {
+      assert.equal(await card.getByRole('button', { name, exact: true }).count() > 0, verbs[id].includes(name), `${id}: ${name}`);
+    }
+    const shop = await open(browser, `/shop/${id}`, { viewport: phone });
+    await has(shop, state);
+    assert.ok(await shop.isDisabled('#buy'), id);
+    await picture(shop, `shop-${id}`);
+    if (id === 'gone') {
+      // Each button stands beside its own label, in the middle of its line.
+      for (const label of await shop.locator('#choice label').all()) {
+        const [outer, inner] = [await label.boundingBox(), await label.locator('input').boundingBox()];
+        assert.ok(Math.abs(outer.y + outer.height / 2 - inner.y - inner.height / 2) < 3 && inner.height < 24, JSON.stringify([outer, inner]));
+      }
+      await shop.click('text=中文');
+      await has(shop, '已售罄');
+      await picture(shop, 'shop-gone-zh');
+    }
+    await shop.context().close();
+  }
+  await picture(operator, 'sales-standing');
+  await operator.click('text=中文');
+  await cardOf(operator, 'gone').getByText('已售罄', { exact: true }).waitFor();
+  await picture(operator, 'sales-standing-zh');
+  await operator.context().close();
 }
 
 /** One unit, two buyers who click at the same moment, and an operator who looks on and then adds a unit. */
@@ -890,7 +960,7 @@ async function read(browser) {
 async function main() {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   let server = await serve(directory);
-  const args = ['--no-sandbox'];
+  const args = ['--no-sandbox', `--host-resolver-rules=MAP ${elsewhere} 127.0.0.1`];
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
   try {
     await furnish();
@@ -907,6 +977,8 @@ async function main() {
     await showTokens(browser);
     await loseTheSale(browser);
     await countDown(browser);
+    await beOnAnotherMachine(browser);
+    await tellHowSalesStand(browser);
     await sellTheLastOne(browser);
     await waitInLine(browser);
     await drawLots(browser);
