@@ -4,7 +4,7 @@ mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::Shop;
 use rand::rngs::StdRng;
@@ -215,6 +215,25 @@ fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_h
     let said = holder.end();
     assert_eq!(said.status, 1);
     assert!(said.err.contains("lease lost"), "{}", said.err);
+}
+
+#[test]
+fn with_a_frozen_server_the_command_ends_with_the_lease_and_the_process_soon_after() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let shop = Shop::new();
+    let script = sh("echo held; while :; do sleep 0.02; done");
+    let mut holder =
+        shop.start(&[&["--store", &server.url()], &run("a", &["--lease", "2s"], &script)[..]].concat());
+    assert_eq!(holder.line(), "held");
+    server.pause();
+    let frozen = Instant::now();
+    assert_eq!(holder.rest(), "");
+    let said = holder.end();
+    let took = frozen.elapsed();
+    server.resume();
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains("lease lost"), "{}", said.err);
+    assert!(took < Duration::from_secs(6), "a lease that is over needs no release: {took:?}");
 }
 
 #[test]

@@ -30,8 +30,9 @@ pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStor
     /// What has been asked of the store by this client since it was opened.
     fn calls(&self) -> StoreCalls;
 
-    /// Waits until the steps that were sent before this call are carried out, then lets go of the store. Later
-    /// calls fail with [`is_unavailable`](crate::Error::is_unavailable).
+    /// Waits until the steps that were sent before this call are carried out, then lets go of the store. A server that
+    /// does not answer is waited for 2 s at most. Later calls fail with
+    /// [`is_unavailable`](crate::Error::is_unavailable).
     fn close(&self) -> Answer<'_, ()>;
 }
 

@@ -1,6 +1,7 @@
 //! The way of steps to the servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rushgate_core::{Error, Result, StoreCalls, Warning};
 use tokio_util::sync::DropGuard;
@@ -17,6 +18,9 @@ use crate::sentinel::Sentinels;
 use crate::url::Deployment;
 use crate::way::Way;
 use crate::work::{Books, What, closed};
+
+/// How long a store that is closed waits for answers. A server that is frozen or away must not keep a process from ending.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// The way to the servers.
 pub(crate) struct Driver {
@@ -61,8 +65,8 @@ impl Driver {
         let ending = Ending { inbox, servers: servers.clone(), _end: end };
         let to_answer = Arc::clone(&books);
         runtime.spawn(async move {
-            // Whatever is on its way is answered first.
-            to_answer.done().await;
+            // Steps on their way are answered first, if the server answers.
+            to_answer.done(CLOSE_MAX).await;
             drop(ending);
         });
         Ok(Self { servers, runtime, books })

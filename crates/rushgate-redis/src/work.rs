@@ -223,10 +223,16 @@ impl Books {
         self.changed.notify_one();
     }
 
-    /// Waits until no more steps are taken and all have their answers.
-    pub(crate) async fn done(&self) {
-        while !(self.are_closed() && self.under_way.load(Ordering::SeqCst) == 0) {
+    /// Waits until no more steps are taken, and then until all have their answers, for that time at most.
+    pub(crate) async fn done(&self, max: Duration) {
+        while !self.are_closed() {
             self.changed.notified().await;
         }
+        let answered = async {
+            while self.under_way.load(Ordering::SeqCst) > 0 {
+                self.changed.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(max, answered).await;
     }
 }

@@ -62,8 +62,11 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The longest [`margin`].
+pub(crate) const MARGIN_MAX: Duration = Duration::from_secs(1);
+
 /// How much earlier than the store a holder believes its lease to end: a tenth of it, 1 ms to 1 s. It pays for clocks
 /// that drift apart and for the time that it takes to stop.
 pub(crate) fn margin(lease: Duration) -> Duration {
-    (lease / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
+    (lease / 10).clamp(Duration::from_millis(1), MARGIN_MAX)
 }

@@ -200,19 +200,22 @@ fn notice(left: Duration) -> Duration {
 
 async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output: Output) -> Result<Exit> {
     let name = guard.name().clone();
-    let released = guard.release().await;
     let lost = |reason: &dyn std::fmt::Display| {
         Fault::refused("lease_lost", format_args!("lease lost: `{name}`: {reason}"))
             .hint("what the command wrote after that must be refused by its fence")
     };
-    match (ended?, released) {
-        (Ended::Lost(reason), _) => Err(lost(&format_args!("{reason}; the command was ended")).into()),
-        (Ended::Status(exit), Ok(ReleaseOutcome::Released)) => Ok(exit),
-        (Ended::Status(exit), Ok(ReleaseOutcome::AlreadyLost)) if on_lost == OnLost::Warn => Ok(exit),
-        (Ended::Status(_), Ok(ReleaseOutcome::AlreadyLost)) => {
-            Err(lost(&"it was no longer held when the command ended").into())
+    let exit = match ended? {
+        Ended::Status(exit) => exit,
+        // What is left of the store's lease is released in the background.
+        Ended::Lost(reason) => {
+            return Err(lost(&format_args!("{reason}; the command was ended")).into());
         }
-        (Ended::Status(exit), Err(error)) => {
+    };
+    match guard.release().await {
+        Ok(ReleaseOutcome::Released) => Ok(exit),
+        Ok(ReleaseOutcome::AlreadyLost) if on_lost == OnLost::Warn => Ok(exit),
+        Ok(ReleaseOutcome::AlreadyLost) => Err(lost(&"it was no longer held when the command ended").into()),
+        Err(error) => {
             output.warn(format_args!("`{name}` could not be released and ends with its lease: {error}"));
             Ok(exit)
         }

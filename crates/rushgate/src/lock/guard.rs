@@ -7,10 +7,10 @@ use rushgate_core::{
     Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token,
 };
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Boot;
+use crate::clock::{Boot, MARGIN_MAX};
 use crate::patience::ask;
 use crate::{Enqueue, Rushgate};
 
@@ -393,11 +393,15 @@ impl Drop for LockGuard {
         let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
         let held = self.held.clone();
         self.gate.in_background(async move {
-            // Some time beyond the end of the lease, after which there is nothing left to release.
-            let until = Instant::now() + Boot::now().until(held.until()) + Duration::from_secs(2);
-            let released = ask(until, &closing, || store.release(held.name(), held.token())).await;
-            if let Err(error) = released {
-                tracing::warn!(lock = %held.name(), %error, "could not release; the lock ends with its lease");
+            // The store's lease ends a margin later than ours. After that there is nothing left to release.
+            let until = Instant::now() + Boot::now().until(held.until()) + MARGIN_MAX;
+            let release = ask(until, &closing, || store.release(held.name(), held.token()));
+            match timeout_at(until, release).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(lock = %held.name(), %error, "could not release; the lock ends with its lease");
+                }
+                Err(_) => tracing::warn!(lock = %held.name(), "could not release; the lock ended with its lease"),
             }
         });
     }
