@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
@@ -52,6 +53,24 @@ impl Group {
     /// The command's own process.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
+    }
+
+    /// Waits for the end of the command's own process. If the watchdog dies first, the command would survive this process,
+    /// so it is ended at once, and that is the error. Cancel safe.
+    pub(crate) async fn wait(&mut self) -> Result<ExitStatus> {
+        let Some(warden) = &mut self.warden else { return Ok(self.child.wait().await?) };
+        tokio::select! {
+            biased;
+            ended = self.child.wait() => return Ok(ended?),
+            () = warden.ended() => {}
+        }
+        self.signal(Signal::KILL);
+        self.child.wait().await?;
+        Err(Fault::refused("watchdog_killed", "the command was ended, because its watchdog was killed")
+            .hint(
+                "the watchdog is the process `rushgate __warden`, which ends the command if this one cannot",
+            )
+            .into())
     }
 
     /// Sends all of them a signal.

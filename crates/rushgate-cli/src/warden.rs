@@ -68,6 +68,12 @@ impl Warden {
         self.group
     }
 
+    /// Waits until it is gone. Cancel safe.
+    pub(crate) async fn ended(&mut self) {
+        // If that cannot be told, it counts as gone.
+        let _ = self.process.wait().await;
+    }
+
     /// Has the group ended unless another deadline comes within that time.
     pub(crate) async fn watch(&self, time: Duration) {
         self.tell(&(now() + time).as_micros().to_string()).await;

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_testkit::history::SEED_VARIABLE;
 use rushgate_testkit::servers::{Kind, RedisSetup};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 fn run<'a>(name: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
     [&["lock", "run", name], options, &["--"], command].concat()
@@ -215,6 +215,21 @@ fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_h
     let said = holder.end();
     assert_eq!(said.status, 1);
     assert!(said.err.contains("lease lost"), "{}", said.err);
+}
+
+#[test]
+fn a_command_whose_watchdog_is_killed_ends_and_gives_the_lock_back() {
+    let shop = Shop::new();
+    // The watchdog leads the command's process group.
+    let script = "cut -d' ' -f5 /proc/$$/stat; while :; do sleep 0.02; done";
+    let mut holder = shop.start(&run("a", &[], &sh(script)));
+    let watchdog = Pid::from_raw(holder.line().parse().unwrap()).unwrap();
+    kill_process(watchdog, Signal::KILL).unwrap();
+    assert_eq!(holder.rest(), "", "nobody of the group is left");
+    let said = holder.end();
+    assert_eq!(said.status, 1);
+    assert!(said.err.contains("its watchdog was killed"), "{}", said.err);
+    assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
 }
 
 #[test]

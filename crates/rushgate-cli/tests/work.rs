@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Running, Shop};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
 fn work<'a>(options: &[&'a str], script: &'a str) -> Vec<&'a str> {
@@ -221,6 +221,21 @@ fn a_killed_workers_command_ends_and_its_task_goes_to_another() {
     drop(worker.end());
     let out = shop.ok(&work(&["--until-empty"], "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT"));
     assert_eq!(out, "a 2\n");
+}
+
+#[test]
+fn a_command_whose_watchdog_is_killed_ends_and_its_task_is_tried_again() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    // The watchdog leads the command's process group.
+    let script = "[ $RUSHGATE_ATTEMPT = 2 ] && exec echo again; cut -d' ' -f5 /proc/$$/stat; while :; do sleep 0.02; done";
+    let mut worker = shop.start(&work(&[], script));
+    let watchdog = Pid::from_raw(worker.line().parse().unwrap()).unwrap();
+    kill_process(watchdog, Signal::KILL).unwrap();
+    assert_eq!(worker.line(), "again");
+    worker.signal(Signal::TERM);
+    let said = worker.end();
+    assert_eq!(said.status, 0, "{}", said.err);
 }
 
 #[test]

@@ -146,7 +146,12 @@ impl Watch {
                     output.warn(format_args!("lease lost: {reason}; the command goes on"));
                     kept_on = true;
                 }
-                ended = self.group.child().wait() => break status(ended?),
+                ended = self.group.wait() => match ended {
+                    Ok(ended) => break status(ended),
+                    // A watchdog that acted on its deadline ended with the command.
+                    Err(_) if guard.is_lost() => return Ok(Ended::Lost(LostReason::Expired)),
+                    Err(error) => return Err(error),
+                },
                 signal = signals.next() => self.group.signal(signal),
                 () = sleep(last_call), if self.on_lost == OnLost::Kill => {
                     // A renewal may have come since the last look.

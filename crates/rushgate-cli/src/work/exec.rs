@@ -97,7 +97,7 @@ impl Shop {
 
     /// Hands the content over and waits for the end. Whoever drops this ends the command by dropping the group: its
     /// lease is lost, or it took too long. Gives what it writes, too.
-    async fn wait(&self, group: &mut Group, job: &Job) -> std::io::Result<(ExitStatus, JoinSet<Vec<u8>>)> {
+    async fn wait(&self, group: &mut Group, job: &Job) -> Result<(ExitStatus, JoinSet<Vec<u8>>)> {
         let content = job.payload.clone();
         let stdin = group.child().stdin.take();
         // On its own, since a command need not read its content.
@@ -114,7 +114,7 @@ impl Shop {
         let mut told = false;
         let ended = loop {
             tokio::select! {
-                ended = group.child().wait() => break ended,
+                ended = group.wait() => break ended,
                 () = job.cancel.cancelled(), if !told => {
                     // The worker gives it its grace; then it ends by force.
                     group.signal(Signal::TERM);
