@@ -55,7 +55,7 @@ fn the_kind_of_a_task_is_a_field() {
         assert_eq!((&of["kind"], &of["content_type"]), (&json!("mail:welcome"), &json!("application/json")));
         assert_eq!(of["payload"]["to"], "ann", "{of}");
     }
-    shop.ok(&["queue", "retry", "mail", "--ticket", &ticket(&seen[2]), "--give-up"]);
+    shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&seen[2]), "--give-up"]);
     assert_eq!(shop.json(&["queue", "dead", "ls", "mail"])[0]["kind"], "mail:welcome");
     for list in [&["queue", "ls", "mail"][..], &["queue", "dead", "ls", "mail"]] {
         let table = shop.ok(list);
