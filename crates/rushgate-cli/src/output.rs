@@ -267,7 +267,11 @@ fn harmless(text: &str) -> Cow<'_, str> {
 /// The same within a line, which nothing may end.
 fn in_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if c.is_control() {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
         line
     })
 }

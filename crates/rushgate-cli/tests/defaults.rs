@@ -179,7 +179,11 @@ fn defaults_survive_a_kill(store: &[&str]) {
     assert_eq!((distinct(&units), units.len()), (UNITS as usize, UNITS as usize), "{units:?}");
     assert_eq!(shop.json(&[store, &["sale", "audit", "s"]].concat())["ok"], true);
     let stats = shop.json(&[store, &["queue", "stats", "mail"]].concat());
-    assert_eq!((&stats["ready"], &stats["leased"], &stats["dead"]), (&json!(0), &json!(0), &json!(0)), "{stats}");
+    assert_eq!(
+        (&stats["ready"], &stats["leased"], &stats["dead"]),
+        (&json!(0), &json!(0), &json!(0)),
+        "{stats}"
+    );
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
         ));
     }
     if matches!(&*text, "." | "..") {
-        return Err(Error::invalid(kind, format_args!("is `{text}`, which has a meaning of its own in a URL")));
+        return Err(Error::invalid(
+            kind,
+            format_args!("is `{text}`, which has a meaning of its own in a URL"),
+        ));
     }
     if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}')) {
         return Ok(text);
@@ -236,7 +239,8 @@ mod tests {
 
     #[test]
     fn two_spellings_are_one_name() {
-        for (composed, other) in [("Zo\u{eb}", "Zoe\u{308}"), ("\u{ac00}", "\u{1100}\u{1161}"), ("\u{c5}", "\u{212b}")]
+        for (composed, other) in
+            [("Zo\u{eb}", "Zoe\u{308}"), ("\u{ac00}", "\u{1100}\u{1161}"), ("\u{c5}", "\u{212b}")]
         {
             assert_eq!(BuyerId::new(composed).unwrap(), BuyerId::new(other).unwrap());
             assert_eq!(BuyerId::new(other).unwrap().as_str(), composed);

@@ -94,7 +94,8 @@ impl Known {
             }
             let Some((at, name)) = self.answered.pop_front() else { return };
             // A key that was used again since has a later place in this order.
-            if !matches!(self.entries.get(&name), Some(Entry { state: State::Done(done, _), .. }) if *done == at) {
+            if !matches!(self.entries.get(&name), Some(Entry { state: State::Done(done, _), .. }) if *done == at)
+            {
                 continue;
             }
             if let Some(Entry { state: State::Done(_, Some(answer)), .. }) = self.entries.remove(&name) {

@@ -200,7 +200,11 @@ async fn a_name_has_one_spelling_and_nothing_invisible() {
     assert_eq!(reserve(composed, "second").await.code(), "limit_reached");
     for wrong in [".", "..", "a\u{202e}b", "a\u{200b}", "\u{feff}a"] {
         let said = reserve(wrong, "k").await;
-        assert_eq!((said.code().as_str(), said.json()["field"].as_str()), ("invalid", Some("buyer")), "{wrong:?}");
+        assert_eq!(
+            (said.code().as_str(), said.json()["field"].as_str()),
+            ("invalid", Some("buyer")),
+            "{wrong:?}"
+        );
     }
     stand.post("/v1/queues/Zo%C3%AB/tasks", json!({ "id": "a" })).await.ok(201);
     assert_eq!(stand.get("/v1/queues/Zoe%CC%88/tasks/a").await.ok(200)["id"], "a");

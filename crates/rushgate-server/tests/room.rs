@@ -171,7 +171,11 @@ async fn a_draw_is_published_and_drawn_once() {
     let joined = desk.buyer("tickets", "ann").await.ok(201);
     assert!(joined.get("place").is_none() && joined.get("wait_ms").is_none(), "{joined}");
     let faster = desk.set(json!({ "rate": { "n": 200, "per_ms": 1_000 } })).await.ok(200);
-    assert_eq!((&faster["order"], &faster["joined"]), (&"draw".into(), &1.into()), "the order stays: {faster}");
+    assert_eq!(
+        (&faster["order"], &faster["joined"]),
+        (&"draw".into(), &1.into()),
+        "the order stays: {faster}"
+    );
     let draw = |beacon: &str| {
         desk.ask("POST", "/v1/sales/phones/room/draw", &desk.operator, Some(json!({ "beacon": beacon })))
     };

@@ -80,7 +80,9 @@ async fn a_page_that_came_in_the_clear_writes_nothing() {
     for (scheme, status) in [("http", 403), ("https", 201)] {
         let mut sender = connect(&stand, &ours).await.unwrap();
         let origin = format!("{scheme}://{}", stand.address);
-        let ask = Ask::new("POST", "/v1/queues/q/tasks").header("origin", &origin).json(&serde_json::json!({ "id": "a" }));
+        let ask = Ask::new("POST", "/v1/queues/q/tasks")
+            .header("origin", &origin)
+            .json(&serde_json::json!({ "id": "a" }));
         let answer = sender.send_request(ask.request(stand.address)).await.unwrap();
         assert_eq!(answer.status(), status, "{origin}");
     }

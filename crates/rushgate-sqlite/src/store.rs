@@ -732,9 +732,7 @@ impl SaleStore for SqliteStore {
 
     fn stock(&self, op: Op, id: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
         let (id, sku) = (id.clone(), sku.clone());
-        self.write("change the stock", change.check(), move |step| {
-            sale::stock(step, op, &id, &sku, change)
-        })
+        self.write("change the stock", change.check(), move |step| sale::stock(step, op, &id, &sku, change))
     }
 
     fn sale(&self, id: &SaleId) -> Answer<'_, SaleState> {

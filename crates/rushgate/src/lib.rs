@@ -87,7 +87,6 @@ pub use tokio_util::sync::CancellationToken;
 
 #[doc(no_inline)]
 pub use rushgate_core::{
-    normalized,
     Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
     Commitment, Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw,
     DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,
@@ -100,5 +99,5 @@ pub use rushgate_core::{
     SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd,
     TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
     Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits,
-    WaitsFor, Warning,
+    WaitsFor, Warning, normalized,
 };

@@ -6,8 +6,8 @@ use rushgate_core::{
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
     ReleasedWith, Result, Retried, Retry, Revision, Revived, SaleId, Schedule, ScheduleId, Selection, Sku,
-    StockChange, StockChanged, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, check_batch, check_range, check_tasks,
+    StockChange, StockChanged, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Ticket, Timestamp, check_batch, check_range, check_tasks,
 };
 
 use super::{Model, Planted};
