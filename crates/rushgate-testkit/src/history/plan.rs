@@ -349,7 +349,8 @@ impl Plan {
             },
             due,
             deadline,
-            priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),
+            priority: Priority::new(*[5, 5, 5, 4, 6].choose(&mut self.rng).expect("there are some"))
+                .expect("it is in range"),
             on_duplicate: match self.rng.random_range(0..4) {
                 _ if to_wait => OnDuplicate::Keep,
                 0 => OnDuplicate::Keep,
@@ -378,7 +379,7 @@ impl Plan {
     }
 
     fn limits(&mut self) -> QueueLimits {
-        let (fifo, one) = (self.chance(30), self.chance(50));
+        let (fifo, one) = (self.chance(50), self.chance(50));
         QueueLimits {
             bound: self.chance(40).then(|| self.rng.random_range(0..6)),
             overflow: match self.rng.random_range(0..4) {
@@ -536,7 +537,8 @@ impl Plan {
             id: schedule(self.word(&SCHEDULES)),
             recurrence: self.word(&["daily", "hourly"]).into(),
             payload,
-            priority: Priority::new(self.rng.random_range(4..=6)).expect("it is in range"),
+            priority: Priority::new(*[5, 5, 5, 4, 6].choose(&mut self.rng).expect("there are some"))
+                .expect("it is in range"),
             max_attempts: self.rng.random_range(1..=3),
             next: self.chance(90).then(|| START + self.moment()),
             paused: self.chance(30).then(|| self.chance(50)),
