@@ -196,6 +196,38 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
 }
 
 #[test]
+fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
+    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    let (task, one) = (id(&ann), ["--json"]);
+    for foreign in [
+        &["queue", "push", "orders", "--id", "a", "x"][..],
+        &["queue", "pop", "orders"],
+        &["queue", "claim", "orders"],
+        &["queue", "cancel", "orders", task],
+        &["queue", "pause", "orders"],
+        &["queue", "limit", "orders", "--bound", "1"],
+        &["queue", "dead", "retry", "orders", "--all"],
+        &["queue", "dead", "delete", "orders", "--all"],
+    ] {
+        let said = shop.run(&[foreign, &one].concat());
+        assert_eq!(said.status, 1, "{foreign:?}: {}{}", said.out, said.err);
+        assert!(said.err.contains("queue_reserved"), "{foreign:?}: {}", said.err);
+        assert!(said.err.contains("rushgate sale orders"), "{foreign:?}: {}", said.err);
+    }
+    assert_eq!(shop.json(&["queue", "stats", "orders"])["ready"], 1);
+    assert_eq!(shop.json(&["sale", "orders", "pause", "phones"])["paused"], true);
+    assert_eq!(shop.json(&["sale", "orders", "resume", "phones"])["paused"], false);
+    assert_eq!(shop.json(&["sale", "orders", "retry", "phones", "--all"])["revived"], 0);
+    assert_eq!(shop.json_as(1, &["sale", "orders", "delete", "phones", task])["deleted"], 0);
+
+    shop.ok(&["queue", "push", "mail", "--id", "a", "x"]);
+    let said = shop.run(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "mail"]);
+    assert_eq!(said.status, 2, "{}", said.err);
+    assert!(said.err.contains("`mail` has been used for other tasks"), "{}", said.err);
+}
+
+#[test]
 fn a_mistyped_ledger_is_not_rebuilt_from() {
     let shop = open("phone=2:1", &["--orders-queue", "orders"]);
     shop.json(&["sale", "confirm", "phones", id(&shop.json(&reserve("ann", "k")))]);

@@ -29,6 +29,7 @@ enum Kind {
     NotFound,
     Unavailable,
     Full,
+    QueueReserved,
     Misconfigured,
     Corrupt,
     Bug,
@@ -55,6 +56,19 @@ impl Error {
     /// The store has no room left for the write. Nothing was written.
     pub fn full(why: impl fmt::Display) -> Self {
         Self::new(Kind::Full, why)
+    }
+
+    /// The queue carries the orders of a sale. Nothing was changed.
+    pub fn queue_reserved() -> Self {
+        Self::new(Kind::QueueReserved, "the queue is reserved for the orders of a sale").hint(
+            "use another queue; `rushgate sale orders` retries, deletes and pauses the orders of a sale",
+        )
+    }
+
+    /// The queue that a sale names for its orders has been used for other tasks. Nothing was changed.
+    pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
+        Self::invalid("the orders' queue", format_args!("`{queue}` has been used for other tasks"))
+            .hint("name a queue that was never used: the store reserves it for the orders of sales")
     }
 
     /// The store is set up in a way in which the promises cannot be kept.
@@ -140,6 +154,12 @@ impl Error {
         self.0.kind == Kind::Full
     }
 
+    /// True if the queue is reserved for the orders of a sale: only the sale's own verbs and its order worker change
+    /// it. Use another queue.
+    pub fn is_queue_reserved(&self) -> bool {
+        self.0.kind == Kind::QueueReserved
+    }
+
     /// True if the store's set-up rules the promises out: a read-only file, a directory, a newer schema. An
     /// operator must act.
     pub fn is_misconfigured(&self) -> bool {
@@ -175,13 +195,14 @@ impl Error {
     }
 
     /// A stable word for the kind of fault, for programs that read JSON: `invalid`, `not_found`, `unavailable`,
-    /// `full`, `misconfigured`, `corrupt` or `bug`.
+    /// `full`, `queue_reserved`, `misconfigured`, `corrupt` or `bug`.
     pub fn code(&self) -> &'static str {
         match self.0.kind {
             Kind::Invalid => "invalid",
             Kind::NotFound => "not_found",
             Kind::Unavailable => "unavailable",
             Kind::Full => "full",
+            Kind::QueueReserved => "queue_reserved",
             Kind::Misconfigured => "misconfigured",
             Kind::Corrupt => "corrupt",
             Kind::Bug => "bug",

@@ -30,7 +30,8 @@ use crate::{
 /// [switches](Self::switch) to it in one step, under the next generation. A hold that the ledger has not heard of
 /// comes back by its signed [`Receipt`] ([`restore`](Self::restore)).
 pub trait SaleStore: Send + Sync {
-    /// Makes a sale, not yet open. The same call again is answered the same way.
+    /// Makes a sale, not yet open, and reserves its orders' queue. The same call again is answered the same way.
+    /// [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks.
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
 
     /// Opens the sale, from its `opens_at` if it has one. Opening an open sale changes nothing; an ended one stays
@@ -136,6 +137,9 @@ pub struct SaleSpec {
     pub closes_at: Option<Timestamp>,
     /// The queue that gets an [`OrderTask`] in the step of each reservation and of each decision, if a ledger has the
     /// last word. Its limits do not apply to these tasks: an accepted reservation never lacks its order.
+    ///
+    /// The queue must never have been used, except for the orders of other sales. From then on it is reserved: it can
+    /// be read, but only a handle [for orders](crate::Store::for_orders) changes it.
     pub orders: Option<QueueName>,
     /// Made at random; see [`ReservationId::derive`].
     pub secret: SaleSecret,
@@ -724,6 +728,13 @@ impl Hold {
 }
 
 impl OrderTask {
+    /// Of which sale it is.
+    pub fn sale(&self) -> &SaleId {
+        match self {
+            Self::Reservation { sale, .. } | Self::Stock { sale, .. } => sale,
+        }
+    }
+
     /// The id of its task in the orders' queue: the reservation's, or `stock:SALE:SEQ`.
     pub fn task_id(&self) -> crate::TaskId {
         let id = match self {

@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A place in which locks, queues and sales live together.
 pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStore + RoomStore {
+    /// The same store, with authority over the queues that are [reserved](crate::SaleSpec::orders) for the orders of
+    /// sales. Every other handle may read such a queue, and is refused as
+    /// [`is_queue_reserved`](crate::Error::is_queue_reserved) when it changes one. For order workers, and for the
+    /// verbs of a sale.
+    fn for_orders(&self) -> Arc<dyn Store>;
+
     /// What this store is and what it promises.
     fn info(&self) -> StoreInfo;
 

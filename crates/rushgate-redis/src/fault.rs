@@ -175,6 +175,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             Error::misconfigured("the server refuses the user name or password").hint(PASSWORD)
         }
         "NOPERM" => not_allowed(text),
+        "RESERVED" => Error::queue_reserved(),
         // What the server's clock alone can tell; all else is checked before it is sent.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),

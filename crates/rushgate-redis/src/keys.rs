@@ -71,6 +71,11 @@ pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "m")
 }
 
+/// What a call carries as its last key that has authority over a queue that is reserved for orders. Nothing is there.
+pub(crate) fn for_orders(queue: &QueueName) -> Vec<u8> {
+    under(&format!("q:{queue}"), "m:orders")
+}
+
 /// A kind of set in which a queue's tasks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueSet {

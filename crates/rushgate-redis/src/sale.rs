@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use rushgate_core::{
     Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op,
-    OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve,
-    Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
-    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
+    OrderIntent, OrderTask, Pause, PauseReason, QueueName, Rebuilt, Receipt, ReservationId, ReservationRow,
+    Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters,
+    SkuState, StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
+    check_range,
 };
 use serde_json::json;
 
@@ -108,11 +109,16 @@ pub(crate) fn enter(spec: &SaleSpec) -> Call {
     Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
 }
 
+/// Reserves the orders' queue.
+pub(crate) fn reserve_queue(queue: &QueueName) -> Call {
+    Call::new(Script::SaleOrders, keys::queue(queue))
+}
+
 pub(crate) fn create(home: &Home) -> Call {
     let spec = &home.spec;
     let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
     let call = home
-        .call(Script::SaleCreate)
+        .call_with_orders(Script::SaleCreate)
         .number(spec.hold.as_micros())
         .arg(moment(spec.opens_at))
         .arg(moment(spec.closes_at))

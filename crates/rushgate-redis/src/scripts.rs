@@ -135,6 +135,7 @@ scripts! {
         SaleLoadOrders = "load_orders"
         SaleLoadUnits = "load_units"
         SaleOpen = "open"
+        SaleOrders = "orders"
         SalePause = "pause"
         SaleReservation = "reservation"
         SaleReserve = "reserve"

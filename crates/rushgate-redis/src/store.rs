@@ -60,6 +60,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 /// sent be carried out in the background; [`close`](rushgate_core::Store::close) waits for it.
 pub struct RedisStore {
     inner: Arc<Inner>,
+    for_orders: bool,
 }
 
 pub(crate) struct Inner {
@@ -143,7 +144,7 @@ impl RedisStore {
         let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
-        Ok(Self { inner })
+        Ok(Self { inner, for_orders: false })
     }
 
     /// Sends a step, unless the request is outside its limits.
@@ -227,8 +228,13 @@ impl Inner {
 
     /// Gives a lock up with a task where the two are on different servers: looks at the lock, puts the task in, and
     /// then gives the lock up. If it fails on the way, the same call goes on from there.
-    async fn release_apart(self: &Arc<Self>, op: Op, release: ReleaseWith) -> Result<ReleasedWith> {
-        let ReleaseWith { name, token, queue, task } = release;
+    async fn release_apart(
+        self: &Arc<Self>,
+        op: Op,
+        release: ReleaseWith,
+        put: Call,
+    ) -> Result<ReleasedWith> {
+        let ReleaseWith { name, token, queue, .. } = release;
         let known = self.apart().get(op);
         let put_in = match known {
             Some(Apart::Over(answer)) => return Ok(answer),
@@ -238,7 +244,7 @@ impl Inner {
             }
             None => {
                 self.enter_queue(&queue).await?;
-                let answers = self.driver.call(queue::enqueue(op, &queue, &[task])).await?;
+                let answers = self.driver.call(put).await?;
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         return Ok(self.over(op, ReleasedWith::NotTaken(refused)));
@@ -308,7 +314,12 @@ impl LockStore for RedisStore {
         const DOING: &str = "release a lock with a task";
         let checked = release.check();
         if self.inner.driver.is_cluster() {
-            let steps = move |inner: Arc<Inner>| async move { inner.release_apart(op, release).await };
+            let for_orders = self.for_orders;
+            let steps = move |inner: Arc<Inner>| async move {
+                let put = queue::enqueue(op, &release.queue, std::slice::from_ref(&release.task));
+                let put = if for_orders { put.key(keys::for_orders(&release.queue)) } else { put };
+                inner.release_apart(op, release, put).await
+            };
             return self.run(DOING, checked, steps);
         }
         let (queue, call) = (&release.queue, || lock::release_with(op, &release));
@@ -370,6 +381,19 @@ impl LockStore for RedisStore {
 }
 
 impl RedisStore {
+    /// Sends a step that changes a queue, with what gives it authority over one that is reserved, if this handle has it.
+    fn change<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        queue: &QueueName,
+        checked: Result<()>,
+        call: impl FnOnce() -> Call,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let call = || if self.for_orders { call().key(keys::for_orders(queue)) } else { call() };
+        self.send(doing, checked, call, read)
+    }
+
     /// Sends a step of a queue that may be its first.
     fn put<T: Send + 'static>(
         &self,
@@ -383,7 +407,7 @@ impl RedisStore {
             return self.send(doing, checked, call, read);
         }
         let entered = self.inner.enter_queue(queue);
-        let answer = self.send(doing, checked, call, read);
+        let answer = self.change(doing, queue, checked, call, read);
         Box::pin(async move {
             let entered = entered.await;
             let answer = answer.await?;
@@ -559,7 +583,7 @@ impl QueueStore for RedisStore {
 
     fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
         let checked = check_batch(n as usize);
-        self.send("pop tasks", checked, || queue::pop(op, queue, n), queue::read_tasks)
+        self.change("pop tasks", queue, checked, || queue::pop(op, queue, n), queue::read_tasks)
     }
 
     fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
@@ -569,22 +593,34 @@ impl QueueStore for RedisStore {
             inbox.listeners.saw(&of, wakes);
             Ok(claimed)
         };
-        self.send("claim tasks", claim.check(), || queue::claim(op, queue, &claim), read)
+        self.change("claim tasks", queue, claim.check(), || queue::claim(op, queue, &claim), read)
     }
 
     fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
         let checked = check_batch(done.len()).and_then(|()| done.iter().try_for_each(Completion::check));
-        self.send("complete tasks", checked, || queue::complete(op, queue, &done), queue::read_completed)
+        self.change(
+            "complete tasks",
+            queue,
+            checked,
+            || queue::complete(op, queue, &done),
+            queue::read_completed,
+        )
     }
 
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
         let checked = check_batch(failed.len()).and_then(|()| failed.iter().try_for_each(Retry::check));
-        self.send("retry tasks", checked, || queue::retry(op, queue, &failed), queue::read_retried)
+        self.change("retry tasks", queue, checked, || queue::retry(op, queue, &failed), queue::read_retried)
     }
 
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let checked = check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check));
-        self.send("give tasks back", checked, || queue::give_back(op, queue, &back), queue::read_given_back)
+        self.change(
+            "give tasks back",
+            queue,
+            checked,
+            || queue::give_back(op, queue, &back),
+            queue::read_given_back,
+        )
     }
 
     fn extend_tasks(
@@ -594,15 +630,27 @@ impl QueueStore for RedisStore {
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>> {
         let checked = check_batch(beats.len()).and_then(|()| beats.iter().try_for_each(Heartbeat::check));
-        self.send("extend tasks", checked, || queue::extend(queue, &beats, lease), queue::read_extended)
+        self.change(
+            "extend tasks",
+            queue,
+            checked,
+            || queue::extend(queue, &beats, lease),
+            queue::read_extended,
+        )
     }
 
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
-        self.send("dequeue a task", Ok(()), || queue::dequeue(op, queue, &ticket), queue::read_dequeued)
+        self.change(
+            "dequeue a task",
+            queue,
+            Ok(()),
+            || queue::dequeue(op, queue, &ticket),
+            queue::read_dequeued,
+        )
     }
 
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
-        self.send("cancel a task", Ok(()), || queue::cancel(op, queue, id), queue::read_cancelled)
+        self.change("cancel a task", queue, Ok(()), || queue::cancel(op, queue, id), queue::read_cancelled)
     }
 
     fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
@@ -615,7 +663,7 @@ impl QueueStore for RedisStore {
     }
 
     fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
-        self.send("close a task", Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
+        self.change("close a task", queue, Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
     }
 
     fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
@@ -678,12 +726,24 @@ impl QueueStore for RedisStore {
 
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let checked = which.check();
-        self.send("revive dead letters", checked, || queue::revive(op, queue, &which), queue::read_revived)
+        self.change(
+            "revive dead letters",
+            queue,
+            checked,
+            || queue::revive(op, queue, &which),
+            queue::read_revived,
+        )
     }
 
     fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
         let checked = which.check();
-        self.send("delete dead letters", checked, || queue::bury(op, queue, &which), queue::read_buried)
+        self.change(
+            "delete dead letters",
+            queue,
+            checked,
+            || queue::bury(op, queue, &which),
+            queue::read_buried,
+        )
     }
 
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
@@ -831,17 +891,35 @@ impl Inner {
     }
 
     /// Whoever entered the sale did not come to make it, or the store lost it.
-    async fn make_again(&self, id: &SaleId) -> Result<()> {
+    async fn make_again(self: &Arc<Self>, id: &SaleId) -> Result<()> {
         self.forget_home(id);
         let home = self.home(id).await?;
+        self.reserve_queue(&home.spec).await?;
         self.driver.call(sale::create(&home)).await.map(drop)
+    }
+
+    /// Whether another sale has the id. Only its entry decides, but a queue should not be reserved for nothing.
+    async fn is_another(&self, spec: &SaleSpec) -> Result<bool> {
+        let entered = self.driver.command(Command::new("GET").arg(keys::sale_home(&spec.id))).await?;
+        Ok(!matches!(entered, Reply::Nil) && entered.bytes()? != spec.to_json().into_bytes())
+    }
+
+    /// Reserves the orders' queue, if the sale has one, before anything says that there is such a sale.
+    async fn reserve_queue(self: &Arc<Self>, spec: &SaleSpec) -> Result<()> {
+        let Some(orders) = &spec.orders else { return Ok(()) };
+        self.enter_queue(orders).await?;
+        match self.driver.call(sale::reserve_queue(orders)).await?.int()? {
+            1 => Ok(()),
+            _ => Err(Error::orders_queue_in_use(orders)),
+        }
     }
 
     async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
-        if let Some(orders) = &spec.orders {
-            self.enter_queue(orders).await?;
+        if self.is_another(&spec).await? {
+            return Ok(Created::Exists);
         }
+        self.reserve_queue(&spec).await?;
         self.driver.command(entry).await?;
         if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {
             return Ok(Created::Exists);
@@ -876,7 +954,7 @@ impl Inner {
         }
     }
 
-    async fn books(&self, id: SaleId) -> Result<Books> {
+    async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
             let home = self.home(&id).await?;
             let reply = self.driver.together(sale::books(&home)).await?;
@@ -912,7 +990,7 @@ impl ScheduleStore for RedisStore {
 
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
         let call = || schedule::fire(queue, &fire);
-        self.send("fire a schedule", fire.check(), call, schedule::read_fired)
+        self.change("fire a schedule", queue, fire.check(), call, schedule::read_fired)
     }
 }
 
@@ -1087,6 +1165,10 @@ impl RoomStore for RedisStore {
 }
 
 impl Store for RedisStore {
+    fn for_orders(&self) -> Arc<dyn Store> {
+        Arc::new(Self { inner: Arc::clone(&self.inner), for_orders: true })
+    }
+
     fn info(&self) -> StoreInfo {
         let Checked { server, durability, .. } = self.inner.driver.checked();
         StoreInfo { url: self.inner.url.clone(), server, durability }

@@ -372,6 +372,50 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
 }
 
 #[tokio::test]
+async fn no_function_changes_the_orders_queue_of_a_sale() {
+    const BODY: &str = "\u{4}textcontent";
+    let (server, _) = with_library(Kind::Redis).await;
+    let store = common::open(&server).await;
+    let spec = SaleSpec { orders: Some(QueueName::new("orders").unwrap()), ..phones([7; 16]) };
+    store.create(spec.clone()).await.unwrap();
+    let ends = |ends: &str| ends.split(' ').map(|end| format!(" rg:{{q:orders}}:{end}")).collect::<String>();
+    let (queue, stale) = (ends("m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm"), "a 1");
+    let answers = ends("o:00000000000000ff p:00000000000000ff");
+    let (unique, schedules) = (ends("u"), ends("c ci cm"));
+    let calls = [
+        format!("queue_enqueue 24{queue}{answers}{unique} opopopop a {TERMS} {BODY}"),
+        format!("queue_relay 22{queue}{unique} shop 1 a {TERMS} {BODY}"),
+        format!("queue_pop 23{queue}{answers} opopopop 1"),
+        format!("queue_claim 23{queue}{answers} opopopop 1 10000 w"),
+        format!("queue_complete 23{queue}{answers} opopopop {stale}"),
+        format!("queue_finish 23{queue}{answers} opopopop {stale} 0 ''"),
+        format!("queue_retry 23{queue}{answers} opopopop {stale} 0 0 ''"),
+        format!("queue_give_back 23{queue}{answers} opopopop {stale} 0"),
+        format!("queue_extend 21{queue} 10000 {stale} 0 '' ''"),
+        format!("queue_dequeue 23{queue}{answers} opopopop a 1 0"),
+        format!("queue_cancel 23{queue}{answers} opopopop a"),
+        format!("queue_close_batch 23{queue}{answers} opopopop a"),
+        format!("queue_revive 23{queue}{answers} opopopop 1"),
+        format!("queue_bury 23{queue}{answers} opopopop 1"),
+        format!("queue_pause 21{queue} 1"),
+        format!("queue_limit 21{queue} 1 '' '' '' '' '' '' 0 '' '' 0 ''"),
+        format!("queue_schedule 24{queue}{schedules} nightly daily {BODY} 5 1 0 '' ''"),
+    ];
+    for line in &calls {
+        let answer = call(&server, &format!("rushgate_{line}"));
+        assert!(answer.starts_with("-RESERVED "), "{line}: {answer}");
+    }
+    // What gives an order worker authority is no key that a function takes.
+    let marked = format!("rushgate_queue_pause 22{queue} rg:{{q:orders}}:m:orders 1");
+    assert!(call(&server, &marked).contains("INVALID the number of keys"));
+    let stats = call(&server, &format!("rushgate_queue_stats 21{queue}"));
+    assert!(stats.starts_with('*'), "it may be read: {stats}");
+    let unreserved = format!("rushgate_sale_orders 21{}", queue.replace("orders", "used"));
+    call(&server, &format!("rushgate_queue_pause 21{} 1", queue.replace("orders", "used")));
+    assert_eq!(call(&server, &unreserved), ":0", "it was used before");
+}
+
+#[tokio::test]
 async fn functions_that_only_read_may_be_called_as_such() {
     let (server, _) = with_library(Kind::Redis).await;
     for (name, flags) in functions() {

@@ -99,6 +99,8 @@ codes! {
     Leased = "leased", 409, Later;
     /// The queue is at its bound. Nothing was put in.
     QueueFull = "queue_full", 409, Later;
+    /// The queue is reserved for the orders of a sale. Nothing was changed.
+    QueueReserved = "queue_reserved", 409, Never;
     /// The task was to wait for one that the queue does not know, or to be part of one that is not held open. Nothing
     /// was put in.
     Unmet = "unmet", 409, Never;
@@ -358,12 +360,13 @@ impl From<Error> for Problem {
             () if error.is_not_found() => Code::NotFound,
             () if error.is_unavailable() => Code::Unavailable,
             () if error.is_full() => Code::Full,
+            () if error.is_queue_reserved() => Code::QueueReserved,
             () if error.is_misconfigured() => Code::Misconfigured,
             () if error.is_corrupt() => Code::Corrupt,
             () => Code::Bug,
         };
         let problem = match code {
-            Code::Invalid | Code::NotFound => Self::new(code, &error),
+            Code::Invalid | Code::NotFound | Code::QueueReserved => Self::new(code, &error),
             // What a store says of itself may name hosts and files: that is for the log.
             _ => {
                 let request_id = format!("{:016x}", rand::random::<u64>());
@@ -371,7 +374,10 @@ impl From<Error> for Problem {
                 Self::plain(code).with("request_id", request_id)
             }
         };
-        let hint = error.hint_text().filter(|_| code == Code::Invalid).map(str::to_owned);
+        let hint = error
+            .hint_text()
+            .filter(|_| matches!(code, Code::Invalid | Code::QueueReserved))
+            .map(str::to_owned);
         let field = error.field().and_then(field_of).map(str::to_owned);
         Self(Box::new(Inner { hint, field, ..*problem.0 }))
     }
@@ -406,6 +412,7 @@ fn field_of(words: &str) -> Option<&'static str> {
         "the quantity" => "quantity",
         "the pass" => "pass_ms",
         "the beacon" => "beacon",
+        "the orders' queue" => "orders",
         _ => return None,
     })
 }
@@ -421,6 +428,7 @@ mod tests {
             (Error::not_found("sale `x`"), Code::NotFound),
             (Error::unavailable("down"), Code::Unavailable),
             (Error::full("disk"), Code::Full),
+            (Error::queue_reserved(), Code::QueueReserved),
             (Error::misconfigured("read-only"), Code::Misconfigured),
             (Error::corrupt("damaged"), Code::Corrupt),
             (Error::bug("oops"), Code::Bug),

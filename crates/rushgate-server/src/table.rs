@@ -100,7 +100,7 @@ fn lock_routes() -> Vec<Route> {
         .key(KeyUse::Answers)
         .body_max(TASK_MAX)
         .succeeds(&[200, 201])
-        .refuses(&[Code::NotHeld, Code::QueueFull, Code::Unmet])
+        .refuses(&[Code::NotHeld, Code::QueueFull, Code::QueueReserved, Code::Unmet])
         .work(lock::release_with),
         post("/v1/locks/{lock}/force-release", "force_release", "Takes a lock from whoever holds it.")
             .work(lock::force_release),
@@ -123,12 +123,13 @@ fn queue_routes() -> Vec<Route> {
             .key(KeyUse::Answers)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
-            .refuses(&[Code::QueueFull, Code::Unmet])
+            .refuses(&[Code::QueueFull, Code::Unmet, Code::QueueReserved])
             .work(queue::enqueue),
         post("/v1/queues/{queue}/batch", "enqueue_all", "Puts up to 1,000 tasks in, in one step.")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
+            .refuses(&[Code::QueueReserved])
             .work(queue::enqueue_all),
         get(
             "/v1/queues/{queue}/tasks",
@@ -150,7 +151,7 @@ fn queue_routes() -> Vec<Route> {
         .work(queue::task),
         delete("/v1/queues/{queue}/tasks/{task}", "cancel", "Removes a task, or tells whoever works on it.")
             .needs(Worker)
-            .refuses(&[Code::NotFound])
+            .refuses(&[Code::NotFound, Code::QueueReserved])
             .work(queue::cancel),
         delete(
             "/v1/queues/{queue}/tasks/{task}/unique",
@@ -167,7 +168,7 @@ fn queue_routes() -> Vec<Route> {
         )
         .needs(Worker)
         .key(KeyUse::Answers)
-        .refuses(&[Code::NotFound, Code::NotOpen])
+        .refuses(&[Code::NotFound, Code::NotOpen, Code::QueueReserved])
         .work(queue::close_batch),
         get(
             "/v1/queues/{queue}/tasks/{task}/waits",
@@ -197,6 +198,7 @@ fn queue_routes() -> Vec<Route> {
         )
         .needs(Worker)
         .key(KeyUse::Answers)
+        .refuses(&[Code::QueueReserved])
         .work(queue::pop),
         post(
             "/v1/queues/{queue}/claim",
@@ -206,12 +208,13 @@ fn queue_routes() -> Vec<Route> {
         .needs(Worker)
         .key(KeyUse::Answers)
         .waits()
+        .refuses(&[Code::QueueReserved])
         .work(queue::claim),
         post("/v1/queues/{queue}/complete", "complete", "Ends claimed tasks that are done.")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::Stale])
+            .refuses(&[Code::Stale, Code::QueueReserved])
             .work(queue::complete),
         post(
             "/v1/queues/{queue}/retry",
@@ -221,7 +224,7 @@ fn queue_routes() -> Vec<Route> {
         .needs(Worker)
         .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
-        .refuses(&[Code::Stale])
+        .refuses(&[Code::Stale, Code::QueueReserved])
         .work(queue::retry),
         post(
             "/v1/queues/{queue}/give-back",
@@ -231,20 +234,26 @@ fn queue_routes() -> Vec<Route> {
         .needs(Worker)
         .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
-        .refuses(&[Code::Stale])
+        .refuses(&[Code::Stale, Code::QueueReserved])
         .work(queue::give_back),
         post("/v1/queues/{queue}/extend", "extend_tasks", "Starts the leases of claimed tasks anew.")
             .needs(Worker)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::Stale])
+            .refuses(&[Code::Stale, Code::QueueReserved])
             .work(queue::extend),
         post("/v1/queues/{queue}/dequeue", "dequeue", "Removes a task if it is as it was when it was read.")
             .needs(Worker)
-            .refuses(&[Code::Stale, Code::Leased])
+            .refuses(&[Code::Stale, Code::Leased, Code::QueueReserved])
             .work(queue::dequeue),
-        post("/v1/queues/{queue}/pause", "pause", "Stops giving tasks out.").work(queue::pause),
-        post("/v1/queues/{queue}/resume", "resume", "Gives tasks out again.").work(queue::resume),
-        put("/v1/queues/{queue}/limits", "limit", "Sets what a queue puts up with.").work(queue::limit),
+        post("/v1/queues/{queue}/pause", "pause", "Stops giving tasks out.")
+            .refuses(&[Code::QueueReserved])
+            .work(queue::pause),
+        post("/v1/queues/{queue}/resume", "resume", "Gives tasks out again.")
+            .refuses(&[Code::QueueReserved])
+            .work(queue::resume),
+        put("/v1/queues/{queue}/limits", "limit", "Sets what a queue puts up with.")
+            .refuses(&[Code::QueueReserved])
+            .work(queue::limit),
         get(
             "/v1/queues/{queue}/events",
             "queue_events",
@@ -266,9 +275,11 @@ fn dead_routes() -> Vec<Route> {
             "Puts dead letters back, with all attempts before them.",
         )
         .body_max(BATCH_MAX)
+        .refuses(&[Code::QueueReserved])
         .work(queue::retry_dead),
         post("/v1/queues/{queue}/dead/delete", "delete_dead", "Deletes dead letters.")
             .body_max(BATCH_MAX)
+            .refuses(&[Code::QueueReserved])
             .work(queue::delete_dead),
     ]
 }
@@ -292,7 +303,7 @@ fn schedule_routes() -> Vec<Route> {
         .needs(Worker)
         .body_max(TASK_MAX)
         .succeeds(&[200, 201])
-        .refuses(&[Code::QueueFull, Code::Stale])
+        .refuses(&[Code::QueueFull, Code::Stale, Code::QueueReserved])
         .work(schedule::schedule),
         delete("/v1/queues/{queue}/schedules/{schedule}", "unschedule", "Takes a schedule out.")
             .refuses(&[Code::NotFound])
@@ -349,6 +360,28 @@ fn sale_routes() -> Vec<Route> {
         post("/v1/sales/{sale}/rebuild", "rebuild", "Rebuilds a sale from the ledger, and has it go on.")
             .refuses(&[Code::NotFound, Code::Stale])
             .work(sale::rebuild),
+        post(
+            "/v1/sales/{sale}/orders/retry",
+            "retry_orders",
+            "Retries orders of a sale that are dead letters.",
+        )
+        .body_max(BATCH_MAX)
+        .refuses(&[Code::NotFound])
+        .work(sale::retry_orders),
+        post(
+            "/v1/sales/{sale}/orders/delete",
+            "delete_orders",
+            "Deletes orders of a sale that are dead letters.",
+        )
+        .body_max(BATCH_MAX)
+        .refuses(&[Code::NotFound])
+        .work(sale::delete_orders),
+        post("/v1/sales/{sale}/orders/pause", "pause_orders", "Stops giving orders to order workers.")
+            .refuses(&[Code::NotFound])
+            .work(sale::pause_orders),
+        post("/v1/sales/{sale}/orders/resume", "resume_orders", "Gives orders to order workers again.")
+            .refuses(&[Code::NotFound])
+            .work(sale::resume_orders),
         post("/v1/sales/{sale}/stock", "stock", "Adds units, or withdraws free ones for good.")
             .key(KeyUse::AnswersRequired)
             .refuses(&[Code::NotFound, Code::NotEnough, Code::SalePaused])

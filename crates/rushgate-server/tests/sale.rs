@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{Ask, Said, Stand, eventually};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::{Ask, Said, Stand, eventually, new_token};
+use rushgate_server::{Role, TokenFile};
 use rushgate_testkit::servers::PostgresServer;
 use serde_json::{Value, json};
 
@@ -183,5 +186,103 @@ async fn two_hundred_buyers_at_once_get_ten_phones_between_them() {
     }
     assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
     assert_eq!(stand.get("/v1/sales").await.ok(200)["items"][0]["skus"][0]["held"], 10);
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
+    let (ledger, mut file) = (rushgate::connect_ledger("sqlite::memory:").unwrap(), None);
+    let stand = Stand::with(|server, dir| {
+        let tokens = TokenFile::at(dir.path().join("tokens.json"));
+        file = Some(tokens.clone());
+        server.tokens(tokens).ledger(ledger.clone())
+    })
+    .await;
+    let file = file.unwrap();
+    let (_, operator) = file.create(new_token(Role::Operator, &[])).unwrap();
+    let (_, worker) = file.create(new_token(Role::Worker, &["queue:*", "lock:*"])).unwrap();
+    let (_, mine) = file.create(new_token(Role::Operator, &["sale:mine*"])).unwrap();
+    let keys = AtomicU32::new(0);
+    let ask = |method: &str, path: &str, token: &str, body: Value| {
+        let key = keys.fetch_add(1, Ordering::SeqCst).to_string();
+        stand.ask(Ask::new(method, path).bearer(token).key(&key).json(&body))
+    };
+    eventually(async || ask("GET", "/v1/queues", &mine, json!({})).await.status == 403).await;
+    ask("POST", "/v1/sales", &operator, json!({ "id": "phones", "skus": [{ "sku": "phone", "units": 10 }] }))
+        .await
+        .ok(201);
+    ask("POST", "/v1/sales/phones/open", &operator, json!({})).await.ok(200);
+    ask("POST", "/v1/sales/phones/orders/pause", &operator, json!({})).await.ok(200);
+    let body = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }] });
+    let hold = ask("POST", "/v1/sales/phones/reservations", &operator, body).await.ok(202);
+    let top = ask("GET", "/v1/queues/orders/top", &worker, json!({})).await.ok(200);
+    let ticket = top["tasks"][0]["ticket"].clone();
+    assert!(ticket.is_string(), "{top}");
+
+    let (id, unit) = (hold["id"].as_str().unwrap(), json!([["phone", [[1, 1]]]]));
+    let order = json!({
+        "order": "reservation", "sale": "phones", "generation": 1, "seq": 99, "id": "0f".repeat(16),
+        "buyer": "mallory", "units": unit, "intent": "confirm",
+    });
+    let stock = json!({
+        "order": "stock", "sale": "phones", "sku": "phone", "seq": 99, "total": 5_000, "withdrawn": [],
+        "per_buyer": 5_000,
+    });
+    let lock = ask("POST", "/v1/locks/l/acquire", &worker, json!({})).await.ok(201);
+    let forgeries = [&order, &stock].map(|payload| json!({ "id": "forged", "payload": payload }));
+    let one = json!({ "ticket": ticket });
+    let attempts = [
+        ("POST", "tasks", forgeries[0].clone()),
+        ("POST", "tasks", forgeries[1].clone()),
+        ("POST", "tasks", json!({ "id": id, "payload": order, "on_duplicate": "replace" })),
+        ("POST", "batch", json!({ "tasks": forgeries })),
+        ("POST", "claim", json!({ "n": 1 })),
+        ("POST", "pop", json!({ "n": 1 })),
+        ("POST", "complete", one.clone()),
+        ("POST", "retry", one.clone()),
+        ("POST", "give-back", one.clone()),
+        ("POST", "extend", one.clone()),
+        ("POST", "dequeue", one),
+        ("DELETE", &format!("tasks/{id}"), json!({})),
+        ("POST", &format!("tasks/{id}/close"), json!({})),
+        ("PUT", "schedules/s", json!({ "every_ms": 1_000, "payload": stock })),
+    ];
+    for (method, path, body) in attempts {
+        let said = ask(method, &format!("/v1/queues/orders/{path}"), &worker, body).await;
+        assert_eq!(said.code(), "queue_reserved", "{method} {path}");
+        assert!(said.json()["hint"].is_string(), "{method} {path}");
+    }
+    let release = json!({ "token": lock["token"], "queue": "orders", "task": forgeries[1] });
+    assert_eq!(ask("POST", "/v1/locks/l/release-with", &worker, release).await.code(), "queue_reserved");
+    for path in ["pause", "dead/retry", "dead/delete"] {
+        let body = if path == "pause" { json!({}) } else { json!({ "all": true }) };
+        let said = ask("POST", &format!("/v1/queues/orders/{path}"), &operator, body).await;
+        assert_eq!(said.code(), "queue_reserved", "{path}: an operator says which sale it is about");
+    }
+    assert_eq!(
+        ask("POST", "/v1/sales/phones/orders/retry", &worker, json!({ "all": true })).await.status,
+        403
+    );
+
+    // Nobody makes another team's queue one of orders.
+    let sale =
+        |id: &str, orders: &str| json!({ "id": id, "skus": [{ "sku": "x", "units": 1 }], "orders": orders });
+    assert_eq!(ask("POST", "/v1/sales", &mine, sale("mine", "payments")).await.code(), "forbidden");
+    ask("POST", "/v1/queues/payments/tasks", &worker, json!({ "id": "a" })).await.ok(201);
+    let used = ask("POST", "/v1/sales", &operator, sale("other", "payments")).await;
+    assert_eq!((used.code().as_str(), used.json()["field"].as_str()), ("invalid", Some("orders")));
+
+    ask("POST", "/v1/sales/phones/orders/resume", &operator, json!({})).await.ok(200);
+    ask("POST", &format!("/v1/sales/phones/reservations/{id}/confirm"), &operator, json!({})).await;
+    let path = format!("/v1/sales/phones/reservations/{id}");
+    let settled = stand.ask(Ask::new("GET", &path).bearer(&operator).wait(30)).await.ok(200);
+    assert_eq!(settled["state"], "confirmed");
+    let rebuild = json!({ "receipts_first_ms": 0 });
+    ask("POST", "/v1/sales/phones/rebuild", &operator, rebuild).await.ok(200);
+    let shown = ask("GET", "/v1/sales/phones", &operator, json!({})).await.ok(200);
+    assert_eq!((&shown["skus"][0]["total"], &shown["skus"][0]["confirmed"]), (&json!(10), &json!(1)));
+    let orders = ledger.books(&"phones".parse().unwrap()).await.unwrap().orders;
+    assert_eq!(orders.iter().map(|order| order.buyer.as_str()).collect::<Vec<_>>(), ["ann"]);
+    assert_eq!(ask("GET", "/v1/sales/phones/audit", &operator, json!({})).await.ok(200)["ok"], true);
     stand.end().await;
 }

@@ -55,7 +55,8 @@ CREATE TABLE queue (
     bound    INTEGER,
     len      INTEGER NOT NULL DEFAULT 0,   -- rows in task
     revision INTEGER NOT NULL DEFAULT 0,   -- the latest given
-    claim    INTEGER NOT NULL DEFAULT 0    -- the latest given
+    claim    INTEGER NOT NULL DEFAULT 0,   -- the latest given
+    reserved INTEGER NOT NULL DEFAULT 0    -- for the orders of sales
 );
 
 -- One live record per id. It waits if `claim` is 0, otherwise it is leased under that number.

@@ -31,6 +31,8 @@ pub(crate) struct QueueRow {
     name: QueueName,
     id: i64,
     paused: bool,
+    /// Whether it is reserved for the orders of sales.
+    reserved: bool,
     limits: QueueLimits,
     len: u64,
     revision: u64,
@@ -101,22 +103,39 @@ struct Queue<'s, 'w> {
     noted: Vec<event::Noted>,
 }
 
+/// What a verb may do to a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It only reads, or takes away what no reserved queue has.
+    Look,
+    /// It changes the queue, and needs authority over one that is reserved for orders.
+    Change,
+    /// As `Change`, and it makes the queue.
+    Make,
+    /// It is part of a sale's step, and makes the queue.
+    Order,
+}
+
 /// Runs a verb on a queue, with all leases that ran out given back first. `None` if the queue was never used and
 /// the verb is not one that makes it.
 fn on_queue<T>(
     step: &mut Step<'_>,
     name: &QueueName,
-    create: bool,
+    access: Access,
     verb: impl FnOnce(&mut Queue<'_, '_>) -> Result<T>,
 ) -> Result<Option<T>> {
     let row = match step.queues.remove(name) {
         Some(row) => row,
         None => match load(step, name)? {
             Some(row) => row,
-            None if create => make(step, name)?,
+            None if matches!(access, Access::Make | Access::Order) => make(step, name)?,
             None => return Ok(None),
         },
     };
+    if row.reserved && !step.for_orders && matches!(access, Access::Change | Access::Make) {
+        step.queues.insert(name.clone(), row);
+        return Err(Error::queue_reserved().into());
+    }
     let moment = step.now_us();
     let mut queue = Queue { step, row, moment, finished: false, noted: Vec::new() };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
@@ -150,6 +169,7 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             dropped: row.get::<_, i64>(19)?.cast_unsigned(),
             kept_changed: false,
             event_last: row.get::<_, i64>(25)?.cast_unsigned(),
+            reserved: row.get(26)?,
             events_changed: false,
         })
     })
@@ -163,6 +183,7 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         name,
         id,
         paused: false,
+        reserved: false,
         limits: QueueLimits::default(),
         len: 0,
         revision: 0,
@@ -181,6 +202,25 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         event_last: 0,
         events_changed: false,
     })
+}
+
+/// Reserves a queue for the orders of sales. It must never have been used for anything else.
+pub(crate) fn reserve(step: &mut Step<'_>, name: &QueueName) -> Result<()> {
+    let row = match step.queues.remove(name) {
+        Some(row) => Some(row),
+        None => load(step, name)?,
+    };
+    let row = match row {
+        Some(row) => row,
+        None => {
+            let row = make(step, name)?;
+            step.exec(sql!("queue/row", "reserve"), [row.id])?;
+            QueueRow { reserved: true, ..row }
+        }
+    };
+    let reserved = row.reserved;
+    step.queues.insert(name.clone(), row);
+    if reserved { Ok(()) } else { Err(Error::orders_queue_in_use(name).into()) }
 }
 
 /// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow
@@ -1104,25 +1144,26 @@ fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
 
 pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
     tasks.iter().try_for_each(|task| task.check_at(step.now))?;
-    let answers = on_queue(step, queue, true, |queue| tasks.iter().map(|task| queue.offer(task)).collect())?;
+    let answers =
+        on_queue(step, queue, Access::Make, |queue| tasks.iter().map(|task| queue.offer(task)).collect())?;
     Ok(answers.unwrap_or_default())
 }
 
 /// Puts a task in whatever the queue's bound: for tasks that belong to another thing's step.
 pub(crate) fn enqueue_unbounded(step: &mut Step<'_>, queue: &QueueName, task: &NewTask) -> Result<()> {
-    on_queue(step, queue, true, |queue| queue.enqueue(task, false)).map(drop)
+    on_queue(step, queue, Access::Order, |queue| queue.enqueue(task, false)).map(drop)
 }
 
 pub(crate) fn top(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, false, |queue| queue.due_tasks(n))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Look, |queue| queue.due_tasks(n))?.unwrap_or_default())
 }
 
 pub(crate) fn pop(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, false, |queue| queue.pop(n))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.pop(n))?.unwrap_or_default())
 }
 
 pub(crate) fn claim(step: &mut Step<'_>, queue: &QueueName, claim: &Claim) -> Result<Claimed> {
-    let claimed = on_queue(step, queue, false, |queue| queue.claim(claim))?;
+    let claimed = on_queue(step, queue, Access::Change, |queue| queue.claim(claim))?;
     Ok(claimed.unwrap_or(Claimed { tasks: Vec::new(), next_due: None }))
 }
 
@@ -1134,7 +1175,8 @@ fn each<I, T: Clone>(
     stale: T,
     verb: impl Fn(&mut Queue<'_, '_>, &I) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let answers = on_queue(step, queue, false, |queue| items.iter().map(|item| verb(queue, item)).collect())?;
+    let answers =
+        on_queue(step, queue, Access::Change, |queue| items.iter().map(|item| verb(queue, item)).collect())?;
     Ok(answers.unwrap_or_else(|| vec![stale; items.len()]))
 }
 
@@ -1164,15 +1206,15 @@ pub(crate) fn extend_tasks(
 }
 
 pub(crate) fn dequeue(step: &mut Step<'_>, queue: &QueueName, ticket: &Ticket) -> Result<Dequeued> {
-    Ok(on_queue(step, queue, false, |queue| queue.dequeue(ticket))?.unwrap_or(Dequeued::Stale))
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.dequeue(ticket))?.unwrap_or(Dequeued::Stale))
 }
 
 pub(crate) fn cancel(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Cancelled> {
-    Ok(on_queue(step, queue, false, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
 }
 
 pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Result<()> {
-    on_queue(step, queue, true, |queue| {
+    on_queue(step, queue, Access::Make, |queue| {
         queue.row.paused = paused;
         queue.row.changed = true;
         if !paused {
@@ -1185,11 +1227,11 @@ pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Res
 }
 
 pub(crate) fn limit(step: &mut Step<'_>, queue: &QueueName, limits: QueueLimits) -> Result<()> {
-    on_queue(step, queue, true, |queue| queue.limit(limits)).map(drop)
+    on_queue(step, queue, Access::Make, |queue| queue.limit(limits)).map(drop)
 }
 
 pub(crate) fn revive(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<Revived> {
-    let revived = on_queue(step, queue, false, |queue| {
+    let revived = on_queue(step, queue, Access::Change, |queue| {
         let mut ids: Vec<String> = match which {
             Selection::Ids(ids) => ids.iter().map(ToString::to_string).collect(),
             Selection::All => queue.step.rows(sql!("queue/dead", "ids"), [queue.row.id], |row| row.get(0))?,
@@ -1202,12 +1244,12 @@ pub(crate) fn revive(step: &mut Step<'_>, queue: &QueueName, which: &Selection) 
 }
 
 pub(crate) fn bury(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<u64> {
-    Ok(on_queue(step, queue, false, |queue| queue.bury(which))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.bury(which))?.unwrap_or_default())
 }
 
 /// Ends the leases that ran out: what reading a queue needs first, if there are any.
 pub(crate) fn reap(step: &mut Step<'_>, queue: &QueueName) -> Result<()> {
-    on_queue(step, queue, false, |_| Ok(())).map(drop)
+    on_queue(step, queue, Access::Look, |_| Ok(())).map(drop)
 }
 
 /// Whether leases of the queue have run out that no verb has ended yet.

@@ -902,6 +902,9 @@ pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
     if let Some(same) = known {
         return Ok(if same { Created::Created } else { Created::Exists });
     }
+    if let Some(orders) = &spec.orders {
+        queue::reserve(step, orders)?;
+    }
     insert(step, spec, LIVE)?;
     Ok(Created::Created)
 }

@@ -21,6 +21,8 @@ use crate::wake::Listeners;
 pub(crate) struct Step<'w> {
     pub(crate) conn: &'w Connection,
     pub(crate) now: Timestamp,
+    /// Whether the call at hand has authority over queues that are reserved for orders.
+    pub(crate) for_orders: bool,
     pub(crate) listeners: &'w Listeners,
     pub(crate) queues: HashMap<QueueName, QueueRow>,
     pub(crate) sales: HashMap<SaleId, SaleRow>,
@@ -50,6 +52,7 @@ impl<'w> Step<'w> {
         Self {
             conn,
             now,
+            for_orders: false,
             listeners,
             queues: HashMap::new(),
             sales: HashMap::new(),

@@ -38,6 +38,11 @@ const READERS: usize = 2;
 /// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
 /// [`close`](Store::close) waits for it.
 pub struct SqliteStore {
+    inner: Arc<Inner>,
+    for_orders: bool,
+}
+
+struct Inner {
     location: Location,
     clock: Clock,
     writer: WriterHandle,
@@ -165,7 +170,8 @@ impl SqliteStore {
             listeners.close();
             no_thread(error)
         })?;
-        Ok(Self { location, clock, writer, readers, listeners, counters, horizon })
+        let inner = Inner { location, clock, writer, readers, listeners, counters, horizon };
+        Ok(Self { inner: Arc::new(inner), for_orders: false })
     }
 
     /// Sends a verb to the writer, unless the request is outside its limits.
@@ -173,12 +179,16 @@ impl SqliteStore {
         &self,
         doing: &'static str,
         checked: Result<(), Error>,
-        verb: impl FnMut(&mut Step<'_>) -> fault::Result<T> + Send + 'static,
+        mut verb: impl FnMut(&mut Step<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
         if let Err(error) = checked {
             return Box::pin(std::future::ready(Err(error.doing(doing))));
         }
-        let answer = self.writer.send(verb);
+        let for_orders = self.for_orders;
+        let answer = self.inner.writer.send(move |step| {
+            step.for_orders = for_orders;
+            verb(step)
+        });
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }
 
@@ -189,8 +199,8 @@ impl SqliteStore {
         checked: Result<(), Error>,
         question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
-        let Some(readers) = &self.readers else {
-            let counters = Arc::clone(&self.counters);
+        let Some(readers) = &self.inner.readers else {
+            let counters = Arc::clone(&self.inner.counters);
             return self.write(doing, checked, move |step| {
                 // What the group has changed so far must be there to be read.
                 step.write_back()?;
@@ -200,9 +210,9 @@ impl SqliteStore {
         if let Err(error) = checked {
             return Box::pin(std::future::ready(Err(error.doing(doing))));
         }
-        self.counters.count_call();
+        self.inner.counters.count_call();
         let (reply, answer) = oneshot::channel();
-        let (path, horizon) = (self.location.shown(), Arc::clone(&self.horizon));
+        let (path, horizon) = (self.inner.location.shown(), Arc::clone(&self.inner.horizon));
         readers.send(Box::new(move |reader| {
             let found = caught(|| question(reader)).map_err(|stop| explain(stop, &path));
             // Nothing is told that a power cut may take back.
@@ -234,7 +244,7 @@ impl SqliteStore {
     }
 }
 
-impl SqliteStore {
+impl Inner {
     /// Ends the threads, once they have carried out what was sent.
     fn take_no_more(&self) {
         self.listeners.close();
@@ -264,7 +274,7 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::unavailable("the system did not start a thread").caused_by(error)
 }
 
-impl Drop for SqliteStore {
+impl Drop for Inner {
     fn drop(&mut self) {
         self.take_no_more();
     }
@@ -307,12 +317,17 @@ impl RoomStore for SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn for_orders(&self) -> Arc<dyn Store> {
+        Arc::new(Self { inner: Arc::clone(&self.inner), for_orders: true })
+    }
+
     fn info(&self) -> StoreInfo {
-        let option = if self.location.durability == Durability::D1 { "?durability=process" } else { "" };
+        let option =
+            if self.inner.location.durability == Durability::D1 { "?durability=process" } else { "" };
         StoreInfo {
-            url: format!("sqlite:{}{option}", self.location.shown()),
+            url: format!("sqlite:{}{option}", self.inner.location.shown()),
             server: format!("SQLite {}", rusqlite::version()),
-            durability: self.location.durability,
+            durability: self.inner.location.durability,
         }
     }
 
@@ -322,12 +337,12 @@ impl Store for SqliteStore {
     }
 
     fn calls(&self) -> StoreCalls {
-        self.counters.read()
+        self.inner.counters.read()
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        self.take_no_more();
-        let writer = self.writer.take_thread();
+        self.inner.take_no_more();
+        let writer = self.inner.writer.take_thread();
         let (tell, told) = oneshot::channel::<()>();
         // Joining blocks, so it has a thread of its own; it ends with the writer, which ends last.
         let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
@@ -391,7 +406,7 @@ impl LockStore for SqliteStore {
     }
 
     fn notice(&self, token: Token) -> Answer<'_, Notice> {
-        let (listening, told) = self.listeners.listen_token(token);
+        let (listening, told) = self.inner.listeners.listen_token(token);
         Box::pin(async move {
             let _listening = listening;
             told.await.map_err(|_| closed().doing("wait for news of a lock"))
@@ -585,7 +600,7 @@ impl QueueStore for SqliteStore {
     }
 
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
-        let (listening, told) = self.listeners.listen_queue(queue);
+        let (listening, told) = self.inner.listeners.listen_queue(queue);
         Box::pin(async move {
             let _listening = listening;
             told.await.map_err(|_| closed().doing("wait for a queue"))
@@ -594,7 +609,7 @@ impl QueueStore for SqliteStore {
 
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
         const DOING: &str = "wait for a task to be over";
-        let (listening, told) = self.listeners.listen_over(queue, id);
+        let (listening, told) = self.inner.listeners.listen_over(queue, id);
         let (of, id) = (queue.clone(), id.clone());
         let awaited =
             self.read_queue(DOING, queue, Ok(()), move |reader| queue::kept::is_awaited(reader, &of, &id));
@@ -609,7 +624,7 @@ impl QueueStore for SqliteStore {
 
     fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
         const DOING: &str = "follow a queue";
-        let (listening, told) = self.listeners.listen_events(queue, after);
+        let (listening, told) = self.inner.listeners.listen_events(queue, after);
         let of = queue.clone();
         let last = self.read_queue(DOING, queue, Ok(()), move |reader| queue::event::last(reader, &of));
         Box::pin(async move {
@@ -763,6 +778,6 @@ impl SaleStore for SqliteStore {
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteStore").field("info", &self.info()).field("now", &(self.clock)()).finish()
+        f.debug_struct("SqliteStore").field("info", &self.info()).field("now", &(self.inner.clock)()).finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -79,12 +79,19 @@ pub struct Trap {
 /// A store whose calls fail by a plan. The errors are those of a backend: unavailable, and honest about what may
 /// have happened.
 pub struct Faulty<S> {
-    store: S,
+    /// The store, or its handle for orders.
+    store: Arc<dyn Store>,
+    behind: Arc<S>,
+    network: Arc<Network>,
+}
+
+/// What a store and its handle for orders have in common.
+struct Network {
     plan: FaultPlan,
     rng: Mutex<StdRng>,
     faults: AtomicU64,
     away: AtomicBool,
-    trap: Option<Trap>,
+    trap: OnceLock<Trap>,
     calls: [AtomicU64; Verb::N],
 }
 
@@ -101,84 +108,86 @@ enum Fault {
     Twice,
 }
 
-impl<S: Store> Faulty<S> {
+impl<S: Store + 'static> Faulty<S> {
     /// Puts a bad network before a store. The same seed fails the same calls, if they come in the same order.
     pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
-        Self {
-            store,
+        let behind = Arc::new(store);
+        let store: Arc<dyn Store> = behind.clone();
+        let network = Network {
             plan,
             rng,
             faults: AtomicU64::new(0),
             away: AtomicBool::new(false),
-            trap: None,
+            trap: OnceLock::new(),
             calls: Default::default(),
-        }
+        };
+        Self { store, behind, network: Arc::new(network) }
     }
 
     /// The same with a trap.
     #[must_use]
-    pub fn trapped(mut self, trap: Trap) -> Self {
-        self.trap = Some(trap);
+    pub fn trapped(self, trap: Trap) -> Self {
+        self.network.trap.get_or_init(|| trap);
         self
     }
 
     /// How many calls of that kind were begun, whatever became of them.
     pub fn calls_of(&self, verb: Verb) -> u64 {
-        self.calls[verb as usize].load(Ordering::SeqCst)
+        self.network.calls[verb as usize].load(Ordering::SeqCst)
     }
 
     /// The store behind the network.
     pub fn behind(&self) -> &S {
-        &self.store
+        &self.behind
     }
 
     /// How many calls failed so far.
     pub fn faults(&self) -> u64 {
-        self.faults.load(Ordering::SeqCst)
+        self.network.faults.load(Ordering::SeqCst)
     }
 
     /// As long as it is away no call arrives.
     pub fn set_away(&self, away: bool) {
-        self.away.store(away, Ordering::SeqCst);
+        self.network.away.store(away, Ordering::SeqCst);
     }
 
     fn fault(&self, repeat: Repeat) -> Fault {
-        if self.away.load(Ordering::SeqCst) {
+        if self.network.away.load(Ordering::SeqCst) {
             return Fault::Before;
         }
-        let FaultPlan { before, reply, twice } = self.plan;
-        let drawn = self.rng.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..1_000);
+        let FaultPlan { before, reply, twice } = self.network.plan;
+        let drawn = self.network.rng.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..1_000);
         let fault = match drawn {
             n if n < before => Fault::Before,
             n if n < before + reply => Fault::Reply,
             n if n < before + reply + twice && repeat == Repeat::Yes => Fault::Twice,
             _ => return Fault::None,
         };
-        self.faults.fetch_add(1, Ordering::SeqCst);
+        self.network.faults.fetch_add(1, Ordering::SeqCst);
         fault
     }
 
     fn send<'a, T: Send + 'a>(
         &'a self,
         repeat: Repeat,
-        step: impl Fn(&'a S) -> Answer<'a, T> + Send + 'a,
+        step: impl Fn(&'a dyn Store) -> Answer<'a, T> + Send + 'a,
     ) -> Answer<'a, T> {
         match self.fault(repeat) {
-            Fault::None => step(&self.store),
+            Fault::None => step(&*self.store),
             Fault::Before => Box::pin(ready(Err(Error::unavailable("the call was lost on the way")))),
             Fault::Reply => {
-                let sent = step(&self.store);
+                let sent = step(&*self.store);
                 Box::pin(async move {
                     sent.await?;
                     Err(Error::unavailable("the reply was lost on the way").maybe_happened())
                 })
             }
             Fault::Twice => {
-                let first = step(&self.store);
+                let first = step(&*self.store);
                 Box::pin(async move {
                     first.await?;
-                    step(&self.store).await
+                    step(&*self.store).await
                 })
             }
         }
@@ -189,10 +198,11 @@ impl<S: Store> Faulty<S> {
         &'a self,
         verb: Verb,
         repeat: Repeat,
-        step: impl Fn(&'a S) -> Answer<'a, T> + Send + 'a,
+        step: impl Fn(&'a dyn Store) -> Answer<'a, T> + Send + 'a,
     ) -> Answer<'a, T> {
-        let nth = self.calls[verb as usize].fetch_add(1, Ordering::SeqCst) + 1;
-        let Some(trap) = self.trap.filter(|trap| (trap.verb, trap.nth) == (verb, nth)) else {
+        let nth = self.network.calls[verb as usize].fetch_add(1, Ordering::SeqCst) + 1;
+        let Some(trap) = self.network.trap.get().copied().filter(|trap| (trap.verb, trap.nth) == (verb, nth))
+        else {
             return self.send(repeat, step);
         };
         Box::pin(async move {
@@ -216,7 +226,7 @@ impl<S: Store> Faulty<S> {
     }
 }
 
-impl<S: Store> LockStore for Faulty<S> {
+impl<S: Store + 'static> LockStore for Faulty<S> {
     fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
         self.send(Repeat::Yes, move |store| store.acquire(request.clone()))
     }
@@ -267,7 +277,7 @@ impl<S: Store> LockStore for Faulty<S> {
     }
 }
 
-impl<S: Store> QueueStore for Faulty<S> {
+impl<S: Store + 'static> QueueStore for Faulty<S> {
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
         let queue = queue.clone();
         self.send_as(Verb::Enqueue, Repeat::Yes, move |store| store.enqueue(op, &queue, tasks.clone()))
@@ -425,7 +435,7 @@ impl<S: Store> QueueStore for Faulty<S> {
     }
 }
 
-impl<S: Store> ScheduleStore for Faulty<S> {
+impl<S: Store + 'static> ScheduleStore for Faulty<S> {
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
         let queue = queue.clone();
         self.send(Repeat::No, move |store| store.schedule(&queue, new.clone()))
@@ -453,14 +463,14 @@ impl<S: Store> ScheduleStore for Faulty<S> {
     }
 }
 
-impl<S: Store> OutboxStore for Faulty<S> {
+impl<S: Store + 'static> OutboxStore for Faulty<S> {
     fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
         let queue = queue.clone();
         self.send(Repeat::Yes, move |store| store.relay(&queue, relay.clone()))
     }
 }
 
-impl<S: Store> SaleStore for Faulty<S> {
+impl<S: Store + 'static> SaleStore for Faulty<S> {
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
         self.send(Repeat::Yes, move |store| store.create(sale.clone()))
     }
@@ -559,7 +569,7 @@ impl<S: Store> SaleStore for Faulty<S> {
     }
 }
 
-impl<S: Store> RoomStore for Faulty<S> {
+impl<S: Store + 'static> RoomStore for Faulty<S> {
     fn set_room(&self, sale: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
         let sale = sale.clone();
         self.send(Repeat::Yes, move |store| store.set_room(&sale, rules, secret))
@@ -595,7 +605,13 @@ impl<S: Store> RoomStore for Faulty<S> {
     }
 }
 
-impl<S: Store> Store for Faulty<S> {
+impl<S: Store + 'static> Store for Faulty<S> {
+    /// What the order worker asks goes by this network, too.
+    fn for_orders(&self) -> Arc<dyn Store> {
+        let (behind, network) = (Arc::clone(&self.behind), Arc::clone(&self.network));
+        Arc::new(Self { store: self.store.for_orders(), behind, network })
+    }
+
     fn info(&self) -> StoreInfo {
         self.store.info()
     }

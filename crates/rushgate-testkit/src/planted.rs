@@ -69,6 +69,8 @@ planted! { $
     NewestIsDropped,
     /// A queue that drops its oldest task drops one that is being worked on.
     LeasedTaskIsDropped,
+    /// Anybody changes a queue that is reserved for orders.
+    OrdersAreAnybodys,
     /// An id is free again as soon as its task is over, though its period is not.
     UniquenessEndsWithTheTask,
     /// A duplicate that is kept away begins the period anew.

@@ -37,13 +37,14 @@ use crate::sale::Sales;
 #[derive(Clone)]
 pub struct Rushgate {
     shared: Arc<Shared>,
+    /// The shared one, or its handle for orders.
+    store: Arc<dyn Store>,
 }
 
 /// From so many on, queues that nobody listens to are forgotten.
 const RELAYS_MAX: usize = 1_024;
 
 struct Shared {
-    store: Arc<dyn Store>,
     client: ClientId,
     numbers: AtomicU64,
     owner: Owner,
@@ -68,7 +69,6 @@ impl Rushgate {
         Self {
             shared: Arc::new(Shared {
                 renewals: Arc::new(Renewals::new(Arc::clone(&store), closing.clone())),
-                store,
                 client: ClientId::from_u64(rand::random()),
                 numbers: AtomicU64::new(1),
                 owner: this_process(),
@@ -78,7 +78,13 @@ impl Rushgate {
                 relays: Mutex::default(),
                 schedules_changed: Notify::new(),
             }),
+            store,
         }
+    }
+
+    /// The same client with authority over the queues that are reserved for the orders of sales.
+    pub(crate) fn for_orders(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), store: self.store.for_orders() }
     }
 
     /// What the store is and what an acknowledged write survives.
@@ -157,11 +163,11 @@ impl Rushgate {
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        &*self.shared.store
+        &*self.store
     }
 
     pub(crate) fn store_arc(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.shared.store)
+        Arc::clone(&self.store)
     }
 
     /// Random, so that nobody to whom a process gives a token knows those that it gives to others.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
     BuyerId, CancellationToken, Created, Decision, Error, Foreseen, HoldState, IdempotencyKey, Ledger, Line,
-    OrderReport, OrderTask, OrderWorker, Payload, Reserved, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
-    SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
+    OrderReport, OrderTask, OrderWorker, Payload, Reserved, Retry, Rushgate, Sale, SaleBuilder, SaleStatus,
+    Selection, Sku, SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
 };
 use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
@@ -35,6 +35,7 @@ on_each_store! {
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
     a_bad_order_is_a_dead_letter_alone
+    dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone
     millions_of_units_are_withdrawn_and_the_ledger_agrees
     units_between_held_ones_are_withdrawn_and_the_ledger_agrees
     sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart
@@ -429,26 +430,61 @@ async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
     clerk.stop().await;
 }
 
+/// A client whose queue verbs have the authority of an order worker: what a bug, or another hand in the store, can do.
+fn with_authority(bench: &Bench) -> Rushgate {
+    Rushgate::with_store(bench.store().for_orders())
+}
+
 async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
     let gate = bench.client();
     let sale = open(&gate, phones(20).orders("orders")).await;
     let garbage = Payload::new(ContentType::bytes(), b"no order".to_vec()).unwrap();
-    gate.queue("orders").unwrap().enqueue("garbage", garbage).send().await.unwrap();
-    let stock = OrderTask::Stock {
-        sale: sale.id().clone(),
-        sku: Sku::new("phone").unwrap(),
-        seq: 1,
-        total: 0,
-        withdrawn: Vec::new(),
-        per_buyer: 1,
-    };
-    gate.queue_of("orders").unwrap().enqueue("nothing", stock).send().await.unwrap();
+    with_authority(&bench).queue("orders").unwrap().enqueue("garbage", garbage).send().await.unwrap();
     let ledger = Arc::new(Troubled::new(Trouble::None));
     some_trade(&sale).await;
     let clerk = Clerk::start(&sale, ledger.clone());
     settled(&sale, &bench.client(), &*ledger).await;
-    assert_eq!(clerk.stop().await.tasks.dead, 2);
-    assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 2);
+    assert_eq!(clerk.stop().await.tasks.dead, 1);
+    assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 1);
+}
+
+async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(20).orders("orders")).await;
+    gate.create_sale(SaleBuilder::new("other").sku("phone", 9, 1).orders("orders")).await.unwrap();
+    let other = gate.sale("other").unwrap();
+    withdraw(&sale, 1).await;
+    withdraw(&other, 1).await;
+    withdraw(&other, 1).await;
+    let worker = with_authority(&bench).queue("orders").unwrap();
+    for _ in 0..3 {
+        let ticket = worker.claim(1, secs(10)).await.unwrap().remove(0).ticket;
+        worker
+            .retry(vec![Retry { ticket, delay: ms(0), error: "boom".into(), give_up: true }])
+            .await
+            .unwrap();
+    }
+    let orders = gate.queue("orders").unwrap();
+    assert!(orders.retry_dead(Selection::All).await.unwrap_err().is_queue_reserved());
+    assert!(orders.delete_dead(Selection::All).await.unwrap_err().is_queue_reserved());
+    assert!(orders.pause().await.unwrap_err().is_queue_reserved());
+
+    assert_eq!(sale.retry_orders(Selection::All).await.unwrap().revived, 1);
+    assert_eq!(
+        other.delete_orders(Selection::Ids(vec!["stock:phones:1".parse().unwrap()])).await.unwrap(),
+        0
+    );
+    let first = orders.dead("", 1).await.unwrap().remove(0).id;
+    assert_eq!(other.delete_orders(Selection::Ids(vec![first])).await.unwrap(), 1);
+    let stats = orders.stats().await.unwrap();
+    assert_eq!((stats.ready, stats.dead), (1, 1));
+
+    other.pause_orders().await.unwrap();
+    assert!(orders.stats().await.unwrap().paused);
+    sale.resume_orders().await.unwrap();
+    assert!(!orders.stats().await.unwrap().paused);
+    let alone = open(&gate, SaleBuilder::new("alone").sku("phone", 1, 1)).await;
+    assert!(alone.pause_orders().await.unwrap_err().is_invalid());
 }
 
 /// What the ledger has withdrawn of a sale's first SKU, and its total.

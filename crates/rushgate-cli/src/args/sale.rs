@@ -26,6 +26,8 @@ pub(crate) enum SaleVerb {
     Expire(ExpireArgs),
     Events(EventsArgs),
     Work(WorkArgs),
+    #[command(subcommand)]
+    Orders(OrdersVerb),
     Pause(PauseArgs),
     Rebuild(RebuildArgs),
     Audit(AuditArgs),
@@ -288,6 +290,70 @@ pub(crate) struct WorkArgs {
     /// Rebuild the sale whenever it is found stopped, as `sale rebuild` does, unless `sale pause` stopped it.
     #[arg(long)]
     pub(crate) rebuild: bool,
+}
+
+/// Retry, delete or pause the orders of a sale, whose queue is reserved.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OrdersVerb {
+    Retry(OrdersRetryArgs),
+    Delete(OrdersDeleteArgs),
+    Pause(OrdersPauseArgs),
+    Resume(OrdersResumeArgs),
+}
+
+/// Orders that are dead letters.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct DeadOrders {
+    /// The sale.
+    pub(crate) id: String,
+    /// The ids of their tasks, as `queue dead ls` lists them.
+    #[arg(required_unless_present = "all", value_name = "TASK")]
+    pub(crate) ids: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) all: bool,
+}
+
+/// Retry orders that are dead letters, due at once and with all attempts before them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue dead ls orders
+  rushgate sale orders retry phones --all
+
+Exit status: 1 if none of those named was retried.")]
+pub(crate) struct OrdersRetryArgs {
+    #[command(flatten)]
+    pub(crate) which: DeadOrders,
+}
+
+/// Delete orders that are dead letters: the ledger will never have them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  rushgate sale orders delete phones 0b2c4d5e6f708192a3b4c5d6e7f80910
+
+Exit status: 1 if none of those named was deleted.")]
+pub(crate) struct OrdersDeleteArgs {
+    #[command(flatten)]
+    pub(crate) which: DeadOrders,
+}
+
+/// Stop giving orders to `sale work`; the sale goes on.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate sale orders pause phones")]
+pub(crate) struct OrdersPauseArgs {
+    /// The sale.
+    pub(crate) id: String,
+}
+
+/// Give orders to `sale work` again.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate sale orders resume phones")]
+pub(crate) struct OrdersResumeArgs {
+    /// The sale.
+    pub(crate) id: String,
 }
 
 /// Stop a sale until it is rebuilt: nobody is let in and nothing is decided.

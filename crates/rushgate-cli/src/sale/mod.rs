@@ -5,6 +5,7 @@ mod carry;
 mod draw;
 mod look;
 mod make;
+mod orders;
 mod rebuild;
 mod reserve;
 mod room;
@@ -41,6 +42,7 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
             SaleVerb::Expire(args) => make::expire(&gate, args, out).await,
             SaleVerb::Events(args) => look::events(&gate, args, out).await,
             SaleVerb::Work(args) => carry::work(&gate, args, globals).await,
+            SaleVerb::Orders(verb) => orders::run(&gate, verb, out).await,
             SaleVerb::Pause(args) => rebuild::pause(&gate, args, out).await,
             SaleVerb::Rebuild(args) => rebuild::rebuild(&gate, args, globals).await,
             SaleVerb::Audit(args) => audit::audit(&gate, args, globals).await,

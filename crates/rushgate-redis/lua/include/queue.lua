@@ -7,7 +7,7 @@
 --                    lines that are in the sets that wait; x tasks dropped so far; y how far those that wait are in
 --                    order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique at
 --                    most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which
---                    number it was relayed
+--                    number it was relayed; R 1 if it is reserved for the orders of sales
 --   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
 --                    to be added to the revision
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -101,11 +101,12 @@ local function queue_keys(first)
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
     moment = now, fresh = {}, started = {}, terms = {},
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k')
+  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R')
   q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
   q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
   q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
   q.dated, q.unique_till, q.linked = row[10], tonumber(row[11]) or 0, row[12]
+  q.reserved = row[13] == '1'
   if row[9] then read_limits(q, row[9]) end
   return q
 end
@@ -174,13 +175,23 @@ local events = {
   end,
 }
 
+-- A queue that is reserved for orders is changed by the steps of sales, and by calls that have this as their last key:
+-- those of order workers, and of the verbs of a sale. A function takes no such key, so other programs have no such calls.
+local function refuse_foreign(q)
+  if q.reserved and KEYS[#KEYS] ~= q.meta .. ':orders' then
+    error({ err = 'RESERVED the queue is reserved for the orders of a sale' })
+  end
+end
+
 -- A first write that a server out of memory refuses, so that nothing is put in half.
 local function touch(q)
+  refuse_foreign(q)
   redis.call('HSETNX', q.meta, 'n', 1)
 end
 
 -- A first write that a server out of memory allows, so that what is in can be worked off.
 local function allow_when_full(q)
+  refuse_foreign(q)
   redis.call('ZREM', q.leases.key, '')
 end
 

@@ -22,6 +22,7 @@ local SCHEDULES_MAX, ID_MAX = 10000, 170
 local id, recurrence = ARGV[1], ARGV[2]
 if #id > ID_MAX then return { err = 'INVALID the id has more than 170 bytes; those of its tasks would be too long' } end
 local q, of = queue_keys(1), schedule_keys(22)
+refuse_foreign(q)
 local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
   -- Whoever named the queue has used it, as with every answer.

@@ -1560,10 +1560,16 @@ pub(crate) struct RevivedView {
     kept: u64,
 }
 
+impl From<Revived> for RevivedView {
+    fn from(of: Revived) -> Self {
+        let Revived { revived, kept } = of;
+        Self { revived, kept }
+    }
+}
+
 pub(crate) async fn retry_dead(call: Call<SelectionBody>) -> Answer<RevivedView> {
     let queue = call.queue()?;
-    let Revived { revived, kept } = queue.retry_dead(call.body.try_into()?).await?;
-    Ok(Reply::ok(RevivedView { revived, kept }))
+    Ok(Reply::ok(queue.retry_dead(call.body.try_into()?).await?.into()))
 }
 
 /// How many dead letters are gone.
@@ -1573,8 +1579,13 @@ pub(crate) struct DeletedView {
     deleted: u64,
 }
 
+impl From<u64> for DeletedView {
+    fn from(deleted: u64) -> Self {
+        Self { deleted }
+    }
+}
+
 pub(crate) async fn delete_dead(call: Call<SelectionBody>) -> Answer<DeletedView> {
     let queue = call.queue()?;
-    let deleted = queue.delete_dead(call.body.try_into()?).await?;
-    Ok(Reply::ok(DeletedView { deleted }))
+    Ok(Reply::ok(queue.delete_dead(call.body.try_into()?).await?.into()))
 }

@@ -12,6 +12,7 @@ use rushgate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::queue::{DeletedView, PausedView, RevivedView, SelectionBody};
 use super::{PageQuery, PageView, millis};
 use crate::access::Kind;
 use crate::call::{Call, Nothing};
@@ -41,7 +42,8 @@ pub(crate) struct SaleBody {
     opens_at_ms: Option<u64>,
     /// Not from this moment on, likewise.
     closes_at_ms: Option<u64>,
-    /// The queue that its orders go through to the ledger. A server with a ledger names it `orders` unless said
+    /// The queue that its orders go through to the ledger: one that was never used, except by other sales. It is
+    /// reserved for them from then on, and the token's scopes must cover it. A server with a ledger names it `orders` unless said
     /// otherwise; without one, and without this, the sale has no ledger.
     #[schemars(with = "Option<NameText>")]
     orders: Option<QueueName>,
@@ -118,6 +120,10 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
         sale = sale.closes_at(moment(at));
     }
     let default = call.shop.ledger.as_ref().map(|_| ORDERS.to_owned());
+    if let Some(queue) = orders.as_ref().filter(|queue| !call.caller.may(Kind::Queue, queue.as_str())) {
+        let detail = format!("the token's scopes do not cover the queue `{queue}`");
+        return Err(Problem::new(Code::Forbidden, detail).field("orders"));
+    }
     if let Some(queue) = orders.map(String::from).or(default) {
         sale = sale.orders(queue);
     }
@@ -150,6 +156,26 @@ pub(crate) async fn open(call: Call) -> Answer<StatusView> {
         SaleStatus::Ended => Err(Problem::plain(Code::SaleEnded)),
         status => Ok(status_of(&sale, status)),
     }
+}
+
+pub(crate) async fn retry_orders(call: Call<SelectionBody>) -> Answer<RevivedView> {
+    let sale = call.sale()?;
+    Ok(Reply::ok(sale.retry_orders(call.body.try_into()?).await?.into()))
+}
+
+pub(crate) async fn delete_orders(call: Call<SelectionBody>) -> Answer<DeletedView> {
+    let sale = call.sale()?;
+    Ok(Reply::ok(sale.delete_orders(call.body.try_into()?).await?.into()))
+}
+
+pub(crate) async fn pause_orders(call: Call) -> Answer<PausedView> {
+    call.sale()?.pause_orders().await?;
+    PausedView::answer(true)
+}
+
+pub(crate) async fn resume_orders(call: Call) -> Answer<PausedView> {
+    call.sale()?.resume_orders().await?;
+    PausedView::answer(false)
 }
 
 pub(crate) async fn end(call: Call) -> Answer<StatusView> {
@@ -605,10 +631,10 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     }
 }
 
-pub(crate) async fn pause(call: Call) -> Answer<super::queue::PausedView> {
+pub(crate) async fn pause(call: Call) -> Answer<PausedView> {
     let sale = call.sale()?;
     let paused = sale.pause().await?;
-    super::queue::PausedView::answer(paused)
+    PausedView::answer(paused)
 }
 
 /// How a stopped sale goes on.

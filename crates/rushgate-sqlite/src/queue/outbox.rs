@@ -2,7 +2,7 @@
 
 use rushgate_core::{Enqueued, QueueName, Relay, Relayed};
 
-use super::{Queue, on_queue};
+use super::{Access, Queue, on_queue};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
@@ -29,6 +29,7 @@ impl Queue<'_, '_> {
 }
 
 pub(crate) fn relay(step: &mut Step<'_>, queue: &QueueName, relay: &Relay) -> Result<Relayed> {
-    let relayed = on_queue(step, queue, !relay.tasks.is_empty(), |queue| queue.relay(relay))?;
+    let access = if relay.tasks.is_empty() { Access::Look } else { Access::Make };
+    let relayed = on_queue(step, queue, access, |queue| queue.relay(relay))?;
     Ok(relayed.unwrap_or(Relayed { upto: 0 }))
 }

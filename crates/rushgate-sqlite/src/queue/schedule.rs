@@ -6,7 +6,7 @@ use rushgate_core::{
 };
 use rusqlite::Row;
 
-use super::{Queue, on_queue, payload, priority};
+use super::{Access, Queue, on_queue, payload, priority};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
@@ -99,19 +99,19 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {
 }
 
 pub(crate) fn schedule(step: &mut Step<'_>, queue: &QueueName, new: &NewSchedule) -> Result<Scheduled> {
-    let scheduled = on_queue(step, queue, true, |queue| queue.schedule(new))?;
+    let scheduled = on_queue(step, queue, Access::Make, |queue| queue.schedule(new))?;
     Ok(scheduled.unwrap_or(Scheduled::Full))
 }
 
 pub(crate) fn unschedule(step: &mut Step<'_>, queue: &QueueName, id: &ScheduleId) -> Result<bool> {
-    let removed = on_queue(step, queue, false, |queue| {
+    let removed = on_queue(step, queue, Access::Look, |queue| {
         queue.step.exec(sql!("queue/schedule", "remove"), (queue.row.id, id.as_str()))
     })?;
     Ok(removed.is_some_and(|n| n > 0))
 }
 
 pub(crate) fn fire(step: &mut Step<'_>, queue: &QueueName, fire: &Fire) -> Result<Fired> {
-    Ok(on_queue(step, queue, false, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
 }
 
 pub(crate) fn schedules(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<Schedule>> {

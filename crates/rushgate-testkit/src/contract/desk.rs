@@ -1,7 +1,7 @@
 use std::borrow::Borrow;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
@@ -158,7 +158,7 @@ pub(super) fn added(answer: Enqueued) {
 
 /// Completes a claimed task of the queue `q`.
 pub(super) async fn complete(desk: &Desk, task: Task) {
-    let done = desk.store.complete(desk.op(), &queue_name("q"), vec![task.ticket.into()]).await.unwrap();
+    let done = desk.of_queue().complete(desk.op(), &queue_name("q"), vec![task.ticket.into()]).await.unwrap();
     assert!(matches!(done[..], [Completed::Done | Completed::Requeued]), "{done:?}");
 }
 
@@ -174,7 +174,7 @@ pub(super) async fn work_off(desk: &Desk) -> String {
 pub(super) async fn fail_for_good(desk: &Desk) {
     let ticket = desk.claim_one().await.ticket;
     let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
-    desk.store.retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
+    desk.of_queue().retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
 }
 
 /// What a case works with: the store, its clock, and names that are never used twice.
@@ -182,13 +182,23 @@ pub(super) async fn fail_for_good(desk: &Desk) {
 pub struct Desk {
     harness: Arc<dyn Harness>,
     pub(super) store: Arc<dyn Store>,
+    /// The store with authority over the orders of sales.
+    pub(super) orders: Arc<dyn Store>,
+    /// Whether the queue `q` is reserved for the orders of a sale.
+    reserved: Arc<AtomicBool>,
     numbers: Arc<AtomicU64>,
 }
 
 impl Desk {
     /// A desk on a fresh harness.
     pub fn new(harness: Arc<dyn Harness>) -> Self {
-        Self { store: harness.store(), harness, numbers: Arc::default() }
+        let store = harness.store();
+        Self { orders: store.for_orders(), store, reserved: Arc::default(), harness, numbers: Arc::default() }
+    }
+
+    /// The store as whoever uses the queue `q` sees it: an order worker, if it is reserved.
+    pub(super) fn of_queue(&self) -> &dyn Store {
+        if self.reserved.load(Ordering::SeqCst) { &*self.orders } else { &*self.store }
     }
 
     pub(super) fn peer(&self) -> Arc<dyn Store> {
@@ -248,13 +258,13 @@ impl Desk {
     }
 
     pub(super) async fn put_all(&self, tasks: Vec<NewTask>) -> Vec<Enqueued> {
-        self.store.enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
+        self.of_queue().enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
     }
 
     /// Claims from the queue `q` for ten seconds.
     pub(super) async fn claim(&self, n: u32) -> Claimed {
         let claim = Claim { n, lease: lease(s(10)), worker: "w".into() };
-        self.store.claim(self.op(), &queue_name("q"), claim).await.unwrap()
+        self.of_queue().claim(self.op(), &queue_name("q"), claim).await.unwrap()
     }
 
     /// Claims the one task that is due in the queue `q`.
@@ -297,6 +307,7 @@ impl Desk {
     /// Makes and opens the sale `s`, with a ledger that is told by the queue `q`.
     pub(super) async fn sell_with_orders(&self, skus: &[(&str, u32, u32)]) {
         self.start(self.spec(skus, true)).await;
+        self.reserved.store(true, Ordering::SeqCst);
     }
 
     pub(super) async fn start(&self, spec: SaleSpec) {

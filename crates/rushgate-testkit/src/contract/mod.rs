@@ -27,6 +27,7 @@ mod outbox;
 mod overflow;
 mod queue;
 mod rebuild;
+mod reserved;
 mod room;
 mod sale;
 mod schedule;
@@ -367,7 +368,6 @@ macro_rules! contract_suite {
                 what_was_dropped_is_kept_by_a_retention
                 a_relay_passes_over_a_queue_that_drops
                 what_ignores_the_bound_drops_nothing
-                an_order_of_a_sale_is_not_dropped
                 a_displacement_sent_twice_drops_once
             }
             deadline {
@@ -449,6 +449,7 @@ macro_rules! contract_suite {
                 what_leaves_without_a_run_is_told
                 whoever_waited_for_what_failed_is_told_with_it
                 what_others_put_in_is_told_too
+                an_order_of_a_sale_is_told_too
                 only_the_latest_events_are_kept
                 another_number_of_events_holds_at_once
                 many_events_are_forgotten_together
@@ -508,6 +509,14 @@ macro_rules! contract_suite {
                 verdicts_of_another_generation_change_nothing
                 a_sale_can_be_rebuilt_again_and_again
                 parts_of_an_unknown_sku_are_refused
+            }
+            reserved {
+                a_foreign_verb_on_an_orders_queue_is_refused_and_changes_nothing
+                an_orders_queue_is_read_by_anybody
+                an_order_worker_works_an_orders_queue_off
+                an_orders_queue_must_never_have_been_used
+                sales_may_share_an_orders_queue
+                a_refused_sale_leaves_nothing
             }
             sale {
                 a_sale_is_made_once_and_the_same_call_is_answered_the_same

@@ -198,19 +198,6 @@ pub(super) async fn what_ignores_the_bound_drops_nothing(desk: Desk) {
     desk.put(task("a")).await;
     let revived = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
     assert_eq!((revived.revived, revived.kept), (0, 1));
-    desk.sell_with_orders(&[("seat", 5, 5)]).await;
-    for buyer in ["ann", "bob"] {
-        reserved(desk.buy(buyer, vec![line("seat", 1)]).await);
-    }
-    let stats = stats(&desk).await;
-    assert_eq!((stats.ready, stats.dropped), (3, 0));
-}
-
-pub(super) async fn an_order_of_a_sale_is_not_dropped(desk: Desk) {
-    bound(&desk, 1, Overflow::DropOldest).await;
-    desk.sell_with_orders(&[("seat", 5, 5)]).await;
-    reserved(desk.buy("ann", vec![line("seat", 1)]).await);
-    assert_eq!(desk.put(task("a")).await, Enqueued::Full { bound: 1 });
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.dropped), (1, 0));
 }

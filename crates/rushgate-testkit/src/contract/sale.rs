@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
-    OrderIntent, OrderTask, Page, QueueLimits, Reserve, Reserved, SaleId, SaleSpec, SaleStatus, Settled,
-    SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
+    OrderIntent, OrderTask, Overflow, Page, QueueLimits, Reserve, Reserved, SaleId, SaleSpec, SaleStatus,
+    Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
 };
 
 use super::desk::*;
@@ -567,16 +567,14 @@ pub(super) async fn a_decision_during_the_work_on_the_order_is_carried_out_after
     let at_work = desk.claim_one().await;
     confirm(&desk, &hold).await;
     let tickets = vec![at_work.ticket.into()];
-    desk.store.complete(desk.op(), &queue_name("q"), tickets).await.unwrap();
+    desk.orders.complete(desk.op(), &queue_name("q"), tickets).await.unwrap();
     assert_eq!(orders(&desk).await.iter().filter_map(intent).collect::<Vec<_>>(), [OrderIntent::Confirm]);
 }
 
 pub(super) async fn the_bound_of_the_orders_queue_loses_no_order(desk: Desk) {
-    desk.store
-        .limit(&queue_name("q"), QueueLimits { bound: Some(1), ..QueueLimits::default() })
-        .await
-        .unwrap();
     desk.sell_with_orders(&[("a", 3, 1)]).await;
+    let limits = QueueLimits { bound: Some(1), overflow: Overflow::DropOldest, ..QueueLimits::default() };
+    desk.orders.limit(&queue_name("q"), limits).await.unwrap();
     for buyer in ["ann", "bob", "cid"] {
         buy_one(&desk, buyer).await;
     }

@@ -114,9 +114,10 @@ struct History {
 impl History {
     fn new(harness: Arc<dyn Harness>, seed: u64) -> Self {
         let clock = ManualClock::default();
+        let model = ModelStore::on(clock.clone());
         Self {
             store: harness.store(),
-            model: ModelStore::on(clock.clone()),
+            model,
             plan: Plan::new(seed),
             last: VecDeque::new(),
             answered: Vec::new(),
@@ -191,8 +192,11 @@ impl History {
     async fn compare(&mut self, call: &Call) -> Result<Answer, Mismatch> {
         let now = self.harness.now().expect("a harness for histories knows its clock");
         self.clock.set(now);
-        let expected = call.send(&self.model).await;
-        let actual = call.send(&*self.store).await;
+        let (model, store) = match self.plan.is_of_orders(call) {
+            true => (self.model.for_orders(), self.store.for_orders()),
+            false => (Arc::new(self.model.clone()) as Arc<dyn Store>, Arc::clone(&self.store)),
+        };
+        let (expected, actual) = (call.send(&*model).await, call.send(&*store).await);
         self.tell(format!("{call:?} -> {}", expected.text));
         if expected.text != actual.text {
             return Err(self.mismatch(format!(

@@ -256,7 +256,7 @@ impl Model {
             return Ok(ReleasedWith::NotHeld);
         }
         task.check_at(now)?;
-        match self.offer(now, &queue, task) {
+        match self.offer(now, &queue, task)? {
             refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. }) => {
                 Ok(ReleasedWith::NotTaken(refused))
             }

@@ -23,6 +23,8 @@ pub struct Model {
     sales: sale::Sales,
     rooms: room::Rooms,
     bug: Option<Planted>,
+    /// Whether the step at hand has authority over queues that are reserved for orders.
+    for_orders: bool,
 }
 
 impl Model {

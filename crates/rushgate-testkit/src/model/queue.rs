@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Fence, Finish,
+    Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Error, Fence, Finish,
     Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
     ReleasedWith, Result, Retried, Retry, Revision, Revived, SaleId, Schedule, ScheduleId, Selection, Sku,
@@ -80,6 +80,8 @@ pub(super) struct Queue {
     /// Up to which number each outbox was relayed.
     relayed: BTreeMap<OutboxId, u64>,
     paused: bool,
+    /// Whether it is reserved for the orders of sales.
+    reserved: bool,
     limits: QueueLimits,
     lines: BTreeMap<(TaskKey, Priority), Line>,
     /// When tasks were given out, of each key and, under `None`, of all.
@@ -734,8 +736,28 @@ impl Model {
         queue
     }
 
+    /// Changes a queue on behalf of a caller, who needs authority over one that is reserved for orders.
+    fn change<T>(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        step: impl FnOnce(&mut Queue) -> T,
+    ) -> Result<T> {
+        self.must_have_authority(name)?;
+        Ok(self.change_own(now, name, step))
+    }
+
+    /// Refuses a caller who has no authority over a queue that is reserved for orders.
+    fn must_have_authority(&self, name: &QueueName) -> Result<()> {
+        let reserved = self.queues.by_name.get(name).is_some_and(|queue| queue.reserved);
+        match reserved && !self.for_orders && self.bug != Some(Planted::OrdersAreAnybodys) {
+            true => Err(Error::queue_reserved()),
+            false => Ok(()),
+        }
+    }
+
     /// Changes a queue, and remembers what it has to give out that it had not before.
-    fn change<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
+    fn change_own<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
         let known = self.queues.by_name.contains_key(name);
         let mut queue = self.queue(now, name);
         let before: BTreeSet<TaskId> = queue.due(now, queue.allowed(now)).into_iter().collect();
@@ -755,10 +777,20 @@ impl Model {
         answer
     }
 
+    /// Reserves a queue for the orders of sales. It must never have been used for anything else.
+    pub(super) fn reserve_queue(&mut self, name: &QueueName) -> Result<()> {
+        if self.queues.by_name.get(name).is_some_and(|queue| !queue.reserved) {
+            return Err(Error::orders_queue_in_use(name));
+        }
+        self.touch(name);
+        self.queues.by_name.entry(name.clone()).and_modify(|queue| queue.reserved = true);
+        Ok(())
+    }
+
     /// Puts a sale's order into its queue, in the same step as the sale's own change and whatever the bound.
     pub(super) fn put_order(&mut self, now: Timestamp, name: &QueueName, task: NewTask) {
         self.touch(name);
-        self.change(now, name, |queue| queue.put(now, task, false));
+        self.change_own(now, name, |queue| queue.put(now, task, false));
     }
 
     /// See [`QueueStore::enqueue`](rushgate_core::QueueStore::enqueue).
@@ -775,11 +807,11 @@ impl Model {
         }
         self.touch(name);
         let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.offer(now, task)).collect();
-        once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
+        once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put)?)
     }
 
     /// Puts one task in, as part of another thing's step.
-    pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Enqueued {
+    pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Result<Enqueued> {
         self.touch(name);
         self.change(now, name, |queue: &mut Queue| queue.offer(now, task))
     }
@@ -808,13 +840,13 @@ impl Model {
             };
             queue.give_out(now, n, take).into_iter().flatten().collect()
         };
-        once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop))
+        once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop)?)
     }
 
     /// See [`QueueStore::claim`](rushgate_core::QueueStore::claim).
     pub fn claim(&mut self, now: Timestamp, op: Op, name: &QueueName, claim: Claim) -> Result<Claimed> {
         claim.check()?;
-        once!(self, op, Claim, self.change(now, name, |queue| queue.claim(now, &claim)))
+        once!(self, op, Claim, self.change(now, name, |queue| queue.claim(now, &claim))?)
     }
 
     /// See [`QueueStore::complete`](rushgate_core::QueueStore::complete).
@@ -828,7 +860,7 @@ impl Model {
         check_batch(done.len())?;
         done.iter().try_for_each(Completion::check)?;
         let step = |queue: &mut Queue| queue.each(now, &done, |queue, one| queue.complete(now, one));
-        once!(self, op, Complete, self.change::<Vec<_>>(now, name, step))
+        once!(self, op, Complete, self.change::<Vec<_>>(now, name, step)?)
     }
 
     /// See [`QueueStore::retry`](rushgate_core::QueueStore::retry).
@@ -842,7 +874,7 @@ impl Model {
         check_batch(failed.len())?;
         failed.iter().try_for_each(Retry::check)?;
         let step = |queue: &mut Queue| queue.each(now, &failed, |queue, one| queue.retry(now, one));
-        once!(self, op, Retry, self.change::<Vec<_>>(now, name, step))
+        once!(self, op, Retry, self.change::<Vec<_>>(now, name, step)?)
     }
 
     /// See [`QueueStore::give_back`](rushgate_core::QueueStore::give_back).
@@ -856,7 +888,7 @@ impl Model {
         check_batch(back.len())?;
         back.iter().try_for_each(GiveBack::check)?;
         let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.give_back(now, one));
-        once!(self, op, GiveBack, self.change::<Vec<_>>(now, name, step))
+        once!(self, op, GiveBack, self.change::<Vec<_>>(now, name, step)?)
     }
 
     /// See [`QueueStore::extend_tasks`](rushgate_core::QueueStore::extend_tasks).
@@ -870,17 +902,17 @@ impl Model {
         check_batch(beats.len())?;
         beats.iter().try_for_each(Heartbeat::check)?;
         let step = |queue: &mut Queue| beats.iter().map(|beat| queue.extend(now, beat, lease)).collect();
-        Ok(self.change(now, name, step))
+        self.change(now, name, step)
     }
 
     /// See [`QueueStore::dequeue`](rushgate_core::QueueStore::dequeue).
     pub fn dequeue(&mut self, now: Timestamp, op: Op, name: &QueueName, ticket: Ticket) -> Result<Dequeued> {
-        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket)))
+        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket))?)
     }
 
     /// See [`QueueStore::cancel`](rushgate_core::QueueStore::cancel).
     pub fn cancel(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Cancelled> {
-        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id)))
+        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id))?)
     }
 
     /// See [`QueueStore::task`](rushgate_core::QueueStore::task).
@@ -923,7 +955,7 @@ impl Model {
     /// See [`QueueStore::pause`](rushgate_core::QueueStore::pause).
     pub fn pause(&mut self, now: Timestamp, name: &QueueName, paused: bool) -> Result<()> {
         self.touch(name);
-        self.change(now, name, |queue| queue.paused = paused);
+        self.change(now, name, |queue| queue.paused = paused)?;
         if !paused {
             let due = self.queue(now, name).due(now, usize::MAX).len();
             self.queues.woken.extend(std::iter::repeat_n(name.clone(), due));
@@ -935,8 +967,7 @@ impl Model {
     pub fn limit(&mut self, now: Timestamp, name: &QueueName, limits: QueueLimits) -> Result<()> {
         limits.check()?;
         self.touch(name);
-        self.change(now, name, |queue| queue.limit(limits));
-        Ok(())
+        self.change(now, name, |queue| queue.limit(limits))
     }
 
     /// See [`QueueStore::dead`](rushgate_core::QueueStore::dead).
@@ -966,7 +997,7 @@ impl Model {
     /// See [`QueueStore::revive`](rushgate_core::QueueStore::revive).
     pub fn revive(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<Revived> {
         which.check()?;
-        once!(self, op, Revive, self.change(now, name, |queue| queue.revive(now, which)))
+        once!(self, op, Revive, self.change(now, name, |queue| queue.revive(now, which))?)
     }
 
     /// See [`QueueStore::bury`](rushgate_core::QueueStore::bury).
@@ -983,6 +1014,6 @@ impl Model {
             }
             gone.len() as u64
         };
-        once!(self, op, Bury, self.change(now, name, step))
+        once!(self, op, Bury, self.change(now, name, step)?)
     }
 }

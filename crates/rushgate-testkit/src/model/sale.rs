@@ -687,6 +687,9 @@ impl Model {
         if let Some(sale) = self.sales.by_id.get(&spec.id) {
             return Ok(if sale.spec == spec { Created::Created } else { Created::Exists });
         }
+        if let Some(orders) = &spec.orders {
+            self.reserve_queue(orders)?;
+        }
         self.sales.by_id.insert(spec.id.clone(), Sale::new(spec, self.bug));
         Ok(Created::Created)
     }

@@ -21,7 +21,10 @@ use super::{Clock, ManualClock, Model, Planted};
 
 /// The model with the face of a store, for unit tests that want no file and no server. Clones are one store.
 #[derive(Clone)]
-pub struct ModelStore(Arc<Inner>);
+pub struct ModelStore {
+    inner: Arc<Inner>,
+    for_orders: bool,
+}
 
 struct Inner {
     model: Mutex<Model>,
@@ -89,17 +92,17 @@ impl ModelStore {
 
     /// All that is in it now.
     pub fn copy(&self) -> Model {
-        locked(&self.0.model).clone()
+        locked(&self.inner.model).clone()
     }
 
     /// Loses what was written since that copy was made, as by a failover or an old backup.
     pub fn go_back_to(&self, copy: Model) {
-        *locked(&self.0.model) = copy;
-        self.0.incarnation.fetch_add(1, Ordering::SeqCst);
+        *locked(&self.inner.model) = copy;
+        self.inner.incarnation.fetch_add(1, Ordering::SeqCst);
     }
 
     fn with(model: Model, clock: Clock) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             model: Mutex::new(model),
             clock,
             listeners: Mutex::default(),
@@ -110,7 +113,8 @@ impl ModelStore {
             calls: AtomicU64::new(0),
             incarnation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-        }))
+        });
+        Self { inner, for_orders: false }
     }
 
     /// Carries a step out at the call, as the contract asks, and wakes whoever it concerns.
@@ -122,13 +126,14 @@ impl ModelStore {
     }
 
     fn step_now<T>(&self, step: impl FnOnce(&mut Model, Timestamp) -> Result<T>) -> Result<T> {
-        self.0.calls.fetch_add(1, Ordering::SeqCst);
-        if self.0.closed.load(Ordering::SeqCst) {
+        self.inner.calls.fetch_add(1, Ordering::SeqCst);
+        if self.inner.closed.load(Ordering::SeqCst) {
             return Err(Error::unavailable("the store is closed"));
         }
-        let mut model = locked(&self.0.model);
-        model.locks.listening = locked(&self.0.listeners).keys().copied().collect();
-        let answer = step(&mut model, self.0.clock.now());
+        let mut model = locked(&self.inner.model);
+        model.for_orders = self.for_orders;
+        model.locks.listening = locked(&self.inner.listeners).keys().copied().collect();
+        let answer = step(&mut model, self.inner.clock.now());
         let news = std::mem::take(&mut model.locks.news);
         let woken = std::mem::take(&mut model.queues.woken);
         self.tell_over(&mut model);
@@ -140,7 +145,7 @@ impl ModelStore {
     }
 
     fn tell(&self, token: Token, notice: Notice) {
-        let listeners = locked(&self.0.listeners).remove(&token).unwrap_or_default();
+        let listeners = locked(&self.inner.listeners).remove(&token).unwrap_or_default();
         for (_, listener) in listeners {
             // Nobody listens any more: news is a hint and may be lost.
             let _ = listener.send(notice);
@@ -148,8 +153,8 @@ impl ModelStore {
     }
 
     fn tell_over(&self, model: &mut Model) {
-        let now = self.0.clock.now();
-        let mut awaited = locked(&self.0.awaited);
+        let now = self.inner.clock.now();
+        let mut awaited = locked(&self.inner.awaited);
         let all = std::mem::take(&mut *awaited).into_iter().filter(|(.., told)| !told.is_closed());
         let (live, over): (Vec<_>, Vec<_>) = all.partition(|(queue, id, _)| model.is_awaited(now, queue, id));
         *awaited = live;
@@ -160,8 +165,8 @@ impl ModelStore {
     }
 
     fn tell_events(&self, model: &mut Model) {
-        let now = self.0.clock.now();
-        let mut followed = locked(&self.0.followed);
+        let now = self.inner.clock.now();
+        let mut followed = locked(&self.inner.followed);
         let all = std::mem::take(&mut *followed).into_iter().filter(|(.., told)| !told.is_closed());
         let (idle, news): (Vec<_>, Vec<_>) =
             all.partition(|(queue, after, _)| model.nothing_happens(now, queue, *after));
@@ -173,14 +178,14 @@ impl ModelStore {
     }
 
     fn bell(&self, queue: &QueueName) -> Arc<Notify> {
-        locked(&self.0.bells).entry(queue.clone()).or_default().clone()
+        locked(&self.inner.bells).entry(queue.clone()).or_default().clone()
     }
 
     fn listen(&self, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
-        let number = self.0.listener_last.fetch_add(1, Ordering::SeqCst);
+        let number = self.inner.listener_last.fetch_add(1, Ordering::SeqCst);
         let (sender, receiver) = oneshot::channel();
-        locked(&self.0.listeners).entry(token).or_default().push((number, sender));
-        (Listening { inner: self.0.clone(), token, number }, receiver)
+        locked(&self.inner.listeners).entry(token).or_default().push((number, sender));
+        (Listening { inner: self.inner.clone(), token, number }, receiver)
     }
 }
 
@@ -361,7 +366,7 @@ impl QueueStore for ModelStore {
         let (told, listened) = oneshot::channel();
         let live = self.step_now(|model, now| Ok(model.is_awaited(now, queue, id)));
         if let Ok(true) = live {
-            locked(&self.0.awaited).push((queue.clone(), id.clone(), told));
+            locked(&self.inner.awaited).push((queue.clone(), id.clone(), told));
         }
         Box::pin(async move {
             if live? {
@@ -375,7 +380,7 @@ impl QueueStore for ModelStore {
         let (told, listened) = oneshot::channel();
         let waits = self.step_now(|model, now| Ok(model.nothing_happens(now, queue, after)));
         if let Ok(true) = waits {
-            locked(&self.0.followed).push((queue.clone(), after, told));
+            locked(&self.inner.followed).push((queue.clone(), after, told));
         }
         Box::pin(async move {
             if waits? {
@@ -528,6 +533,10 @@ impl RoomStore for ModelStore {
 }
 
 impl Store for ModelStore {
+    fn for_orders(&self) -> Arc<dyn Store> {
+        Arc::new(Self { for_orders: true, ..self.clone() })
+    }
+
     fn info(&self) -> StoreInfo {
         StoreInfo {
             url: "model:".to_owned(),
@@ -537,18 +546,18 @@ impl Store for ModelStore {
     }
 
     fn incarnation(&self) -> String {
-        self.0.incarnation.load(Ordering::SeqCst).to_string()
+        self.inner.incarnation.load(Ordering::SeqCst).to_string()
     }
 
     fn calls(&self) -> StoreCalls {
-        let calls = self.0.calls.load(Ordering::SeqCst);
+        let calls = self.inner.calls.load(Ordering::SeqCst);
         StoreCalls { calls, transactions: calls, statements: calls }
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        self.0.closed.store(true, Ordering::SeqCst);
-        locked(&self.0.listeners).clear();
-        locked(&self.0.awaited).clear();
+        self.inner.closed.store(true, Ordering::SeqCst);
+        locked(&self.inner.listeners).clear();
+        locked(&self.inner.awaited).clear();
         Box::pin(ready(Ok(())))
     }
 }

@@ -54,6 +54,10 @@ impl SaleBuilder {
 
     /// Gives a ledger the last word: each reservation and decision becomes a task of that queue, and an
     /// [`OrderWorker`](super::OrderWorker) carries it to the ledger.
+    ///
+    /// The queue must never have been used, except by other sales. From then on it is reserved: everything can be read
+    /// there, but only order workers and the verbs of sales change it
+    /// ([`is_queue_reserved`](crate::Error::is_queue_reserved)).
     pub fn orders(mut self, queue: impl Into<String>) -> Self {
         self.orders = Some(queue.into());
         self

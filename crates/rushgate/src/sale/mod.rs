@@ -5,6 +5,7 @@ mod endings;
 mod gate;
 mod known;
 mod orders;
+mod orders_queue;
 mod rebuild;
 mod room;
 mod seen;

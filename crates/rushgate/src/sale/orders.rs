@@ -167,7 +167,7 @@ impl OrderWorker {
             let clerk = Arc::clone(&at_work);
             async move { clerk.carry(jobs).await }
         };
-        let worker = Worker::new(&gate.queue(queue)?)
+        let worker = Worker::new(&gate.for_orders().queue(queue)?)
             .register_batches("*", self.batch, handler)
             .schedules(false)
             .concurrency(self.writers)
@@ -368,7 +368,7 @@ impl Clerk {
         let mut strangers: BTreeMap<&SaleId, Vec<usize>> = BTreeMap::new();
         for (at, (entry, written)) in entries.iter().zip(&*written).enumerate() {
             if matches!(written, Ok(Written::Refused(Refusal::UnknownSale))) {
-                strangers.entry(sale_of(entry)).or_default().push(at);
+                strangers.entry(entry.sale()).or_default().push(at);
             }
         }
         for (sale, places) in strangers {
@@ -404,7 +404,7 @@ impl Clerk {
                     add(&self.counters.lost_writes, 1);
                     tracing::error!(?entry, ?written, "the store has lost writes");
                 }
-                parted.insert((sale_of(entry).clone(), generation_of(entry)));
+                parted.insert((entry.sale().clone(), generation_of(entry)));
             }
             if let OrderTask::Reservation { sale, generation, id, intent, .. } = entry
                 && !awaits_rebuild(&written)
@@ -445,12 +445,6 @@ impl Clerk {
 
 fn first(written: Vec<Written>) -> Result<Written> {
     written.into_iter().next().ok_or_else(|| Error::bug("the ledger answered one entry with none"))
-}
-
-fn sale_of(entry: &OrderTask) -> &SaleId {
-    match entry {
-        OrderTask::Reservation { sale, .. } | OrderTask::Stock { sale, .. } => sale,
-    }
 }
 
 fn generation_of(entry: &OrderTask) -> Option<u32> {

@@ -27,11 +27,13 @@ impl Model {
     pub fn relay(&mut self, now: Timestamp, name: &QueueName, relay: Relay) -> Result<Relayed> {
         relay.check()?;
         let upto = self.queue(now, name).relayed.get(&relay.outbox).copied().unwrap_or_default();
+        if relay.tasks.is_empty() {
+            return Ok(Relayed { upto });
+        }
+        self.must_have_authority(name)?;
         let new = relay.tasks.iter().filter(|(number, _)| *number > upto);
         new.map(|(_, task)| task).try_for_each(|task| task.check_at(now))?;
-        if !relay.tasks.is_empty() {
-            self.touch(name);
-        }
-        Ok(self.change(now, name, |queue| queue.relay(now, relay)))
+        self.touch(name);
+        self.change(now, name, |queue| queue.relay(now, relay))
     }
 }

@@ -67,12 +67,12 @@ impl Model {
     pub fn schedule(&mut self, now: Timestamp, name: &QueueName, new: NewSchedule) -> Result<Scheduled> {
         new.check()?;
         self.touch(name);
-        Ok(self.change(now, name, |queue| queue.schedule(new)))
+        self.change(now, name, |queue| queue.schedule(new))
     }
 
     /// See [`ScheduleStore::unschedule`](rushgate_core::ScheduleStore::unschedule).
     pub fn unschedule(&mut self, now: Timestamp, name: &QueueName, id: &ScheduleId) -> Result<bool> {
-        Ok(self.change(now, name, |queue| queue.schedules.remove(id).is_some()))
+        Ok(self.change_own(now, name, |queue| queue.schedules.remove(id).is_some()))
     }
 
     /// See [`ScheduleStore::schedules`](rushgate_core::ScheduleStore::schedules).
@@ -97,6 +97,6 @@ impl Model {
     /// See [`ScheduleStore::fire`](rushgate_core::ScheduleStore::fire).
     pub fn fire(&mut self, now: Timestamp, name: &QueueName, fire: Fire) -> Result<Fired> {
         fire.check()?;
-        Ok(self.change(now, name, |queue| queue.fire(now, fire)))
+        self.change(now, name, |queue| queue.fire(now, fire))
     }
 }

@@ -231,7 +231,7 @@ fn waited(id: &TaskId, at: Timestamp, ended: &Ended) -> Waited {
 impl Model {
     /// See [`QueueStore::close_batch`](rushgate_core::QueueStore::close_batch).
     pub fn close_batch(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Closed> {
-        once!(self, op, Close, self.change(now, name, |queue| queue.close(now, id)))
+        once!(self, op, Close, self.change(now, name, |queue| queue.close(now, id))?)
     }
 
     /// See [`QueueStore::waits`](rushgate_core::QueueStore::waits).

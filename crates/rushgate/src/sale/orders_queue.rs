@@ -1,0 +1,88 @@
+//! What operators do to the queue of a sale's orders, which is reserved.
+
+use rushgate_core::{DeadLetter, Error, OrderTask, Result, Revived, Selection, TaskId};
+
+use super::Sale;
+use crate::Queue;
+
+/// Dead letters that are read at a time, and retried or deleted at a time.
+const PAGE: u32 = 1_000;
+
+impl Sale {
+    /// Retries orders that are dead letters, due at once and with all attempts before them.
+    ///
+    /// Of a queue that sales share, only the orders of this sale are retried, and what is no order of any sale.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    pub async fn retry_orders(&self, which: Selection) -> Result<Revived> {
+        let queue = self.orders_queue().await?;
+        let mut retried = Revived::default();
+        for ids in self.dead_orders(&queue, &which).await?.chunks(PAGE as usize) {
+            let Revived { revived, kept } = queue.retry_dead(Selection::Ids(ids.to_vec())).await?;
+            retried.revived += revived;
+            retried.kept += kept;
+        }
+        Ok(retried)
+    }
+
+    /// Deletes orders that are dead letters, and says how many: the ledger will never have them. Which they are is as for
+    /// [`retry_orders`](Self::retry_orders).
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    pub async fn delete_orders(&self, which: Selection) -> Result<u64> {
+        let queue = self.orders_queue().await?;
+        let mut deleted = 0;
+        for ids in self.dead_orders(&queue, &which).await?.chunks(PAGE as usize) {
+            deleted += queue.delete_dead(Selection::Ids(ids.to_vec())).await?;
+        }
+        Ok(deleted)
+    }
+
+    /// Stops giving orders to order workers, also those of other sales that share the queue. The sale goes on.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    pub async fn pause_orders(&self) -> Result<()> {
+        self.orders_queue().await?.pause().await
+    }
+
+    /// Gives orders to order workers again.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    pub async fn resume_orders(&self) -> Result<()> {
+        self.orders_queue().await?.resume().await
+    }
+
+    /// The queue, with authority over it.
+    async fn orders_queue(&self) -> Result<Queue> {
+        let orders = self.state().await?.spec.orders;
+        let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no orders' queue"))?;
+        self.gate.for_orders().queue(orders)
+    }
+
+    /// The ids of those that are this sale's, or no order at all.
+    async fn dead_orders(&self, queue: &Queue, which: &Selection) -> Result<Vec<TaskId>> {
+        let is_wanted = |letter: &DeadLetter| match which {
+            Selection::All => true,
+            Selection::Ids(ids) => ids.contains(&letter.id),
+        };
+        let is_ours = |letter: &DeadLetter| {
+            serde_json::from_slice::<OrderTask>(letter.payload.bytes())
+                .map_or(true, |order| order.sale() == self.id())
+        };
+        let (mut ids, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = queue.dead(&after, PAGE).await?;
+            ids.extend(
+                page.iter().filter(|letter| is_wanted(letter) && is_ours(letter)).map(|it| it.id.clone()),
+            );
+            match page.last() {
+                Some(last) if page.len() == PAGE as usize => last.id.as_str().clone_into(&mut after),
+                _ => return Ok(ids),
+            }
+        }
+    }
+}
