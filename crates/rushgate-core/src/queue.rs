@@ -909,8 +909,8 @@ pub enum Overflow {
     /// It is dropped: [`Enqueued::Dropped`]. For what is worth nothing late, such as samples.
     DropNew,
     /// It takes the place of the record that waits and was first put in the longest ago, the smallest id among equals:
-    /// [`Enqueued::Displaced`]. One that is leased is never dropped, nor an order of a sale; if there is nothing else at the
-    /// front, the newcomer is refused. One gives way to one: a queue beyond its bound stays so.
+    /// [`Enqueued::Displaced`]. One that is leased is never dropped; if all are, the newcomer is refused. One gives way to
+    /// one: a queue beyond its bound stays so.
     DropOldest,
 }
 

@@ -744,14 +744,6 @@ impl OrderTask {
         crate::TaskId::made_of(&id)
     }
 
-    /// What the JSON of every order begins with, and little else: by this a queue knows an order from other tasks.
-    pub const HEAD: &[u8] = br#"{"order":""#;
-
-    /// Whether a task's content is one. Such a task is never dropped for a newcomer.
-    pub fn is_in(payload: &crate::Payload) -> bool {
-        *payload.content_type() == crate::ContentType::json() && payload.bytes().starts_with(Self::HEAD)
-    }
-
     /// What the ids of a sale's changes of stock begin with; the number of the change's event follows. It names the
     /// sale, because sales may share a queue: by a hash if its id is too long for that.
     pub fn stock_ids(sale: &SaleId) -> String {
@@ -795,11 +787,6 @@ mod tests {
             .map(|(sku, unit)| (named(sku), unit))
             .into();
         let json = serde_json::to_string(&order(units.clone())).unwrap();
-        for order in [order(units.clone()), withdrawal("s", 1, Vec::new())] {
-            let json = serde_json::to_vec(&order).unwrap();
-            assert!(OrderTask::is_in(&Payload::new(ContentType::json(), json).unwrap()));
-        }
-        assert!(!OrderTask::is_in(&Payload::empty()));
         assert!(json.contains(r#""units":[["a",[[1,3]]],["b",[[9,9],[7,7]]],["a",[[5,5]]]]"#), "{json}");
         assert_eq!(serde_json::from_str::<OrderTask>(&json).unwrap(), order(units));
         let json = json.replace("[1,3]", "[1,4000000000]");

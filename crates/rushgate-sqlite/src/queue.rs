@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Error, Fence,
-    Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, OrderTask,
-    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention,
-    Retried, Retry, Revision, Revived, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo,
-    TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
+    Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, Overflow,
+    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention, Retried, Retry,
+    Revision, Revived, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
+    TaskProgress, TaskState, Ticket, Timestamp,
 };
 use rusqlite::{Row, params};
 
@@ -579,16 +579,12 @@ impl Queue<'_, '_> {
         (self.row.dropped, self.row.changed) = (self.row.dropped + 1, true);
     }
 
-    /// Drops the task that waits and was put in the longest ago, if any waits and it is no order of a sale.
+    /// Drops the task that waits and was put in the longest ago, if any waits.
     fn drop_oldest(&mut self) -> Result<Option<TaskId>> {
-        let params = (self.row.id, OrderTask::HEAD);
-        let oldest = self.step.row(sql!("queue/enqueue", "oldest"), params, |row| {
-            Ok((row.get(0)?, parsed(row, 1)?, read_line(row, 2)?, row.get(4)?))
+        let oldest = self.step.row(sql!("queue/enqueue", "oldest"), [self.row.id], |row| {
+            Ok((row.get(0)?, parsed(row, 1)?, read_line(row, 2)?))
         })?;
-        let (arrival, id, line): (i64, TaskId, LineOf) = match oldest {
-            Some((arrival, id, line, false)) => (arrival, id, line),
-            Some((.., true)) | None => return Ok(None),
-        };
+        let Some((arrival, id, line)): Option<(i64, TaskId, LineOf)> = oldest else { return Ok(None) };
         self.finish(arrival, id.as_str(), self.now(), TaskChange::Dropped, None)?;
         self.line_changed(&line)?;
         self.count_dropped();

@@ -55,21 +55,17 @@ local function put_behind(q, t, of, body)
   return 3, q.revision
 end
 
--- What an order of a sale begins with: JSON, and its first field.
-local ORDER_HEAD = '\255{"order":"'
-
 local function count_dropped(q)
   q.dropped = (q.dropped or 0) + 1
 end
 
--- Drops the task that waits and was put in the longest ago: its id, if any waits and it is no order of a sale. While the
--- order of age is being made, nobody knows which that is.
+-- Drops the task that waits and was put in the longest ago: its id, if any waits. While the order of age is being made,
+-- nobody knows which that is.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
   local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
   if not oldest then return nil end
   local t = load(q, string.sub(oldest, LEASE_BYTES + 1))
-  if string.sub(body_of(t.record), 1, #ORDER_HEAD) == ORDER_HEAD then return nil end
   finish_task(q, t, now, ends_as.dropped, '', true)
   count_dropped(q)
   return t.id

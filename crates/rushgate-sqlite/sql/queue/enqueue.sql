@@ -5,9 +5,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, iif(?13 IS NULL, ?4, NULL), iif(?
         iif(?13 IS NULL, NULL, ?10))
 ON CONFLICT (queue, id) DO NOTHING;
 
--- What gives way to a newcomer, in a queue that drops its oldest, and whether it is an order of a sale.
+-- What gives way to a newcomer, in a queue that drops its oldest.
 -- name: oldest
-SELECT arrival, id, priority, key, content_type = 'application/json' AND substr(payload, 1, length(?2)) = ?2
+SELECT arrival, id, priority, key
 FROM task INDEXED BY task_oldest
 WHERE queue = ?1 AND claim = 0 AND gives_way = 1 ORDER BY first_us, id LIMIT 1;
 

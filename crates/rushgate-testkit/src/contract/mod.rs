@@ -368,6 +368,7 @@ macro_rules! contract_suite {
                 what_was_dropped_is_kept_by_a_retention
                 a_relay_passes_over_a_queue_that_drops
                 what_ignores_the_bound_drops_nothing
+                what_looks_like_an_order_is_dropped_as_any_other
                 a_displacement_sent_twice_drops_once
             }
             deadline {

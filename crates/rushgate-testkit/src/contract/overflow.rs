@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Enqueued, Finish, GiveBack, NewTask, OnDuplicate, OutboxId, Overflow, QueueLimits, QueueName, QueueStats,
-    Relay, Retention, Retry, Selection, TaskKey, TaskState,
+    ContentType, Enqueued, Finish, GiveBack, NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits,
+    QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskState,
 };
 
 use super::desk::*;
@@ -200,6 +200,14 @@ pub(super) async fn what_ignores_the_bound_drops_nothing(desk: Desk) {
     assert_eq!((revived.revived, revived.kept), (0, 1));
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.dropped), (1, 0));
+}
+
+pub(super) async fn what_looks_like_an_order_is_dropped_as_any_other(desk: Desk) {
+    bound(&desk, 1, Overflow::DropOldest).await;
+    let payload = Payload::new(ContentType::json(), br#"{"order":"stock"}"#.to_vec()).unwrap();
+    desk.put(NewTask { payload, ..task("a") }).await;
+    assert_eq!(dropped(desk.put(task("b")).await), "a");
+    assert_eq!(top(&desk).await, ["b"]);
 }
 
 pub(super) async fn a_displacement_sent_twice_drops_once(desk: Desk) {

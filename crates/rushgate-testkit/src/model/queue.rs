@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Error, Fence, Finish,
-    Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OrderTask,
+    Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op,
     OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
     ReleasedWith, Result, Retried, Retry, Revision, Revived, SaleId, Schedule, ScheduleId, Selection, Sku,
     StockChange, StockChanged, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
@@ -347,7 +347,7 @@ impl Queue {
                 self.note(now, &asked.id, TaskChange::Dropped);
                 Enqueued::Dropped { bound }
             }
-            Overflow::DropOldest => match oldest.filter(|id| !self.is_order(id)) {
+            Overflow::DropOldest => match oldest {
                 None => Enqueued::Full { bound },
                 Some(dropped) => {
                     self.finish(now, &dropped, Finish::Dropped, None);
@@ -357,10 +357,6 @@ impl Queue {
                 }
             },
         }
-    }
-
-    fn is_order(&self, id: &TaskId) -> bool {
-        OrderTask::is_in(&self.records[id].content.payload)
     }
 
     /// The record that waits and was put in the longest ago.
