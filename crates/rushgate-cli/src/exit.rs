@@ -114,6 +114,18 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// A listing's reader has gone and wants no more of it, which is no fault.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads stdout any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
 /// An error with what caused it.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {

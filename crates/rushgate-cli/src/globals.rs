@@ -21,6 +21,8 @@ pub(crate) struct Globals {
     pub(crate) orders: Option<String>,
     /// Whether it was named on the command line, and so for this command.
     pub(crate) orders_typed: bool,
+    /// Whether nobody misses what the command writes if its reader goes: it changes nothing.
+    pub(crate) only_shows: bool,
     /// Data as JSON on stdout, errors as JSON on stderr.
     pub(crate) json: bool,
     /// Nothing on stderr but errors.

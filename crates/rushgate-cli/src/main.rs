@@ -36,6 +36,10 @@ use anyhow::Result;
 use clap::FromArgMatches;
 use clap::parser::ValueSource;
 
+use crate::args::outbox::OutboxVerb;
+use crate::args::queue::{CronVerb, QueueVerb};
+use crate::args::serve::TokenVerb;
+use crate::args::tools::FunctionsVerb;
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
 use crate::exit::{Exit, Fault};
@@ -53,7 +57,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(exit) => return exit.into(),
     };
-    let globals = globals(&cli.shared, orders_typed);
+    let globals = Globals { only_shows: only_shows(&cli.verb), ..globals(&cli.shared, orders_typed) };
     let output = globals.output();
     let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
     exit.into()
@@ -80,6 +84,7 @@ fn json_output() -> Output {
         store: None,
         orders: None,
         orders_typed: false,
+        only_shows: true,
         json: true,
         quiet: false,
         verbose: false,
@@ -102,6 +107,7 @@ fn globals(shared: &Shared, orders_typed: bool) -> Globals {
         store: shared.store.clone(),
         orders: shared.orders.clone(),
         orders_typed,
+        only_shows: true,
         json: shared.json,
         quiet: shared.quiet,
         verbose: shared.verbose,
@@ -142,6 +148,18 @@ fn only_looks(verb: &Verb) -> bool {
         Verb::Queue(verb) => verb.only_looks(),
         Verb::Sale(verb) => verb.only_looks(),
         _ => false,
+    }
+}
+
+/// What such a command writes may go unread: it has changed nothing that its user must know of.
+fn only_shows(verb: &Verb) -> bool {
+    match verb {
+        Verb::Queue(verb) => verb.only_looks() || matches!(**verb, QueueVerb::Cron(CronVerb::Next(_))),
+        Verb::Outbox(verb) => matches!(verb, OutboxVerb::Stats(_) | OutboxVerb::Ls(_)),
+        Verb::Token(verb) => matches!(verb, TokenVerb::Ls(_)),
+        Verb::Functions(verb) => !matches!(verb, FunctionsVerb::Install(_)),
+        Verb::Serve(_) | Verb::Rush(_) | Verb::Bench(_) => true,
+        verb => only_looks(verb),
     }
 }
 

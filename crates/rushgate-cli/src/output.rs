@@ -10,7 +10,7 @@ use rushgate::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Exit, Fault, Verdict};
+use crate::exit::{Exit, Fault, ReaderGone, Verdict};
 use crate::globals::{Color, Globals, LogFormat};
 use crate::otel;
 
@@ -20,6 +20,7 @@ pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 /// Where to write, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
+    only_shows: bool,
     json: bool,
     quiet: bool,
     verbose: bool,
@@ -52,7 +53,7 @@ impl Paint {
 
 impl Output {
     pub(crate) fn new(globals: &Globals) -> Self {
-        let Globals { json, quiet, verbose, color, log_format, .. } = *globals;
+        let Globals { only_shows, json, quiet, verbose, color, log_format, .. } = *globals;
         let auto = || {
             std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
         };
@@ -62,7 +63,7 @@ impl Output {
             Color::Auto => auto(),
         };
         let log_json = log_format == LogFormat::Json;
-        Self { json, quiet, verbose, log_json, color: color && !log_json }
+        Self { only_shows, json, quiet, verbose, log_json, color: color && !log_json }
     }
 
     /// Whether stdout is to be JSON.
@@ -82,10 +83,15 @@ impl Output {
 
     /// The answer: JSON, or text.
     pub(crate) fn data(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+        self.answered(self.try_data(json, text))
+    }
+
+    /// The same, for a command that takes its step back if nobody reads the answer.
+    pub(crate) fn try_data(self, json: &impl Serialize, text: impl Display) -> io::Result<()> {
         if self.json {
-            self.stdout(|out| json_line(out, json))
+            stdout(|out| json_line(out, json))
         } else {
-            self.stdout(|out| out.write_all(harmless(&text.to_string()).as_bytes()))
+            stdout(|out| out.write_all(harmless(&text.to_string()).as_bytes()))
         }
     }
 
@@ -100,28 +106,26 @@ impl Output {
             return self.data(json, "");
         }
         let ends = bytes.is_empty() || bytes.ends_with(b"\n") || !io::stdout().is_terminal();
-        self.stdout(|out| out.write_all(bytes).and_then(|()| if ends { Ok(()) } else { writeln!(out) }))
+        self.answered(stdout(|out| {
+            out.write_all(bytes).and_then(|()| if ends { Ok(()) } else { writeln!(out) })
+        }))
     }
 
-    /// Text as it is, which JSON does not apply to.
+    /// Text as it is, which JSON does not apply to. The command ends when its reader has gone.
     pub(crate) fn text(self, text: impl Display) -> Result<()> {
-        self.stdout(|out| write!(out, "{text}"))
+        part(stdout(|out| write!(out, "{text}")))
     }
 
-    /// A reader that has gone is no fault: whoever reads decides how much.
-    fn stdout(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        match write(&mut out).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                let message =
-                    format!("the answer cannot be written to stdout: {error}; the step was carried out");
-                Err(Fault::new(Exit::MayHaveHappened, "stdout", message).into())
-            }
-            _ => {
-                // Whatever a gone reader has not taken would be tried again when the buffer is dropped.
-                let _ = out.into_parts();
-                Ok(())
-            }
+    /// One line of many, or JSON. The command ends when its reader has gone.
+    pub(crate) fn next_line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+        if self.json { part(stdout(|out| json_line(out, json))) } else { self.text(format_args!("{text}\n")) }
+    }
+
+    /// The reader of a command that only shows decides how much to read. Of any other it must not miss the answer.
+    pub(crate) fn answered(self, written: io::Result<()>) -> Result<()> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_shows => Ok(()),
+            written => written.map_err(|error| unwritten(&error, "the step was carried out")),
         }
     }
 
@@ -196,6 +200,9 @@ impl Output {
 
     /// Says what failed, and gives the exit status that follows.
     pub(crate) fn error(self, error: &anyhow::Error) -> Exit {
+        if error.is::<ReaderGone>() {
+            return Exit::Done;
+        }
         let Verdict { exit, code, message, hint, may_have_happened } = Verdict::of(error);
         if self.json {
             let error = json!({ "code": code, "message": message, "hint": hint, "may_have_happened": may_have_happened });
@@ -230,6 +237,27 @@ impl Output {
     fn stderr(self, line: fmt::Arguments<'_>) {
         let _ = writeln!(io::stderr().lock(), "{}", harmless(&line.to_string()));
     }
+}
+
+fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let written = write(&mut out).and_then(|()| out.flush());
+    // Whatever was not taken would be tried again when the buffer is dropped.
+    let _ = out.into_parts();
+    written
+}
+
+fn part(written: io::Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        written => written.map_err(|error| unwritten(&error, "it is not whole")),
+    }
+}
+
+/// An answer that did not reach its reader, and what became of the step.
+pub(crate) fn unwritten(error: &io::Error, step: &str) -> anyhow::Error {
+    let message = format!("the answer cannot be written to stdout: {error}; {step}");
+    Fault::new(Exit::MayHaveHappened, "stdout", message).into()
 }
 
 fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {

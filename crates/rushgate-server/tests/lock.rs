@@ -175,7 +175,7 @@ async fn a_wait_ends_when_the_server_closes() {
 async fn a_lock_is_released_with_a_task_or_neither_happens() {
     let stand = Stand::open().await;
     let grant = stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
-    let body = |token: &serde_json::Value| {
+    let body = |token: &Value| {
         let task = json!({ "id": "1", "payload": { "to": "ann" } });
         json!({ "token": token, "queue": "mail", "task": task })
     };

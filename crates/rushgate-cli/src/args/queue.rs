@@ -173,7 +173,9 @@ pub(crate) struct TopArgs {
     pub(crate) n: u32,
 }
 
-/// Take the first due tasks for good: if the taker dies they are lost.
+/// Print the first due tasks, then complete them.
+///
+/// A task is removed only after it was written. If the command ends before that, the task comes again after a minute.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue pop mail --json | jq '.[].payload'")]
 pub(crate) struct PopArgs {

@@ -63,7 +63,7 @@ async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Res
 
 fn show(event: &TaskEvent, output: Output) -> Result<()> {
     let text = format_args!("{} {} {} {}", event.seq, moment(event.at), event.id, words(&event.what));
-    output.line(event, text)
+    output.next_line(event, text)
 }
 
 fn words(what: &TaskChange) -> String {

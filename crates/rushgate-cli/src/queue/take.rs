@@ -1,33 +1,44 @@
 //! Looking at due tasks, and taking them.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use rushgate::{Queue, Rushgate, Task};
+use rushgate::{Completed, Queue, Rushgate, Task, Ticket};
 
 use super::shown::{TaskView, tasks};
 use crate::args::queue::{ClaimArgs, PopArgs, TopArgs};
-use crate::exit::Exit;
-use crate::output::Output;
+use crate::exit::{Exit, Fault};
+use crate::output::{Output, counted, unwritten};
+
+/// How long popped tasks are held while they are written.
+const POP_LEASE: Duration = Duration::from_secs(60);
 
 pub(super) async fn top(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
     let due = gate.queue(&args.queue)?.top(args.n).await?;
     if due.is_empty() {
         output.note("nothing is due");
     }
-    show(&due, output)
+    output.data(&views(&due), tasks(&due))?;
+    Ok(Exit::Done)
 }
 
 pub(super) async fn pop(gate: &Rushgate, args: PopArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
-    let taken = queue.pop(args.n).await?;
+    let taken = queue.claim(args.n, POP_LEASE).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
-    show(&taken, output)
+    hand_over(&queue, &taken, output).await?;
+    if !taken.is_empty() {
+        remove(&queue, tickets(&taken)).await?;
+    }
+    Ok(Exit::Done)
 }
 
 pub(super) async fn claim(gate: &Rushgate, args: ClaimArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let taken = queue.claim_wait(args.n, args.lease, args.wait).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
-    show(&taken, output)
+    hand_over(&queue, &taken, output).await?;
+    Ok(Exit::Done)
 }
 
 /// Why nothing was given out, if nothing was.
@@ -43,9 +54,34 @@ async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) 
     Ok(())
 }
 
-/// An empty queue is an answer.
-fn show(taken: &[Task], output: Output) -> Result<Exit> {
-    let views: Vec<_> = taken.iter().map(TaskView::from).collect();
-    output.data(&views, tasks(taken))?;
-    Ok(Exit::Done)
+/// Writes claimed tasks, of which there may be none. Tasks that cannot be written are released.
+async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<()> {
+    match output.try_data(&views(taken), tasks(taken)) {
+        Err(error) if !taken.is_empty() => {
+            queue.give_back(tickets(taken).map(Into::into).collect()).await?;
+            Err(unwritten(&error, "the tasks were returned to the queue"))
+        }
+        written => output.answered(written),
+    }
+}
+
+/// Completes tasks that were written.
+async fn remove(queue: &Queue, tickets: impl Iterator<Item = Ticket>) -> Result<()> {
+    let answers = queue.complete(tickets.collect()).await?;
+    match answers.iter().filter(|answer| **answer == Completed::Stale).count() {
+        0 => Ok(()),
+        late => {
+            let late = counted(late as u64, "task");
+            let message = format!("writing took longer than {POP_LEASE:?}: {late} returned to the queue");
+            Err(Fault::new(Exit::MayHaveHappened, "stale", message).into())
+        }
+    }
+}
+
+fn tickets(taken: &[Task]) -> impl Iterator<Item = Ticket> {
+    taken.iter().map(|task| task.ticket.clone())
+}
+
+fn views(taken: &[Task]) -> Vec<TaskView<'_>> {
+    taken.iter().map(TaskView::from).collect()
 }

@@ -151,7 +151,7 @@ impl Screen {
         if self.live {
             return self.output.text(format_args!("{HOME}{}", page(looks)));
         }
-        looks.iter().try_for_each(|look| self.output.line(look, words(look)))
+        looks.iter().try_for_each(|look| self.output.next_line(look, words(look)))
     }
 }
 

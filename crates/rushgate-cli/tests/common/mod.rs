@@ -106,6 +106,13 @@ impl Shop {
         self.json_as(0, args)
     }
 
+    /// Runs a command whose stdout nobody reads.
+    pub fn unread(&self, args: &[&str]) -> Said {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        self.command(args).stdout(writer).output().unwrap().into()
+    }
+
     pub fn with_stdin(&self, args: &[&str], stdin: &[u8]) -> Said {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
