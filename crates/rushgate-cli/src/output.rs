@@ -410,7 +410,14 @@ mod tests {
     fn what_others_wrote_does_nothing_to_a_terminal() {
         assert_eq!(harmless("a\tb\n"), "a\tb\n");
         assert_eq!(harmless("a\x1b[2Jb\r\u{9b}1m\x7f"), "a\\u{1b}[2Jb\\r\\u{9b}1m\\u{7f}");
-        let output = Output { json: false, quiet: false, verbose: false, log_json: false, color: true };
+        let output = Output {
+            only_shows: false,
+            json: false,
+            quiet: false,
+            verbose: false,
+            log_json: false,
+            color: true,
+        };
         let ours = format!("{CLEAR_LINE}{}", output.paint(Paint::Bad, "error"));
         assert_eq!(harmless(&ours), ours);
         let row = [["a\nb\x1b[31m".to_owned()]];

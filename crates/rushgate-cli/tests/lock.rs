@@ -330,3 +330,22 @@ fn contend(store: Option<&str>) {
         }
     });
 }
+
+/// When each process loaded every script, the server of a busy machine did not answer for 5 s, and some of them failed.
+#[test]
+fn many_processes_that_meet_a_fresh_server_all_get_their_locks() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let shop = Shop::new();
+    let names: Vec<_> = (0..40).map(|number| format!("n{number}")).collect();
+    let url = server.url();
+    let start = |name: &String| shop.start(&[&["--store", &url], &run(name, &[], &["true"])[..]].concat());
+    let started: Vec<_> = names.iter().map(start).collect();
+    for running in started {
+        let said = running.end();
+        assert_eq!(said.status, 0, "{}", said.err);
+    }
+    let text = server.ask(&["INFO", "commandstats"]).concat();
+    let loads = text.lines().find_map(|line| line.strip_prefix("cmdstat_script|load:calls=")).unwrap();
+    let loads: u64 = loads.split(',').next().unwrap().parse().unwrap();
+    assert!(loads <= 3 * 40, "{loads} loads: a process acquires, may extend, and releases");
+}

@@ -91,14 +91,18 @@ fn no_tls(url: &str, why: &(dyn error::Error + 'static)) -> Error {
     }
 }
 
-/// The connection ended while an answer was awaited.
+/// The connection ended while the answer to a step was awaited.
 pub(crate) fn broken(error: &Broken) -> Error {
+    unanswered(error).maybe_happened()
+}
+
+/// The connection ended while the answer to a question about the server was awaited.
+pub(crate) fn unanswered(error: &Broken) -> Error {
     match error {
         Broken::Lost(error) if error.is_timeout() => Error::unavailable("the server did not answer in time"),
         Broken::Lost(_) => Error::unavailable(format_args!("the connection to the server ended: {error}")),
         Broken::Replaced => Error::unavailable("another server has become the primary"),
     }
-    .maybe_happened()
 }
 
 /// The server did as it was asked, and too few replicas said in time that they have it.

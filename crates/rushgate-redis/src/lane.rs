@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::poll;
+use rand::RngExt;
 use rushgate_core::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{unconstrained, yield_now};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::check::Checked;
@@ -20,7 +21,7 @@ use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::reply::Reply;
 use crate::runtime::Runtime;
-use crate::scripts::{LAST, Script};
+use crate::scripts::Script;
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
 
@@ -34,6 +35,9 @@ const WEIGHT_MAX: u32 = 1_000;
 const IN_FLIGHT_MAX: usize = 2;
 /// How often a script may be unknown to the server before the step is given up.
 const LOADS_MAX: usize = 3;
+/// Processes that miss a script at the same moment load it at moments this far apart at most. Those that come later find
+/// it there.
+const LOAD_SPREAD: Duration = Duration::from_millis(10);
 /// How long replicas may take to have a batch.
 const REPLICATED_MAX: Duration = Duration::from_secs(1);
 /// How long a node of a Cluster may be silent before others are asked whether it was replaced.
@@ -138,7 +142,7 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
             }
         }
         is_crowded = batch.len() > 1;
-        match link.conn().await {
+        match link.conn_for(&batch).await {
             Ok(conn) => {
                 let link = Arc::clone(&link);
                 let mut carrying = Box::pin(async move {
@@ -212,15 +216,67 @@ impl Link {
         made
     }
 
-    /// Makes a connection, checks the server behind it and gives it the scripts, unless it has them.
-    async fn connect(&self) -> Result<Arc<Linked>> {
-        let linked = self.way.connect().await?;
-        let known = Command::new("SCRIPT").arg("EXISTS").arg(&*LAST.sha);
-        let mut known = ask(&linked, &[known]).await?.remove(0).list()?;
-        if known.int()? == 0 {
-            ask(&linked, &scripts()).await?;
+    /// A connection to a server that has the scripts of the steps. If there is none, no step was sent.
+    async fn conn_for(&self, steps: &[Work]) -> Result<Arc<Linked>> {
+        let conn = self.conn().await?;
+        self.load(&conn, steps).await?;
+        Ok(conn)
+    }
+
+    /// Loads the scripts of the steps that the server lacks. Steps never overtake each other because of it: the ones
+    /// behind wait until they are loaded.
+    async fn load(&self, conn: &Arc<Linked>, steps: &[Work]) -> Result<()> {
+        let mut known = conn.known.lock().await;
+        let mut needed = Vec::new();
+        for script in steps.iter().filter_map(Work::script) {
+            if !known[script as usize] && !needed.contains(&script) {
+                needed.push(script);
+            }
         }
-        let linked = Arc::new(linked);
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let mut missing = self.missing(conn, &needed).await?;
+        if !missing.is_empty() {
+            // One process loads a script for all that miss it at the same moment.
+            let pause = LOAD_SPREAD.mul_f64(rand::rng().random_range(0.0..1.0));
+            sleep(pause).await;
+            missing = self.missing(conn, &missing).await?;
+        }
+        if !missing.is_empty() {
+            let bodies = missing.iter().map(|script| Command::new("SCRIPT").arg("LOAD").arg(script.body()));
+            self.ask(conn, &bodies.collect::<Vec<_>>()).await?;
+        }
+        needed.into_iter().for_each(|script| known[script as usize] = true);
+        Ok(())
+    }
+
+    /// Those of the scripts that the server does not have.
+    async fn missing(&self, conn: &Arc<Linked>, scripts: &[Script]) -> Result<Vec<Script>> {
+        let exists = Command::new("SCRIPT").arg("EXISTS");
+        let exists = scripts.iter().fold(exists, |command, script| command.arg(script.sha()));
+        let mut found = self.ask(conn, &[exists]).await?.remove(0).list()?;
+        let mut missing = Vec::new();
+        for script in scripts {
+            if found.int()? == 0 {
+                missing.push(*script);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Answers about the server, or why there are none. Nothing of the data changes.
+    async fn ask(&self, conn: &Arc<Linked>, questions: &[Command]) -> Result<Vec<Reply>> {
+        let answers = self.send(conn, questions).await.map_err(|broken| {
+            self.lost(conn);
+            fault::unanswered(&broken)
+        })?;
+        answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
+    }
+
+    /// Makes a connection and checks the server behind it.
+    async fn connect(&self) -> Result<Arc<Linked>> {
+        let linked = Arc::new(self.way.connect().await?);
         *self.slot() = Slot { conn: Some(Arc::clone(&linked)), checked: Some(linked.checked.clone()) };
         Ok(linked)
     }
@@ -262,13 +318,14 @@ impl Link {
             batch = rest.again;
             if rest.lacks_scripts {
                 loads += 1;
+                conn.known.lock().await.fill(false);
                 // What goes wrong here goes wrong with the steps as well, which say so.
-                let _ = conn.conn.send(&scripts()).await;
+                let _ = self.load(&conn, &batch).await;
             }
             if rest.is_replica {
                 moves += 1;
                 self.lost(&conn);
-                conn = match self.conn().await {
+                conn = match self.conn_for(&batch).await {
                     Ok(conn) => conn,
                     Err(error) => return fail(batch, &error),
                 };
@@ -285,7 +342,7 @@ impl Link {
                 // Whatever it answers now, it is not the one that keeps the data.
                 () = self.way.left(&conn.at) => return Err(Broken::Replaced),
                 answers = &mut answers => return answers,
-                () = tokio::time::sleep(SILENCE_MAX), if self.way.cluster().is_some() => {
+                () = sleep(SILENCE_MAX), if self.way.cluster().is_some() => {
                     self.way.cluster().inspect(|(cluster, _)| cluster.look_soon());
                 }
             }
@@ -297,17 +354,6 @@ impl Link {
             referred.into_iter().for_each(|(work, refusal)| cluster.refer(work, &refusal, at));
         }
     }
-}
-
-/// Answers, or why there are none.
-async fn ask(linked: &Linked, questions: &[Command]) -> Result<Vec<Reply>> {
-    let answers = linked.conn.send(questions).await.map_err(|broken| fault::ended_at_once(&broken))?;
-    answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
-}
-
-fn scripts() -> Vec<Command> {
-    let bodies = Script::ALL.iter().map(|script| script.body()).chain([&*LAST.body]);
-    bodies.map(|body| Command::new("SCRIPT").arg("LOAD").arg(body)).collect()
 }
 
 /// The commands of a batch, and whom their answers are for.

@@ -1,8 +1,7 @@
 //! The Lua files, with the shared pieces that they name spliced in.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 macro_rules! scripts {
     (includes { $($include:literal)* } $($area:ident { $($name:ident = $verb:literal)* })*) => {
@@ -43,12 +42,6 @@ macro_rules! scripts {
         /// The names of the pieces that scripts share.
         #[cfg(test)]
         pub(crate) const INCLUDES: &[&str] = &[$($include),*];
-
-        /// The files as they are written, and the pieces that they share.
-        fn sources() -> impl Iterator<Item = &'static str> {
-            let pieces = [$(include_str!(concat!("../lua/include/", $include, ".lua"))),*];
-            Script::ALL.iter().map(|script| script.file()).chain(pieces)
-        }
 
         /// A piece that scripts share.
         pub(crate) fn include(name: &str) -> &'static str {
@@ -162,14 +155,6 @@ impl Loaded {
 
 /// Each is made when it is needed: a server that runs has all of them, and a program calls a few.
 static LOADED: [OnceLock<Loaded>; Script::ALL.len()] = [const { OnceLock::new() }; Script::ALL.len()];
-
-/// A script that does nothing. It is loaded behind all others, so a server that knows it knows these scripts: a server
-/// forgets all or none.
-pub(crate) static LAST: LazyLock<Loaded> = LazyLock::new(|| {
-    let mut sum = DefaultHasher::new();
-    sources().for_each(|source| source.hash(&mut sum));
-    Loaded::new(format!("return '{:016x}'", sum.finish()))
-});
 
 /// The pieces that a file names, and those that they name, each once and behind what it needs.
 pub(crate) fn included(file: &'static str) -> Vec<&'static str> {

@@ -4,11 +4,12 @@ use std::future::pending;
 use std::sync::{Arc, Weak};
 
 use rushgate_core::{Error, Result};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::check::{Checked, Part, check};
 use crate::cluster::Cluster;
 use crate::conn::{Address, Commands, Pushes, Server};
+use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 
 /// The way to the server of one lane.
@@ -35,6 +36,8 @@ pub(crate) struct Linked {
     pub(crate) conn: Commands,
     pub(crate) checked: Checked,
     pub(crate) at: Address,
+    /// The scripts that the server has, as far as is known. Locked while some are loaded.
+    pub(crate) known: Mutex<[bool; Script::ALL.len()]>,
 }
 
 impl Way {
@@ -150,5 +153,5 @@ impl Member {
 async fn link(server: &Server, part: Part) -> Result<Linked> {
     let conn = server.connect().await?;
     let checked = check(&conn, part).await?;
-    Ok(Linked { conn, checked, at: server.address().clone() })
+    Ok(Linked { conn, checked, at: server.address().clone(), known: Mutex::new([false; Script::ALL.len()]) })
 }

@@ -114,6 +114,14 @@ impl Work {
         self.asking || self.alone
     }
 
+    /// The script that it calls.
+    pub(crate) fn script(&self) -> Option<Script> {
+        match &self.what {
+            What::Call(call) => Some(call.script()),
+            What::Command(_) | What::Together(_) => None,
+        }
+    }
+
     /// Its call, and what it is one of many in that call.
     pub(crate) fn item(&self) -> Option<(&Call, &Item)> {
         match &self.what {

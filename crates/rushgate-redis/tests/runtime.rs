@@ -74,12 +74,13 @@ fn whoever_waits_when_the_runtime_of_the_store_ends_is_told_and_a_step_may_have_
     let (opener, user) = (with_threads(2), of_this_thread());
     let store = opener.block_on(open(&server));
     user.block_on(in_time(async {
+        put(&store, 1).await.unwrap();
         let (news, ready) = (store.notice(token(1)), store.ready(&queue()));
         store.stats(&queue()).await.unwrap();
         server.pause();
         let asked = tokio::spawn({
             let store = Arc::clone(&store);
-            async move { put(&store, 1).await }
+            async move { put(&store, 2).await }
         });
         until_unread(server.port()).await;
         opener.shutdown_background();
