@@ -58,6 +58,9 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
 
 /// The connection ended before the server could be used, so nothing was sent.
 pub(crate) fn ended_at_once(broken: &Broken) -> Error {
+    if matches!(broken, Broken::Lost(error) if error.is_timeout()) {
+        return unanswered(broken).hint("the server is overloaded or stopped; see its log and SLOWLOG GET");
+    }
     Error::unavailable(format_args!("the server ended the connection at once: {broken}"))
         .hint(format_args!("{CUT_OFF} {WITH_TLS}"))
 }
@@ -204,5 +207,20 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         _ if text.contains("no permissions to run") => not_allowed(text),
         // A script of ours that fails half-way has a bug, and does not take back what it wrote.
         _ => Error::bug(format_args!("the server refused a step: {code} {text}")).maybe_happened(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_slow_to_answer_has_not_ended_the_connection() {
+        let broken = |kind| Broken::Lost(io::Error::from(kind).into());
+        let slow = ended_at_once(&broken(io::ErrorKind::TimedOut));
+        assert!(slow.to_string().contains("did not answer in time") && !slow.may_have_happened(), "{slow:?}");
+        assert!(slow.hint_text().is_some_and(|hint| hint.contains("overloaded")), "{slow:?}");
+        let ended = ended_at_once(&broken(io::ErrorKind::ConnectionReset));
+        assert!(ended.to_string().contains("ended the connection"), "{ended:?}");
     }
 }
