@@ -409,6 +409,39 @@ pub(super) async fn a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_a
     assert_eq!(line_of(&desk).await, [c]);
 }
 
+pub(super) async fn a_waiter_is_overtaken_only_while_it_is_silent_after_its_claim_window(desk: Desk) {
+    let [first, a, b, c] = line_up(&desk).await;
+    let d = desk.token();
+    assert_eq!(position(&desk.wait_lock(d).await), 4);
+    // Within the window nobody gets ahead, even a waiter that asks.
+    release(&desk, first).await;
+    assert_eq!(position(&desk.wait_lock(b).await), 1);
+    assert_eq!(holder(&desk).await, Some(a));
+    // After it, those behind are served in turn for as long as it is silent.
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    granted(desk.wait_lock(b).await);
+    release(&desk, b).await;
+    granted(desk.wait_lock(c).await);
+    // Once it asks, it is ahead of all who joined later and wait.
+    assert_eq!(position(&desk.wait_lock(a).await), 1);
+    assert_eq!(position(&desk.wait_lock(d).await), 2);
+    release(&desk, c).await;
+    assert_eq!(holder(&desk).await, Some(a));
+    granted(desk.wait_lock(a).await);
+    release(&desk, a).await;
+    assert_eq!(holder(&desk).await, Some(d));
+}
+
+pub(super) async fn a_first_in_line_that_asks_as_its_claim_window_ends_is_not_overtaken(desk: Desk) {
+    let [first, a, b, _] = line_up(&desk).await;
+    release(&desk, first).await;
+    desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
+    // Its window is over, and nobody else has asked: it has lost nothing.
+    near(granted(desk.wait_lock(a).await).lease_left, s(10));
+    release(&desk, a).await;
+    assert_eq!(holder(&desk).await, Some(b));
+}
+
 pub(super) async fn nobody_stands_behind_a_lapsed_waiter_but_it_is_shown(desk: Desk) {
     let [first, a, b, c] = line_up(&desk).await;
     release(&desk, first).await;

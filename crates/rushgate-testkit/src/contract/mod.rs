@@ -217,6 +217,8 @@ macro_rules! contract_suite {
                 a_hand_over_gives_no_more_than_the_claim_window
                 a_waiter_that_does_not_confirm_costs_one_claim_window
                 a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again
+                a_waiter_is_overtaken_only_while_it_is_silent_after_its_claim_window
+                a_first_in_line_that_asks_as_its_claim_window_ends_is_not_overtaken
                 nobody_stands_behind_a_lapsed_waiter_but_it_is_shown
                 a_lapsed_waiter_alone_in_line_is_still_listed
                 a_waiter_whose_wait_is_over_leaves_nothing
