@@ -1,0 +1,157 @@
+//! `rushgate work` as users run it, with nothing but defaults: several workers, tasks of random length, and one worker
+//! killed in the middle. Its task passes on by the default lease.
+//!
+//! `RUSHGATE_SEED` repeats a run's tasks.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use common::{Running, Shop};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rushgate_testkit::servers::{Kind, RedisSetup};
+use rustix::process::Signal;
+use serde_json::json;
+
+const WORKERS: usize = 5;
+const TASKS: usize = 48;
+/// The worker is killed when so many tasks have begun.
+const KILLED_AFTER: usize = 12;
+const RUN_MAX: Duration = Duration::from_secs(120);
+
+/// Notes its start and end, and meets another run of its task if that is still alive. Its content is how long it takes.
+const JOB: &str = r#"
+    other=$(cat pid.$RUSHGATE_TASK 2>/dev/null) && kill -0 "$other" 2>/dev/null && echo "met $RUSHGATE_TASK $PPID" >> log
+    echo $$ > pid.$RUSHGATE_TASK
+    echo "start $RUSHGATE_TASK $PPID" >> log
+    sleep "$(cat)"
+    rm pid.$RUSHGATE_TASK
+    echo "end $RUSHGATE_TASK $PPID" >> log
+"#;
+
+/// A line of the log: what, which task, by which worker.
+type Noted = (String, String, u32);
+
+fn log(shop: &Shop) -> Vec<Noted> {
+    let text = fs::read_to_string(shop.path("log")).unwrap_or_default();
+    // The last line may be half written.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let noted = |line: &str| {
+        let mut words = line.split(' ').map(str::to_owned);
+        let [what, task, worker] = [(); 3].map(|()| words.next().expect("a line has three words"));
+        (what, task, worker.parse().expect("a worker is a process id"))
+    };
+    whole.lines().map(noted).collect()
+}
+
+/// Waits until the log is as wished for.
+fn until(shop: &Shop, wish: impl Fn(&[Noted]) -> bool) -> Vec<Noted> {
+    let start = Instant::now();
+    loop {
+        let log = log(shop);
+        if wish(&log) {
+            return log;
+        }
+        assert!(start.elapsed() < RUN_MAX, "the log stays {log:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_running(log: &[Noted], of: u32) -> bool {
+    log.iter().rfind(|(.., worker)| *worker == of).is_some_and(|(what, ..)| what == "start")
+}
+
+/// The tasks of which a run came to its end.
+fn done(log: &[Noted]) -> BTreeSet<&str> {
+    log.iter().filter(|(what, ..)| what == "end").map(|(_, task, _)| task.as_str()).collect()
+}
+
+// The seed is in the output of a test that fails.
+#[allow(clippy::print_stdout)]
+fn every_task_is_done_once(store: Option<&str>) {
+    let seed = std::env::var("RUSHGATE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(rand::random);
+    println!("RUSHGATE_SEED={seed}");
+    let (shop, mut rng) = (Shop::new(), StdRng::seed_from_u64(seed));
+    let command = |args: &[&str]| {
+        let mut command = shop.command(args);
+        if let Some(store) = store {
+            command.env("RUSHGATE_STORE", store);
+        }
+        command
+    };
+    let queue = |verb: &str| {
+        let output = command(&["--json", "queue", verb, "mail"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let lines = (0..TASKS).map(|n| {
+        let seconds = format!("{:.3}", rng.random_range(0.5..4.0));
+        let line = json!({
+            "id": format!("t{n}"), "content_type": "application/json", "payload": seconds, "encoding": "text",
+            "priority": 5, "max_attempts": 20
+        });
+        format!("{line}\n")
+    });
+    fs::write(shop.path("tasks"), lines.collect::<String>()).unwrap();
+    fs::write(shop.path("job.sh"), JOB).unwrap();
+    assert!(command(&["queue", "import", "mail", "tasks"]).status().unwrap().success());
+
+    let start = || Running::of(command(&["work", "mail", "--exec", "sh", "job.sh"]));
+    let mut workers: Vec<Running> = (0..WORKERS).map(|_| start()).collect();
+    let victim = workers.swap_remove(rng.random_range(0..WORKERS));
+    let killed = victim.child.id();
+    let starts = |log: &[Noted]| log.iter().filter(|(what, ..)| what == "start").count();
+    until(&shop, |log| starts(log) >= KILLED_AFTER && is_running(log, killed));
+    victim.signal(Signal::KILL);
+    drop(victim);
+
+    until(&shop, |log| done(log).len() == TASKS);
+    for worker in &workers {
+        worker.signal(Signal::TERM);
+    }
+    for worker in workers {
+        let said = worker.end();
+        assert_eq!(said.status, 0, "{}", said.err);
+        assert!(said.err.contains("0 lost"), "{}", said.err);
+    }
+
+    let mut began = BTreeMap::<_, Vec<u32>>::new();
+    for (what, task, worker) in log(&shop) {
+        assert_ne!(what, "met", "two runs of {task} at the same time, the second by {worker}");
+        if what == "start" {
+            began.entry(task).or_default().push(worker);
+        }
+    }
+    // The killed worker had one task, which passed to another. No other task ran twice.
+    let again: Vec<_> = began.iter().filter(|(_, workers)| workers.len() > 1).collect();
+    assert!(again.len() <= 1, "{again:?}");
+    assert!(again.iter().all(|(_, workers)| workers.len() == 2 && workers[0] == killed), "{again:?}");
+    let stats = queue("stats");
+    for state in ["ready", "scheduled", "leased", "blocked", "dead"] {
+        assert_eq!(stats[state], 0, "{stats}");
+    }
+}
+
+#[test]
+fn workers_do_every_task_once_on_sqlite() {
+    every_task_is_done_once(None);
+}
+
+fn on_a_server(kind: Kind) {
+    let server = RedisSetup::new(kind).start();
+    every_task_is_done_once(Some(&server.url()));
+}
+
+#[test]
+fn workers_do_every_task_once_on_redis() {
+    on_a_server(Kind::Redis);
+}
+
+#[test]
+fn workers_do_every_task_once_on_valkey() {
+    on_a_server(Kind::Valkey);
+}
