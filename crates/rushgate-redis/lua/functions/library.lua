@@ -4,6 +4,14 @@
 local KEYS, ARGV
 local verbs = {}
 
+-- What an argument may be. Each is given the argument, and its limits where it has some, and gives something true
+-- back if it will do: of numbers and of names in JSON, what is meant, because that can be written in several ways.
+local is = {}
+local verb
+
+-- Everything else is in a block, because Lua has room for 200 local names at a time.
+do
+
 local function is_tail(byte)
   return byte and byte >= 128 and byte < 192
 end
@@ -56,10 +64,6 @@ local function is_utf8(text, refused)
   end
   return true
 end
-
--- What an argument may be. Each is given the argument, and its limits where it has some, and gives something true
--- back if it will do: of numbers and of names in JSON, what is meant, because that can be written in several ways.
-local is = {}
 
 function is.bytes(value, least, most)
   return #value >= least and #value <= most
@@ -317,7 +321,7 @@ local function check_groups(groups)
 end
 
 -- Registers a verb. A complaint is an answer; whatever else fails in a check is a fault of this library.
-local function verb(name, flags, groups, declared, carry_out)
+function verb(name, flags, groups, declared, carry_out)
   verbs[name] = carry_out
   local function check()
     check_groups(groups)
@@ -335,4 +339,6 @@ local function verb(name, flags, groups, declared, carry_out)
       return complaint or error(fault, 0)
     end,
   })
+end
+
 end
