@@ -64,6 +64,20 @@ fn the_command_gets_content_and_names() {
 }
 
 #[test]
+fn until_empty_waits_for_a_callback_that_is_blocked() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "push", "mail", "batch", "--open"]);
+    shop.ok(&["queue", "push", "mail", "part", "--part-of", "batch"]);
+    let mut worker = shop.start(&work(&["--until-empty"], "echo $RUSHGATE_TASK"));
+    assert_eq!(worker.line(), "part");
+    while !worker.note().starts_with("1 task left, waiting for others: ") {}
+    shop.ok(&["queue", "close", "mail", "batch"]);
+    assert_eq!(worker.line(), "batch");
+    let said = worker.end();
+    assert!(said.status == 0 && said.err.contains("2 done"), "{}", said.err);
+}
+
+#[test]
 fn what_the_command_writes_is_kept_as_the_result() {
     let shop = Shop::new();
     shop.ok(&["queue", "limit", "mail", "--keep", "1h/10"]);
@@ -198,7 +212,7 @@ fn a_worker_that_is_stopped_lets_its_command_finish() {
     std::fs::write(shop.path("go"), "").unwrap();
     let said = worker.end();
     assert_eq!(said.status, 0);
-    assert!(said.err.contains("1 done"), "{}", said.err);
+    assert!(said.err.contains("2 done"), "{}", said.err);
     assert_eq!(shop.json(&["queue", "ls", "mail"])[0]["id"], "b", "nothing more was claimed");
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct WorkArgs {
     /// How long tasks may go on after the worker is stopped.
     #[arg(long, value_parser = duration::parse, default_value = "10s", value_name = "DURATION")]
     pub(crate) grace: Duration,
-    /// Stop when the queues have no task left, delayed ones included.
+    /// Stop when the queues have no task left. Delayed tasks and tasks that wait for others are left.
     #[arg(long)]
     pub(crate) until_empty: bool,
     /// Show Prometheus what the worker counts, at /metrics there: a port of 127.0.0.1, or an address and a port. Whoever

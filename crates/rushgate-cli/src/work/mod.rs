@@ -18,7 +18,7 @@ use crate::args::work::{QueueWeight, WorkArgs};
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::log;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::signals::Signals;
 
 /// How often to look whether the queues are empty.
@@ -87,7 +87,7 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
             return Ok(Exit::Done);
         }
         never = shown(page) => match never {},
-        never = until_empty(&queues, args.until_empty, &shutdown) => match never? {},
+        never = until_empty(&queues, args.until_empty, &shutdown, output) => match never? {},
     };
     say(report, output)?;
     fault.taken()?;
@@ -145,31 +145,34 @@ async fn until_empty(
     queues: &[(Queue, u32)],
     wanted: bool,
     shutdown: &CancellationToken,
+    output: Output,
 ) -> Result<Infallible> {
-    if wanted {
-        for (queue, _) in queues.iter().cycle().take_while(|_| !shutdown.is_cancelled()) {
-            if !is_empty(queue).await? {
-                sleep(EMPTY_CHECK).await;
-            } else if are_empty(queues).await? {
-                shutdown.cancel();
+    let mut told = 0;
+    while wanted && !shutdown.is_cancelled() {
+        match left(queues).await? {
+            (0, 0) => shutdown.cancel(),
+            (0, blocked) if blocked != told => {
+                output.note(format_args!(
+                    "{} left, waiting for others: `rushgate queue why` tells for which",
+                    counted(blocked, "task")
+                ));
+                told = blocked;
             }
+            _ => {}
         }
+        sleep(EMPTY_CHECK).await;
     }
     std::future::pending().await
 }
 
-async fn are_empty(queues: &[(Queue, u32)]) -> Result<bool> {
+/// How many tasks run, or will at a time that is known; and how many are blocked.
+async fn left(queues: &[(Queue, u32)]) -> Result<(u64, u64)> {
+    let mut left = (0, 0);
     for (queue, _) in queues {
-        if !is_empty(queue).await? {
-            return Ok(false);
-        }
+        let stats = queue.stats().await?;
+        left = (left.0 + stats.ready + stats.scheduled + stats.leased, left.1 + stats.blocked);
     }
-    Ok(true)
-}
-
-async fn is_empty(queue: &Queue) -> Result<bool> {
-    let stats = queue.stats().await?;
-    Ok(stats.ready + stats.scheduled + stats.leased == 0)
+    Ok(left)
 }
 
 /// The summary: data for a program, after the lines about tasks; for people a remark, since stdout is the commands'.
