@@ -101,10 +101,10 @@ async fn check(server: &Functions, output: Output) -> Result<Exit> {
 }
 
 /// What a server has, in words.
-fn what(state: &State) -> String {
+pub(crate) fn what(state: &State) -> String {
     match state {
         State::Missing => "no library named rushgate".to_owned(),
-        State::Same => format!("this very library, version {}", functions::version()),
+        State::Same => format!("version {}, which is up to date", functions::version()),
         State::OtherBuild => {
             format!("another build of version {}, with other content", functions::version())
         }

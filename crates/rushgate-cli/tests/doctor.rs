@@ -51,13 +51,54 @@ fn what_a_failover_may_lose_is_said() {
 }
 
 #[test]
+fn only_settings_that_are_missing_are_advised() {
+    let server = durable(Kind::Redis);
+    let advice = || found(&server.url(), &[]).0.into_iter().map(|(_, fix)| fix).collect::<Vec<_>>().concat();
+    set(&server, "appendfsync", "everysec");
+    let fix = advice();
+    assert!(fix.contains("set `appendfsync always`") && !fix.contains("appendonly"), "{fix}");
+    set(&server, "appendfsync", "always");
+    set(&server, "appendonly", "no");
+    let fix = advice();
+    assert!(fix.starts_with("set `appendonly yes`"), "{fix}");
+    assert!(!fix.contains("min-replicas"), "replicas do not help without a log: {fix}");
+    set(&server, "appendonly", "yes");
+    assert_eq!(advice(), "");
+}
+
+#[test]
+fn the_state_of_the_functions_is_said_in_words() {
+    let server = durable(Kind::Redis);
+    let url = server.url();
+    let shop = Shop::new();
+    let line = || {
+        let text = shop.ok(&["--store", &url, "doctor"]);
+        text.lines().find_map(|line| line.strip_prefix("functions ")).unwrap().trim().to_owned()
+    };
+    assert_eq!(line(), "no library named rushgate");
+    shop.ok(&["--store", &url, "functions", "install"]);
+    assert_eq!(line(), format!("version {}, which is up to date", env!("CARGO_PKG_VERSION")));
+    server.command(&["FUNCTION", "LOAD", "REPLACE", FOREIGN]);
+    let (warnings, passed) = found(&url, &[]);
+    let [(what, fix)] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(what.contains("that is not Rushgate's") && !passed, "{what}");
+    assert!(fix.contains("install --force"), "{fix}");
+    shop.ok(&["--store", &url, "functions", "install", "--force"]);
+    assert!(all_is_well(&url));
+}
+
+/// A library that took the name.
+const FOREIGN: &str = "#!lua name=rushgate\nredis.register_function('other', function() return 1 end)";
+
+#[test]
 fn settings_that_cannot_be_read_are_said() {
     let server = durable(Kind::Valkey);
     let rules =
         ["ACL", "SETUSER", "shop", "on", ">word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous", "+info"];
     assert_eq!(server.command(&rules), "+OK");
     let (warnings, passed) = found(&server.url().replace("//", "//shop:word@"), &[]);
-    assert!(warnings.iter().any(|(_, fix)| fix == "allow it CONFIG|GET") && !passed, "{warnings:?}");
+    let [(_, fix)] = &warnings[..] else { panic!("`appendfsync always` is set: {warnings:?}") };
+    assert!(fix == "allow it CONFIG|GET" && !passed, "{warnings:?}");
 }
 
 #[test]

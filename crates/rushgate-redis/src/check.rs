@@ -23,8 +23,8 @@ pub(crate) struct Checked {
     pub(crate) sees_settings: bool,
 }
 
-/// What an operator is told at the start.
-const UNSEEN: Warning = Warning {
+/// The warning that the durability class is a lower bound, because the user may not read the server's settings.
+pub const UNSEEN_SETTINGS: Warning = Warning {
     what: "the user may not read the server's settings, so one replica is waited for where several are demanded, and \
            `appendfsync always` counts as `everysec`",
     fix: "allow it CONFIG|GET",
@@ -49,7 +49,7 @@ impl Checked {
     /// What is not as it could be. `may_fail_over` says that another server may take this one's place.
     pub(crate) fn warnings(&self, may_fail_over: bool) -> Vec<Warning> {
         let loses = may_fail_over && self.durability < Durability::D3;
-        [(!self.sees_settings, UNSEEN), (loses, LOSES)]
+        [(!self.sees_settings, UNSEEN_SETTINGS), (loses, LOSES)]
             .into_iter()
             .filter_map(|(is_so, warning)| is_so.then_some(warning))
             .collect()
@@ -225,13 +225,13 @@ mod tests {
         }
         let checked = judge(&facts, Part::Primary).unwrap();
         assert_eq!((checked.durability, checked.replicas), (Durability::D1, 0));
-        assert_eq!(checked.warnings(true), [UNSEEN, LOSES]);
-        assert_eq!(checked.warnings(false), [UNSEEN]);
+        assert_eq!(checked.warnings(true), [UNSEEN_SETTINGS, LOSES]);
+        assert_eq!(checked.warnings(false), [UNSEEN_SETTINGS]);
         facts.insert("min_slaves_good_slaves".into(), "0".into());
         let checked = judge(&facts, Part::Primary).unwrap();
         assert_eq!((checked.durability, checked.replicas), (Durability::D3, 1));
-        assert_eq!(checked.warnings(true), [UNSEEN]);
-        assert!(UNSEEN.fix.contains("CONFIG|GET"));
+        assert_eq!(checked.warnings(true), [UNSEEN_SETTINGS]);
+        assert!(UNSEEN_SETTINGS.fix.contains("CONFIG|GET"));
     }
 
     #[test]

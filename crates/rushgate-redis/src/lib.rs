@@ -54,4 +54,5 @@ mod url;
 mod way;
 mod work;
 
+pub use check::UNSEEN_SETTINGS;
 pub use store::RedisStore;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Error, Result};
 use rushgate::{Durability, StoreInfo, Warning};
+use rushgate_redis::UNSEEN_SETTINGS;
 use serde::Serialize;
 
 use crate::args::tools::DoctorArgs;
@@ -46,6 +47,8 @@ struct Findings {
     ledger: Option<String>,
     ledger_server: Option<String>,
     functions: Option<&'static str>,
+    #[serde(skip)]
+    functions_in_words: Option<String>,
     warnings: Vec<Finding>,
 }
 
@@ -66,8 +69,9 @@ pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
     let file = file_of(globals.store_url());
     globals
         .with_gate(async |gate| {
-            let mut findings = findings(&gate.info());
-            for Warning { what, fix } in gate.warnings() {
+            let warnings = gate.warnings();
+            let mut findings = findings(&gate.info(), warnings.contains(&UNSEEN_SETTINGS));
+            for Warning { what, fix } in warnings {
                 findings.warn(what, fix);
             }
             write::attempt(&gate, &mut findings).await;
@@ -84,7 +88,7 @@ pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
         .await
 }
 
-fn findings(info: &StoreInfo) -> Findings {
+fn findings(info: &StoreInfo, has_unseen_settings: bool) -> Findings {
     let mut findings = Findings {
         store: info.url.clone(),
         server: info.server.clone(),
@@ -92,20 +96,31 @@ fn findings(info: &StoreInfo) -> Findings {
         promise: promise(info.durability),
         ..Findings::default()
     };
-    if info.durability <= Durability::D1 {
-        let fix = match file_of(&info.url) {
-            Some(_) => "leave `durability=process` out of the URL",
-            None if info.url.starts_with("sqlite:") => "name a file: --store sqlite:PATH",
-            None => "set `appendonly yes` and `appendfsync always`, or `min-replicas-to-write` with replicas",
-        };
+    if let Some(fix) = more_durable(info, has_unseen_settings) {
         findings.warn(format!("an acknowledged write survives {}", findings.promise), fix);
     }
     findings
 }
 
+/// The setting that makes an acknowledged write survive a power cut. `appendfsync` may be right already where it cannot
+/// be read, which has a warning of its own.
+fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static str> {
+    let is_sqlite = info.url.starts_with("sqlite:");
+    match info.durability {
+        Durability::D0 if is_sqlite => Some("name a file: --store sqlite:PATH"),
+        Durability::D0 => {
+            Some("set `appendonly yes`; with `appendfsync always` a write survives a power cut, too")
+        }
+        Durability::D1 if is_sqlite => Some("leave `durability=process` out of the URL"),
+        Durability::D1 if has_unseen_settings => None,
+        Durability::D1 => Some("set `appendfsync always`, or `min-replicas-to-write` with replicas"),
+        Durability::D2 | Durability::D3 | Durability::D4 => None,
+    }
+}
+
 fn promise(durability: Durability) -> &'static str {
     match durability {
-        Durability::D0 => "nothing: it ends with this process",
+        Durability::D0 => "nothing: it is lost with the process that keeps it",
         Durability::D1 => "the death of a process, not a power cut",
         Durability::D2 => "a power cut on this machine",
         Durability::D3 => "the loss of a machine",
@@ -157,7 +172,7 @@ fn text(findings: &Findings, output: Output) -> String {
             .zip(&findings.ledger_server)
             .map(|(url, server)| ("ledger", format!("{url}, {server}"))),
     );
-    lines.extend(findings.functions.map(|state| ("functions", state.to_owned())));
+    lines.extend(findings.functions_in_words.clone().map(|state| ("functions", state)));
     let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11} {value}\n")).collect();
     for Finding { what, fix } in &findings.warnings {
         text += &format!("{}     {what}\n{:<11} {fix}\n", output.paint(Paint::Notice, "warning"), "");

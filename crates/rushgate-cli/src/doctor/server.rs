@@ -9,6 +9,7 @@ use rushgate_server::{TokenFile, check_certificate};
 
 use super::Findings;
 use crate::files;
+use crate::functions::what;
 use crate::settings::{ServeOptions, Settings, Tls};
 
 /// Files that are open beside those of connections.
@@ -27,12 +28,15 @@ pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
         }
     };
     findings.functions = Some(state.word());
-    if !matches!(state, State::Missing | State::Same) {
-        findings.warn(
-            format!("the library of functions on the server is {}", state.word()),
-            "`rushgate functions check` says more; `rushgate functions install` installs this version's",
-        );
-    }
+    findings.functions_in_words = Some(what(&state));
+    let fix = match state {
+        State::Missing | State::Same => return,
+        State::Newer { .. } | State::Foreign => "`rushgate functions install --force` replaces it",
+        State::OtherBuild | State::Older { .. } | State::Edited { .. } => {
+            "`rushgate functions install` replaces it"
+        }
+    };
+    findings.warn(format!("functions: the server has {}", what(&state)), fix);
 }
 
 async fn state_of_functions(url: &str) -> rushgate::Result<State> {
