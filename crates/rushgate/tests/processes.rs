@@ -8,9 +8,9 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::in_time;
 use common::mortal::DiesAfterCommit;
 use common::parts::{Lines, path, play, say, signal};
+use common::{eventually, in_time};
 use rushgate::{
     BuyerId, CancellationToken, Decision, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder,
     Sku, connect_ledger,
@@ -65,11 +65,10 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     let stop = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
     let orders = gate.queue("orders").unwrap();
-    in_time(async {
-        while orders.stats().await.unwrap().leased + orders.stats().await.unwrap().ready > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
+    in_time(eventually(async || {
+        let stats = orders.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    }))
     .await;
     stop.cancel();
     let report = worker.await.unwrap().unwrap();

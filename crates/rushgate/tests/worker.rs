@@ -651,8 +651,7 @@ async fn a_discarded_task_is_over_and_counted_apart(bench: Bench) {
         _ => Ok(()),
     });
     let running = Running::just(worker);
-    eventually(async || queue.stats().await.unwrap().leased == 0 && queue.task("0").await.unwrap().is_none())
-        .await;
+    eventually(async || queue.task("0").await.unwrap().is_none()).await;
     eventually(async || queue.task("1").await.unwrap().is_some_and(|task| task.error.is_some())).await;
     let why = queue.task("1").await.unwrap().unwrap().error;
     assert_eq!(why.as_deref(), Some("invalid digit found in string"));
