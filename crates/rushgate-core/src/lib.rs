@@ -58,7 +58,7 @@ pub use queue::{
 pub use receipt::{BadReceipt, Receipt};
 pub use room::{ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState, RoomStore};
 pub use sale::{
-    Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
+    BadOrder, Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
     MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,
     SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged,
     Stocktake, Switch, UnitChoice, Verdict,

@@ -1,11 +1,14 @@
+use std::fmt::{self, Write};
 use std::time::Duration;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
+use sha1::Sha1;
 use siphasher::sip::SipHasher24;
 
 use crate::{
-    Answer, BadReceipt, BuyerId, HoldTime, LedgerOrder, Op, Page, QueueName, Receipt, ReservationId, SaleId,
-    SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
+    Answer, BadReceipt, BuyerId, ContentType, Error, HoldTime, LedgerOrder, Op, Page, Payload, QueueName,
+    Receipt, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
 };
 
 /// The sales of a store: units numbered 1..N per SKU, reserved by buyers.
@@ -701,6 +704,42 @@ pub enum OrderTask {
     },
 }
 
+/// What stands before the digits of the authentication code.
+const MAC: &str = ",\"mac\":\"";
+const MAC_DIGITS: usize = 40;
+
+fn mac(secret: SaleSecret, text: &[u8]) -> Hmac<Sha1> {
+    let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(&secret.to_bytes()) else {
+        unreachable!("HMAC takes keys of every length");
+    };
+    mac.update(ORDER_DOMAIN);
+    mac.update(text);
+    mac
+}
+
+/// What is authenticated before the order: the secret serves many things, and this says which.
+const ORDER_DOMAIN: &[u8] = b"rushgate order 1\0";
+
+/// Why the content of a task in an orders' queue is no order of a sale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadOrder {
+    /// It is no order at all.
+    Unreadable(String),
+    /// The sale that it names has not made it.
+    Forged,
+}
+
+impl fmt::Display for BadOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "the content is no order: {why}"),
+            Self::Forged => f.write_str(
+                "the order was not made by the sale that it names, and was not carried to the ledger",
+            ),
+        }
+    }
+}
+
 /// What is to become of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -744,6 +783,51 @@ impl OrderTask {
         crate::TaskId::made_of(&id)
     }
 
+    /// As the orders' queue carries it: its JSON, whose last field authenticates all before it.
+    ///
+    /// `mac` is HMAC-SHA-1 (RFC 2104) under the sale's secret, because SHA-1 is what a script on Redis can compute. HMAC
+    /// does not rest on what is broken in SHA-1, which is its resistance to collisions (RFC 6194).
+    pub fn seal(&self, secret: SaleSecret) -> Result<Payload> {
+        let mut text = serde_json::to_string(self)
+            .map_err(|error| Error::bug("an order is not JSON").caused_by(error))?;
+        text.truncate(text.len() - 1);
+        let mac = mac(secret, text.as_bytes()).finalize().into_bytes();
+        text.push_str(MAC);
+        for byte in mac {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push_str("\"}");
+        Payload::new(ContentType::json(), text.into_bytes())
+    }
+
+    /// Reads what [`seal`](Self::seal) made, and believes it only if the sale of that secret has made it.
+    ///
+    /// # Errors
+    /// Why it is no order: it is damaged, or somebody else has made it.
+    pub fn unseal(payload: &Payload, secret: SaleSecret) -> Result<Self, BadOrder> {
+        let order = Self::read(payload)?;
+        let sealed =
+            payload.bytes().strip_suffix(b"\"}").and_then(|text| text.split_last_chunk::<MAC_DIGITS>());
+        let (text, digits) = sealed.ok_or(BadOrder::Forged)?;
+        let text = text.strip_suffix(MAC.as_bytes()).ok_or(BadOrder::Forged)?;
+        let mut given = [0; MAC_DIGITS / 2];
+        for (byte, pair) in given.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| BadOrder::Forged)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| BadOrder::Forged)?;
+        }
+        // The comparison takes as long whatever is wrong.
+        mac(secret, text).verify_slice(&given).map_err(|_| BadOrder::Forged)?;
+        Ok(order)
+    }
+
+    /// Reads what claims to be an order. Who has made it is for [`unseal`](Self::unseal) to tell.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(payload: &Payload) -> Result<Self, BadOrder> {
+        serde_json::from_slice(payload.bytes()).map_err(|error| BadOrder::Unreadable(error.to_string()))
+    }
+
     /// What the ids of a sale's changes of stock begin with; the number of the change's event follows. It names the
     /// sale, because sales may share a queue: by a hash if its id is too long for that.
     pub fn stock_ids(sale: &SaleId) -> String {
@@ -758,7 +842,7 @@ impl OrderTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ContentType, Payload, TaskId};
+    use crate::TaskId;
 
     fn named(text: &str) -> Sku {
         Sku::new(text).unwrap()
@@ -795,6 +879,30 @@ mod tests {
     }
 
     #[test]
+    fn an_order_is_believed_only_as_the_sale_made_it() {
+        let secret = SaleSecret::from_bytes([7; 16]);
+        let order = order(vec![(named("a"), 1)]);
+        let sealed = order.seal(secret).unwrap();
+        assert_eq!(OrderTask::unseal(&sealed, secret), Ok(order.clone()));
+        assert_eq!(OrderTask::unseal(&sealed, SaleSecret::from_bytes([8; 16])), Err(BadOrder::Forged));
+        let text = String::from_utf8(sealed.bytes().to_vec()).unwrap();
+        let plain = serde_json::to_string(&order).unwrap();
+        for forged in [
+            plain,
+            text.replace("hold", "confirm"),
+            text.replace("\"seq\":7", "\"seq\":8"),
+            text.replace(",\"mac\"", ",\"other\":1,\"mac\""),
+            text.replace("\"}", "0\"}"),
+            text.replacen('}', " }", 1),
+        ] {
+            let payload = Payload::new(ContentType::json(), forged.clone().into_bytes()).unwrap();
+            assert_eq!(OrderTask::unseal(&payload, secret), Err(BadOrder::Forged), "{forged}");
+        }
+        let garbage = OrderTask::unseal(&Payload::empty(), secret);
+        assert!(matches!(garbage, Err(BadOrder::Unreadable(_))), "{garbage:?}");
+    }
+
+    #[test]
     fn the_largest_orders_fit_into_a_task() {
         let scattered = |n: u32| (0..n).map(|n| SaleSpec::UNITS_MAX - 2 * n);
         let skus = (0..MAX_LINES).map(|n| named(&format!("{n:0>200}")));
@@ -803,8 +911,7 @@ mod tests {
         for order in
             [order(units.collect()), withdrawal(&"s".repeat(crate::MAX_NAME_BYTES), u64::MAX, withdrawn)]
         {
-            let json = serde_json::to_vec(&order).unwrap();
-            Payload::new(ContentType::json(), json).unwrap();
+            order.seal(SaleSecret::from_bytes([7; 16])).unwrap();
             TaskId::new(order.task_id().as_str()).unwrap();
         }
     }

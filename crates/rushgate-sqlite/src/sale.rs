@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use rushgate_core::{
     Books, BuyerId, Created, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, NewTask,
-    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, Payload, QueueName, ReservationId,
-    ReservationRow, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku,
-    SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange,
-    UnitRow, Verdict,
+    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, QueueName, ReservationId, ReservationRow,
+    Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters,
+    SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
+    Verdict,
 };
 use rusqlite::Row;
 
@@ -666,8 +666,7 @@ impl Sale<'_, '_> {
 
     fn enqueue_order(&mut self, order: &OrderTask) -> Result<()> {
         let Some(orders) = &self.row.spec.orders else { return Ok(()) };
-        let json = serde_json::to_vec(order).map_err(|error| Error::bug(error.to_string()))?;
-        let payload = Payload::new(rushgate_core::ContentType::json(), json)?;
+        let payload = order.seal(self.row.spec.secret)?;
         let task = NewTask {
             on_duplicate: OnDuplicate::Replace,
             max_attempts: ORDER_ATTEMPTS,

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
     BuyerId, CancellationToken, Created, Decision, Error, Foreseen, HoldState, IdempotencyKey, Ledger, Line,
-    OrderReport, OrderTask, OrderWorker, Payload, Reserved, Retry, Rushgate, Sale, SaleBuilder, SaleStatus,
-    Selection, Sku, SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice, UnitRange,
+    OrderIntent, OrderReport, OrderTask, OrderWorker, Payload, ReservationId, Reserved, Retry, Rushgate,
+    Sale, SaleBuilder, SaleStatus, Selection, Sku, SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice,
+    UnitRange,
 };
 use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
@@ -35,6 +36,7 @@ on_each_store! {
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
     a_bad_order_is_a_dead_letter_alone
+    a_forged_order_is_set_aside_and_the_sale_goes_on
     dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone
     millions_of_units_are_withdrawn_and_the_ledger_agrees
     units_between_held_ones_are_withdrawn_and_the_ledger_agrees
@@ -446,6 +448,55 @@ async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
     settled(&sale, &bench.client(), &*ledger).await;
     assert_eq!(clerk.stop().await.tasks.dead, 1);
     assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 1);
+}
+
+async fn a_forged_order_is_set_aside_and_the_sale_goes_on(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(20).orders("orders")).await;
+    let other = open(&gate, SaleBuilder::new("other").sku("phone", 9, 1).orders("orders")).await;
+    let bought = OrderTask::Reservation {
+        sale: sale.id().clone(),
+        generation: 1,
+        seq: 1,
+        id: ReservationId::from_bytes([9; 16]),
+        buyer: BuyerId::new("mallory").unwrap(),
+        units: vec![(Sku::new("phone").unwrap(), 1)],
+        intent: OrderIntent::Confirm,
+    };
+    let stock = |id: &str| OrderTask::Stock {
+        sale: SaleId::new(id).unwrap(),
+        sku: Sku::new("phone").unwrap(),
+        seq: 1,
+        total: 5_000,
+        withdrawn: Vec::new(),
+        per_buyer: 5_000,
+    };
+    let anothers = other.state().await.unwrap().spec.secret;
+    let unsigned = serde_json::to_vec(&stock("phones")).unwrap();
+    let orders = with_authority(&bench).queue("orders").unwrap();
+    for (id, payload) in [
+        ("unsigned", Payload::new(ContentType::json(), unsigned).unwrap()),
+        ("stock", stock("phones").seal(anothers).unwrap()),
+        ("bought", bought.seal(anothers).unwrap()),
+        ("unknown", stock("nosuch").seal(anothers).unwrap()),
+    ] {
+        orders.enqueue(id, payload).send().await.unwrap();
+    }
+    let ledger = Arc::new(Troubled::new(Trouble::None));
+    some_trade(&sale).await;
+    let clerk = Clerk::start(&sale, ledger.clone());
+    settled(&sale, &bench.client(), &*ledger).await;
+    let report = clerk.stop().await;
+    assert_eq!((report.tasks.dead, report.lost_writes), (4, 0));
+    let state = sale.state().await.unwrap();
+    assert_eq!((state.paused, state.skus[0].total), (None, 20));
+    let books = ledger.books(sale.id()).await.unwrap();
+    assert_eq!(books.skus[0].total, 20);
+    assert!(books.orders.iter().all(|order| order.buyer.as_str() != "mallory"));
+    for (id, why) in [("stock", "was not made by the sale"), ("unknown", "does not exist")] {
+        let letter = gate.queue("orders").unwrap().dead_letter(id).await.unwrap().unwrap();
+        assert!(letter.error.contains(why), "{letter:?}");
+    }
 }
 
 async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(bench: Bench) {

@@ -39,6 +39,7 @@ local function sale_keys(first, secret)
   }
   local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
   if row[1] ~= secret then return nil end
+  s.secret = secret
   s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
   s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
   s.paused, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
@@ -304,8 +305,24 @@ local function json_of_units(s, h)
   return table.concat(json)
 end
 
--- The body is JSON, with what says so before it.
-local function put_order(q, id, body)
+-- The secret as HMAC pads it.
+local function padded(secret, with)
+  local key = string.gsub(secret, '.', function(byte) return string.char(bit.bxor(string.byte(byte), with)) end)
+  return key .. string.rep(string.char(with), 48)
+end
+
+-- HMAC-SHA-1 of an order, in hexadecimal digits.
+local function order_mac(s, text)
+  s.inner, s.outer = s.inner or padded(s.secret, 0x36) .. 'rushgate order 1\0', s.outer or padded(s.secret, 0x5c)
+  local digest = string.gsub(redis.sha1hex(s.inner .. text), '..', function(digits)
+    return string.char(tonumber(digits, 16))
+  end)
+  return redis.sha1hex(s.outer .. digest)
+end
+
+-- The text is JSON without what ends it. What authenticates it is put behind it, and what says that it is JSON before it.
+local function put_order(s, q, id, text)
+  local body = '\255' .. text .. ',"mac":"' .. order_mac(s, text) .. '"}'
   q.orders = q.orders or terms(now, 5, REPLACE, 0, 1000)
   if read(q.records, id) then put(q, id, q.orders, body, false) else begin(q, id, q.orders, body) end
 end
@@ -319,7 +336,7 @@ end
 local function order_head(s, generation)
   local head = s.heads[generation]
   if not head then
-    head = '\255{"order":"reservation","sale":' .. s.json .. ',"generation":' .. generation .. ',"seq":'
+    head = '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. generation .. ',"seq":'
     s.heads[generation] = head
   end
   return head
@@ -328,8 +345,8 @@ end
 -- Puts an order into the orders' queue, in the step of the change itself. The buyer is as in JSON; so are the units, without
 -- the brackets that end all.
 local function put_intent(s, q, generation, seq, id, buyer, units, intent)
-  put_order(q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
-    .. units .. ']]],"intent":"' .. intent .. '"}')
+  put_order(s, q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
+    .. units .. ']]],"intent":"' .. intent .. '"')
 end
 
 local function order(s, q, h, intent)

@@ -100,9 +100,9 @@ else
   append(s, STOCK_WITHDRAWN, nil, pack_ranges(k.no, taken))
 end
 if q then
-  put_order(q, ARGV[8] .. int(s.seq), '\255{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
+  put_order(s, q, ARGV[8] .. int(s.seq), '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
     .. int(s.seq) .. ',"total":' .. int(k.total) .. ',"withdrawn":' .. json_of_ranges(told) .. ',"per_buyer":'
-    .. k.per_buyer .. '}')
+    .. k.per_buyer)
 end
 close_sale(s, q)
 return keep({ 1, pack_sku(k) })

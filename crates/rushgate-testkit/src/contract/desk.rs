@@ -16,6 +16,9 @@ use super::Harness;
 /// How long a test waits for a signal that must come: generous, because a timing is never a test.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
+/// The secret of the sale `s`.
+pub(super) const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
+
 /// What a real clock may move between two calls of a test.
 const SLACK: Duration = Duration::from_millis(900);
 
@@ -295,7 +298,7 @@ impl Desk {
             opens_at: None,
             closes_at: None,
             orders: orders.then(|| queue_name("q")),
-            secret: SaleSecret::from_bytes([7; 16]),
+            secret: SECRET,
         }
     }
 
@@ -320,9 +323,8 @@ impl Desk {
     pub(super) fn wish(&self, buyer: &str, key: &str, lines: Vec<Line>) -> Reserve {
         let buyer = BuyerId::new(buyer).expect("a test's name is valid");
         let key = IdempotencyKey::new(key).expect("a test's name is valid");
-        let secret = SaleSecret::from_bytes([7; 16]);
         Reserve {
-            id: ReservationId::derive(secret, &sale_id("s"), &buyer, &key),
+            id: ReservationId::derive(SECRET, &sale_id("s"), &buyer, &key),
             sale: sale_id("s"),
             buyer,
             lines,

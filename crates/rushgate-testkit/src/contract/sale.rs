@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
-    OrderIntent, OrderTask, Overflow, Page, QueueLimits, Reserve, Reserved, SaleId, SaleSpec, SaleStatus,
-    Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
+    OrderIntent, OrderTask, Overflow, Page, Payload, QueueLimits, Reserve, Reserved, SaleId, SaleSpec,
+    SaleStatus, Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
 };
 
 use super::desk::*;
@@ -46,7 +46,7 @@ fn changed(answer: StockChanged) -> SkuState {
 /// The total and the withdrawn units that the ledger is told of by the change of stock whose event has that number.
 async fn stock_order(desk: &Desk, event: u64) -> (u32, Vec<UnitRange>) {
     let info = desk.info(&format!("stock:s:{event}")).await;
-    match serde_json::from_slice(info.task.payload.bytes()).expect("an order is JSON") {
+    match order(&info.task.payload) {
         OrderTask::Stock { sale, sku: of, seq, total, withdrawn, per_buyer } => {
             let per_buyer_now = desk.sku("a").await.per_buyer;
             assert_eq!((sale, of, seq, per_buyer), (id(), sku("a"), event, per_buyer_now));
@@ -65,10 +65,16 @@ async fn kinds(desk: &Desk) -> Vec<EventKind> {
     events.into_iter().map(|event| event.kind).collect()
 }
 
+/// An order, which the sale must have made.
+#[track_caller]
+fn order(payload: &Payload) -> OrderTask {
+    OrderTask::unseal(payload, SECRET).expect("the sale has made it")
+}
+
 /// The orders that wait in the queue, by task id.
 async fn orders(desk: &Desk) -> Vec<OrderTask> {
     let tasks = desk.store.top(&queue_name("q"), 1_000).await.unwrap();
-    tasks.iter().map(|task| serde_json::from_slice(task.payload.bytes()).expect("an order is JSON")).collect()
+    tasks.iter().map(|task| order(&task.payload)).collect()
 }
 
 fn intent(order: &OrderTask) -> Option<OrderIntent> {

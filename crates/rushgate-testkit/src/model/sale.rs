@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerId, ContentType, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState,
-    LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
-    Payload, Priority, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
-    SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
+    Books, BuyerId, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line,
+    Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason, Priority, Rebuilt,
+    Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result, SaleId, SaleSecret,
+    SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
     Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_batch,
     check_range,
 };
@@ -633,15 +633,13 @@ fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
 const UNITS_MAX: u64 = SaleSpec::UNITS_MAX as u64;
 
 /// The task by which an order travels to the ledger.
-fn order_task(order: &OrderTask) -> Result<NewTask> {
-    let json =
-        serde_json::to_vec(order).map_err(|error| Error::bug("an order is not JSON").caused_by(error))?;
+fn order_task(order: &OrderTask, secret: SaleSecret) -> Result<NewTask> {
     Ok(NewTask {
         due: Due::Now,
         priority: Priority::default(),
         on_duplicate: OnDuplicate::Replace,
         max_attempts: 1_000,
-        ..NewTask::new(order.task_id(), Payload::new(ContentType::json(), json)?)
+        ..NewTask::new(order.task_id(), order.seal(secret)?)
     })
 }
 
@@ -661,8 +659,9 @@ impl Model {
 
     /// Tells the ledger, if the sale has one, by a task in the step of the change itself.
     fn tell_ledger(&mut self, now: Timestamp, sale: &SaleId, order: &OrderTask) -> Result<()> {
-        if let Some(queue) = self.sale_ref(sale)?.spec.orders.clone() {
-            self.put_order(now, &queue, order_task(order)?);
+        let SaleSpec { orders, secret, .. } = &self.sale_ref(sale)?.spec;
+        if let (Some(queue), secret) = (orders.clone(), *secret) {
+            self.put_order(now, &queue, order_task(order, secret)?);
         }
         Ok(())
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rushgate_core::{Error, OrderTask, PauseReason, ReservationId, Result, SaleId, Settled, Verdict};
+use rushgate_core::{
+    BadOrder, Error, OrderTask, PauseReason, ReservationId, Result, SaleId, SaleSecret, Settled, Verdict,
+};
 use rushgate_ledger::{Ledger, Refusal, Written};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -234,8 +236,52 @@ struct Judgement {
 }
 
 impl Clerk {
-    async fn carry(&self, jobs: Vec<Job<OrderTask>>) -> Vec<Outcome> {
-        let entries: Vec<_> = jobs.into_iter().map(|job| job.payload).collect();
+    async fn carry(&self, jobs: Vec<Job>) -> Vec<Outcome> {
+        let read = self.read(&jobs).await;
+        let entries: Vec<_> = read.iter().filter_map(|entry| entry.as_ref().ok().cloned()).collect();
+        let mut outcomes = match entries.is_empty() {
+            true => Vec::new(),
+            false => self.carry_entries(entries).await,
+        }
+        .into_iter();
+        let of = |entry: Result<OrderTask, Outcome>| match entry {
+            Ok(_) => outcomes.next().unwrap_or_else(|| Outcome::retry("the batch was not answered whole")),
+            Err(outcome) => outcome,
+        };
+        read.into_iter().map(of).collect()
+    }
+
+    /// The orders of a batch that their sales have made. Nothing else is ever written to the ledger: it is set aside as a
+    /// dead letter that says why.
+    async fn read(&self, jobs: &[Job]) -> Vec<Result<OrderTask, Outcome>> {
+        let mut secrets: BTreeMap<SaleId, Result<SaleSecret, Outcome>> = BTreeMap::new();
+        let mut read = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let claimed = OrderTask::read(&job.payload).map(|order| order.sale().clone());
+            read.push(match claimed {
+                Ok(sale) => {
+                    if !secrets.contains_key(&sale) {
+                        secrets.insert(sale.clone(), self.secret(&sale).await);
+                    }
+                    let unseal =
+                        |secret| OrderTask::unseal(&job.payload, secret).map_err(|bad| set_aside(job, &bad));
+                    secrets[&sale].clone().and_then(unseal)
+                }
+                Err(bad) => Err(set_aside(job, &bad)),
+            });
+        }
+        read
+    }
+
+    async fn secret(&self, sale: &SaleId) -> Result<SaleSecret, Outcome> {
+        match self.through_outages("store", || self.gate.store().sale(sale)).await {
+            Ok(state) => Ok(state.spec.secret),
+            Err(error) if error.is_not_found() => Err(Outcome::give_up(error)),
+            Err(error) => Err(Outcome::retry(error)),
+        }
+    }
+
+    async fn carry_entries(&self, entries: Vec<OrderTask>) -> Vec<Outcome> {
         let mut written = self.write(&entries).await;
         self.introduce_sales(&entries, &mut written).await;
         let Judgement { outcomes, verdicts, parted } = self.judge(&entries, written);
@@ -441,6 +487,11 @@ impl Clerk {
         }
         Ok(())
     }
+}
+
+fn set_aside(job: &Job, bad: &BadOrder) -> Outcome {
+    tracing::error!(queue = %job.queue, task = %job.ticket.id, %bad, "an order is set aside");
+    Outcome::give_up(bad)
 }
 
 fn first(written: Vec<Written>) -> Result<Written> {

@@ -70,8 +70,7 @@ impl Sale {
             Selection::Ids(ids) => ids.contains(&letter.id),
         };
         let is_ours = |letter: &DeadLetter| {
-            serde_json::from_slice::<OrderTask>(letter.payload.bytes())
-                .map_or(true, |order| order.sale() == self.id())
+            OrderTask::read(&letter.payload).map_or(true, |order| order.sale() == self.id())
         };
         let (mut ids, mut after) = (Vec::new(), String::new());
         loop {
