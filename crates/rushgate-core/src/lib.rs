@@ -31,8 +31,8 @@ mod units;
 mod wait;
 
 pub use audit::{
-    Audit, Books, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, SkuCounters, UnitRow, audit,
-    audit_live,
+    Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
+    ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};

@@ -1,9 +1,10 @@
 //! What both ledgers say in the same words.
 
 use std::collections::HashMap;
+use std::iter::Peekable;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{OrderIntent, Sku, UnitNumber};
+use rushgate_core::{LedgerOrder, OrderIntent, Sku, UnitNumber};
 
 use crate::Written;
 
@@ -28,6 +29,43 @@ fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
     let mut units: Vec<_> = units.iter().collect();
     units.sort_unstable();
     units
+}
+
+/// A unit of an order as its row says.
+pub(crate) struct UnitOfOrder {
+    pub(crate) order: i64,
+    pub(crate) sku: Option<Sku>,
+    pub(crate) unit: UnitNumber,
+    pub(crate) live: bool,
+    /// What the row says otherwise than the order.
+    pub(crate) otherwise: Option<String>,
+}
+
+/// Hands an order those of the units that are its own. Both come in the order of the orders' numbers.
+pub(crate) fn take_units(
+    order: &mut LedgerOrder,
+    number: i64,
+    units: &mut Peekable<impl Iterator<Item = UnitOfOrder>>,
+    contradictions: &mut Vec<String>,
+) {
+    while let Some(row) = units.next_if(|row| row.order == number) {
+        if let Some(otherwise) = row.otherwise {
+            let (unit, id) = (row.unit, order.id);
+            contradictions
+                .push(format!("unit no. {unit} of the order of {id} has another {otherwise} than the order"));
+        }
+        let place = if row.live { &mut order.units } else { &mut order.given_back };
+        place.extend(row.sku.map(|sku| (sku, row.unit)));
+    }
+}
+
+/// Whether units that belong to other orders are why an order was refused.
+pub(crate) fn units_taken(why: &str) -> Result<bool, String> {
+    match why {
+        "unit_taken" => Ok(true),
+        "limit_reached" => Ok(false),
+        other => Err(format!("a refusal for the reason `{other}`")),
+    }
 }
 
 pub(crate) fn is_live(state: OrderIntent) -> bool {

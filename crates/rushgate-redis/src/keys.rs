@@ -55,6 +55,12 @@ pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
 }
 
+/// The records of a queue's tasks, and those that were put in while a task was leased.
+pub(crate) fn queue_records(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
+    let tag = format!("q:{name}");
+    ["r", "n"].into_iter().map(move |suffix| under(&tag, suffix))
+}
+
 /// The keys of a queue's schedules, in the order of `lua/include/schedule.lua`.
 pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     let tag = format!("q:{queue}");

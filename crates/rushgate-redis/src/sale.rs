@@ -1,20 +1,23 @@
 //! The verbs of a sale: what each sends, and how its answer is read.
 
+mod books;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    Books, BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op,
-    OrderIntent, OrderTask, Pause, PauseReason, QueueName, Rebuilt, Receipt, ReservationId, ReservationRow,
-    Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters,
-    SkuState, StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
-    check_range,
+    BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, MAX_UNITS, Op,
+    OrderIntent, OrderTask, Pause, PauseReason, QueueName, Rebuilt, Receipt, ReservationId, Reserve,
+    Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange,
+    StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
 use serde_json::json;
 
+pub(crate) use books::{Found, books, read_books};
+
 use crate::command::{Call, Command};
 use crate::keys::{self, SaleKeys};
-use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 
 /// Numbers of one SKU, in the codes of units.
@@ -71,18 +74,28 @@ impl Home {
 
     fn units(&self, packed: Packed<'_>) -> Result<Vec<(Sku, UnitNumber)>> {
         let each = |(sku, range): (Sku, UnitRange)| range.numbers().map(move |unit| (sku.clone(), unit));
-        Ok(self.ranges(packed)?.into_iter().flat_map(each).collect())
+        let ranges = self.ranges(packed)?;
+        if ranges.iter().map(|(_, range)| u64::from(range.count())).sum::<u64>() > MAX_UNITS.into() {
+            return Err(strange("a hold of more units than a reservation has"));
+        }
+        Ok(ranges.into_iter().flat_map(each).collect())
     }
 
     fn hold(&self, id: ReservationId, packed: &[u8]) -> Result<Hold> {
+        self.hold_and_lines(id, packed).map(|(hold, _)| hold)
+    }
+
+    /// A hold, and what was asked for as it is stored.
+    fn hold_and_lines<'a>(&self, id: ReservationId, packed: &'a [u8]) -> Result<(Hold, &'a [u8])> {
         let mut packed = Packed(packed);
         let state = state_of(packed.number(1)?)?;
         let deadline = Timestamp::from_micros(packed.number(7)?);
         let (seq, generation) = (packed.number(6)?, packed.small(4)?);
         let (lines, buyer) = (packed.number(2)?, packed.number(1)?);
         let buyer = BuyerId::new(str_of(packed.take(buyer as usize)?)?)?;
-        packed.take(lines as usize)?;
-        Ok(Hold { id, buyer, units: self.units(packed)?, state, deadline, seq, generation })
+        let lines = packed.take(lines as usize)?;
+        let units = self.units(packed)?;
+        Ok((Hold { id, buyer, units, state, deadline, seq, generation }, lines))
     }
 }
 
@@ -304,7 +317,7 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
 pub(crate) fn read_stock(sku: &Sku, change: StockChange, reply: Reply) -> Result<StockChanged> {
     let mut fields = reply.list()?;
     match fields.int()? {
-        1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?.0)),
+        1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?)),
         2 => Ok(StockChanged::NotEnough { free: fields.small()? }),
         3 => {
             check_range("the number of units in all", fields.int()?, 1, SaleSpec::UNITS_MAX.into())?;
@@ -441,21 +454,23 @@ pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Res
     }
 }
 
-/// A SKU as it is packed, and how many of its numbers were handed out at least once.
-fn read_sku(sku: Sku, packed: &[u8]) -> Result<(SkuState, u32)> {
+/// A SKU as it is packed.
+fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
     let mut packed = Packed(packed);
     let (total, next) = (packed.small(4)?, packed.small(4)?);
     let (ahead, returned) = (packed.small(4)?, packed.small(4)?);
-    let state = SkuState {
+    Ok(SkuState {
         sku,
         total,
-        free: (total + returned).checked_sub(next + ahead).ok_or_else(|| strange("a stock below zero"))?,
+        free: (u64::from(total) + u64::from(returned))
+            .checked_sub(u64::from(next) + u64::from(ahead))
+            .and_then(|free| u32::try_from(free).ok())
+            .ok_or_else(|| strange("a stock below zero"))?,
         held: packed.small(4)?,
         confirmed: packed.small(4)?,
         withdrawn: packed.small(4)?,
         per_buyer: packed.small(2)?,
-    };
-    Ok((state, next))
+    })
 }
 
 pub(crate) fn show(home: &Home) -> Call {
@@ -470,7 +485,7 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
     let now = Timestamp::from_micros(fields.int()?);
     let mut skus = Vec::with_capacity(home.spec.skus.len());
     for sku in &home.spec.skus {
-        skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?.0);
+        skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?);
     }
     let since = read_moment(&mut fields)?;
     let reason = PauseReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
@@ -504,110 +519,11 @@ pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<E
             EventKind::ALL.get(packed.number(1)? as usize).ok_or_else(|| strange("an unknown event"))?;
         let reservation = match packed.number(1)? {
             0 => None,
-            _ => Some(ReservationId::from_bytes(packed.id()?)),
+            1 => Some(ReservationId::from_bytes(packed.id()?)),
+            _ => return Err(strange("an event of an unknown form")),
         };
         let seq = after + events.len() as u64 + 1;
         events.push(Event { seq, at, kind: *kind, reservation, units: home.ranges(packed)? });
     }
     Ok(events)
-}
-
-/// Everything about a sale, in one snapshot.
-pub(crate) fn books(home: &Home) -> Vec<Command> {
-    let keys: Vec<_> = home.keys.all().collect();
-    let [row, returned, withdrawn, _, holds, _, events] = &keys[..] else {
-        unreachable!("a sale has seven keys");
-    };
-    vec![
-        Command::new("HGETALL").arg(row),
-        Command::new("ZRANGE").arg(returned).arg("0").arg("-1"),
-        Command::new("ZRANGE").arg(withdrawn).arg("0").arg("-1"),
-        Command::new("HGETALL").arg(holds),
-        Command::new("LRANGE").arg(events).arg("0").arg("-1"),
-    ]
-}
-
-fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
-    let mut map = HashMap::new();
-    while !pairs.is_empty() {
-        map.insert(pairs.bytes()?, pairs.bytes()?);
-    }
-    Ok(map)
-}
-
-/// Codes of units, by SKU.
-fn read_returned(mut codes: Fields) -> Result<HashMap<usize, Vec<UnitRange>>> {
-    let mut map: HashMap<_, Vec<_>> = HashMap::new();
-    while !codes.is_empty() {
-        let code = codes.int()?;
-        map.entry((code / SHELF) as usize).or_default().push((code % SHELF) as UnitNumber);
-    }
-    Ok(map.into_iter().map(|(no, numbers)| (no, UnitRange::gather(numbers))).collect())
-}
-
-fn read_withdrawn(mut packed: Fields) -> Result<HashMap<usize, Vec<UnitRange>>> {
-    let mut map: HashMap<_, Vec<_>> = HashMap::new();
-    while !packed.is_empty() {
-        let (no, range) = read_range(&mut Packed(&packed.bytes()?))?;
-        map.entry(no).or_default().push(range);
-    }
-    Ok(map)
-}
-
-/// The sale's books; `None` if the sale there is another one.
-pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Option<Books>> {
-    let mut parts = reply.list()?;
-    let row = by_name(parts.list()?)?;
-    if row.get(&b"k"[..]).map(Vec::as_slice) != Some(&home.spec.secret.to_bytes()[..]) {
-        return Ok(None);
-    }
-    let number = |name: &str| {
-        let text = row.get(name.as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
-        str_of(text)?.parse::<u64>().map_err(|_| strange("no number"))
-    };
-    let (mut returned, mut withdrawn) = (read_returned(parts.list()?)?, read_withdrawn(parts.list()?)?);
-    let mut skus = Vec::new();
-    for (no, sku) in home.spec.skus.iter().enumerate() {
-        let packed =
-            row.get(format!("S{no}").as_bytes()).ok_or_else(|| strange("a sale's row with a gap"))?;
-        let (state, next) = read_sku(sku.sku.clone(), packed)?;
-        let withdrawn = withdrawn.remove(&no).unwrap_or_default();
-        let above = UnitRange::new(next + 1, state.total);
-        let fresh = above.map(|above| above.without(withdrawn.iter().copied())).unwrap_or_default();
-        let mut free = returned.remove(&no).unwrap_or_default();
-        free.extend(fresh);
-        skus.push(SkuCounters {
-            sku: state.sku,
-            initial: sku.units,
-            total: state.total,
-            free,
-            withdrawn,
-            held: state.held,
-            confirmed: state.confirmed,
-            per_buyer: state.per_buyer,
-        });
-    }
-    let reservations = read_reservations(home, parts.list()?)?;
-    let units = reservations.iter().flat_map(ReservationRow::live_units).collect();
-    let events = read_events(home, 0, parts.next()?)?;
-    Ok(Some(Books {
-        sale: home.spec.id.clone(),
-        generation: number("g")? as u32,
-        seq: number("q")?,
-        has_ledger: home.spec.orders.is_some(),
-        skus,
-        reservations,
-        units,
-        events,
-    }))
-}
-
-fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {
-    let mut rows = Vec::new();
-    while !pairs.is_empty() {
-        let id = ReservationId::from_bytes(id_of(&pairs.bytes()?)?);
-        let Hold { buyer, state, seq, units, .. } = home.hold(id, &pairs.bytes()?)?;
-        rows.push(ReservationRow { id, buyer, state, seq, units });
-    }
-    Ok(rows)
 }

@@ -956,12 +956,16 @@ impl Inner {
 
     async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
+            // As the store has it, and not as this process remembers it.
+            self.forget_home(&id);
             let home = self.home(&id).await?;
             let reply = self.driver.together(sale::books(&home)).await?;
-            if let Some(books) = sale::read_books(&home, reply)? {
-                return Ok(books);
+            match sale::read_books(&home, reply)? {
+                sale::Found::Books(books) => return Ok(*books),
+                sale::Found::Nothing => self.make_again(&id).await?,
+                // Another sale may have taken its place in between. What is there may be damaged, so it stays.
+                sale::Found::Another => {}
             }
-            self.make_again(&id).await?;
         }
         Err(strange("now one sale and now another"))
     }

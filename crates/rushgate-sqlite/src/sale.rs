@@ -1,18 +1,19 @@
 //! The verbs of a sale, each one step.
 
+mod books;
 mod rebuild;
 
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerId, Created, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, NewTask,
-    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, QueueName, ReservationId, ReservationRow,
-    Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters,
-    SkuSpec, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
-    Verdict,
+    BuyerId, Created, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, MAX_UNITS, NewTask,
+    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, QueueName, ReservationId, Reserve, Reserved,
+    SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuSpec, SkuState, StockChange,
+    StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
 };
 use rusqlite::Row;
 
+pub(crate) use books::books;
 pub(crate) use rebuild::{begin_rebuild, load_part, pause, restore, switch};
 
 use crate::fault::Result;
@@ -171,7 +172,8 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
         status: match row.get::<_, i64>(1)? {
             0 => SaleStatus::Created,
             1 => SaleStatus::Open,
-            _ => SaleStatus::Ended,
+            2 => SaleStatus::Ended,
+            _ => return Err(unreadable(1, Error::corrupt("an unknown status of a sale"))),
         },
         generation: row.get(2)?,
         seq: row.get::<_, i64>(3)?.cast_unsigned(),
@@ -182,7 +184,13 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
             None => None,
         },
         rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
-        since: moment(12)?.map(Timestamp::from_micros).zip(moment(13)?.map(Timestamp::from_micros)),
+        since: match (moment(12)?, moment(13)?) {
+            (Some(stopped), Some(switched)) => {
+                Some((Timestamp::from_micros(stopped), Timestamp::from_micros(switched)))
+            }
+            (None, None) => None,
+            _ => return Err(unreadable(12, Error::corrupt("half of when a sale was rebuilt"))),
+        },
         receipts_until: moment(14)?.map(Timestamp::from_micros),
         skus: Vec::new(),
         index: HashMap::new(),
@@ -210,7 +218,20 @@ fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
         withdrawn: row.get(10)?,
         changed: false,
     };
+    let has_places = stock.next.checked_add(stock.ahead).is_some_and(|placed| placed <= stock.total);
+    if !has_places {
+        return Err(unreadable(5, Error::corrupt("an SKU with more units handed out than offered")));
+    }
     Ok((spec, stock))
+}
+
+/// Reads `sql/sale/row.sql`'s `skus`, which are numbered without gaps.
+fn read_skus() -> impl FnMut(&Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
+    let mut numbers = 0_usize..;
+    move |row| match numbers.next() == Some(row.get(0)?) {
+        true => read_sku(row),
+        false => Err(unreadable(0, Error::corrupt("an SKU out of its place"))),
+    }
 }
 
 fn with_skus(mut sale: SaleRow, skus: Vec<(SkuSpec, SkuRow)>) -> SaleRow {
@@ -228,7 +249,7 @@ fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> 
     else {
         return Ok(None);
     };
-    let skus = step.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
+    let skus = step.rows(sql!("sale/row", "skus"), [sale.no], read_skus())?;
     Ok(Some(with_skus(sale, skus)))
 }
 
@@ -292,6 +313,10 @@ impl Units {
         self.0.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (*sku, unit)))
     }
 
+    fn count(&self) -> u64 {
+        self.0.iter().map(|(_, range)| u64::from(range.count())).sum()
+    }
+
     fn per_sku(&self) -> Vec<(usize, u32)> {
         let mut counts: Vec<(usize, u32)> = Vec::new();
         for (sku, range) in &self.0 {
@@ -348,6 +373,23 @@ fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
     text
 }
 
+/// The inverse of [`write_lines`]: `None` for what came back after a loss.
+fn read_lines(text: &str) -> Option<Option<(Vec<Line>, UnitChoice)>> {
+    let mut words = text.split(' ');
+    let choice = match words.next()? {
+        "any" => UnitChoice::Any,
+        "same" => UnitChoice::SameNumber,
+        "" => return words.next().is_none().then_some(None),
+        _ => return None,
+    };
+    let line = |word: &str| {
+        let (sku, quantity) = word.rsplit_once('*')?;
+        Some(Line { sku: Sku::new(sku).ok()?, quantity: quantity.parse().ok()? })
+    };
+    let lines = words.map(line).collect::<Option<_>>()?;
+    Some(Some((lines, choice)))
+}
+
 /// A reservation as it is stored.
 struct HoldRow {
     id: ReservationId,
@@ -371,7 +413,9 @@ impl HoldRow {
             seq: row.get::<_, i64>(4)?.cast_unsigned(),
             generation: row.get(5)?,
             lines: row.get(6)?,
-            units: Units::read(row.get_ref(7)?.as_str()?).ok_or_else(|| unreadable(7))?,
+            units: Units::read(row.get_ref(7)?.as_str()?)
+                .filter(|units| units.count() <= MAX_UNITS.into())
+                .ok_or_else(|| unreadable(7))?,
         })
     }
 
@@ -999,7 +1043,7 @@ pub(crate) fn stock(
 fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {
     let sale = reader.row(sql!("sale/row", "sale"), (id.as_str(), LIVE), |row| read_sale(row, id))?;
     let sale = sale.ok_or_else(|| unknown(id))?;
-    let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_sku)?;
+    let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_skus())?;
     Ok(with_skus(sale, skus))
 }
 
@@ -1038,56 +1082,4 @@ pub(crate) fn events(reader: &Reader<'_>, id: &SaleId, after: u64, limit: u32) -
     let sale = read_whole(reader, id)?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     reader.rows(sql!("sale/event", "after"), (sale.no, after, limit), |row| read_event(row, &sale.skus))
-}
-
-pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
-    let sale = read_whole(reader, id)?;
-    let reservations = reader.rows(sql!("sale/hold", "all"), [sale.no], |row| {
-        let row = HoldRow::read(row)?;
-        let units = row.units.named(&sale.skus);
-        Ok(ReservationRow { id: row.id, buyer: row.buyer, state: row.state, seq: row.seq, units })
-    })?;
-    let units = reader.rows(sql!("sale/hold", "owned"), [sale.no], |row| {
-        let at: usize = row.get(0)?;
-        let sku = sale.skus.get(at).map(|sku| sku.sku.clone());
-        let reservation = ReservationId::from_bytes(row.get(2)?);
-        Ok(sku.map(|sku| (sku, row.get(1).unwrap_or_default(), reservation)))
-    })?;
-    let events =
-        reader.rows(sql!("sale/event", "after"), (sale.no, 0, -1), |row| read_event(row, &sale.skus))?;
-    let skus = (0..sale.skus.len()).map(|at| counters(reader, &sale, at)).collect::<Result<_>>()?;
-    Ok(Books {
-        sale: id.clone(),
-        generation: sale.generation,
-        seq: sale.seq,
-        has_ledger: sale.spec.orders.is_some(),
-        skus,
-        reservations,
-        units: units
-            .into_iter()
-            .flatten()
-            .map(|(sku, unit, reservation)| UnitRow { sku, unit, reservation })
-            .collect(),
-        events,
-    })
-}
-
-fn counters(reader: &Reader<'_>, sale: &SaleRow, at: usize) -> Result<SkuCounters> {
-    let row = &sale.skus[at];
-    let given_back =
-        reader.rows(sql!("sale/unit", "all_free"), (sale.no, at), |row| row.get::<_, UnitNumber>(0))?;
-    let withdrawn = reader.rows(sql!("sale/unit", "withdrawn"), (sale.no, at), read_range)?;
-    let fresh = UnitRange::new(row.next + 1, row.total).map(|above| above.without(withdrawn.iter().copied()));
-    let mut free = UnitRange::gather(given_back);
-    free.extend(fresh.into_iter().flatten());
-    Ok(SkuCounters {
-        sku: row.sku.clone(),
-        initial: sale.spec.skus[at].units,
-        total: row.total,
-        free,
-        withdrawn,
-        held: row.held,
-        confirmed: row.confirmed,
-        per_buyer: row.per_buyer,
-    })
 }

@@ -4,10 +4,12 @@
 //! interleaving is the same in every run.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use rushgate_core::{
-    Books, BuyerId, Event, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, OrderIntent,
-    ReservationId, ReservationRow, SaleId, Sku, SkuCounters, Timestamp, UnitNumber, UnitRange, UnitRow,
+    Books, BuyerCount, BuyerId, Event, EventKind, HoldState, HoldTime, LedgerBooks, LedgerOrder, LedgerSku,
+    Line, OrderIntent, QueueName, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus,
+    Sku, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
 };
 
 /// What a run of a wrong design leaves behind.
@@ -140,18 +142,25 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         at: Timestamp::from_micros(seq),
         kind,
         reservation: Some(reservation(buyer)),
-        units: vec![(sku(), unit.into())],
+        units: if kind == EventKind::Confirming { Vec::new() } else { vec![(sku(), unit.into())] },
     };
-    let kinds = [EventKind::Reserved, EventKind::Confirmed];
+    let kinds = [EventKind::Reserved, EventKind::Confirming, EventKind::Confirmed];
     let steps = sales.iter().flat_map(|sale| kinds.map(|kind| (kind, *sale)));
     let events: Vec<Event> = steps.zip(1..).map(|((kind, sale), seq)| event(seq, kind, sale)).collect();
+    let spec = spec(total);
     let row = |(n, (by, unit)): (usize, &(u32, UnitNumber))| ReservationRow {
         id: reservation(*by),
         buyer: buyer(*by),
         state: HoldState::Confirmed,
-        seq: 2 * n as u64 + 1,
+        deadline: Timestamp::from_micros(event_of(n)) + spec.hold.get(),
+        seq: event_of(n),
+        generation: 1,
+        asked: Some((vec![Line { sku: sku(), quantity: 1 }], UnitChoice::Any)),
         units: vec![(sku(), *unit)],
     };
+    let mut buyers: BTreeMap<u32, u32> = BTreeMap::new();
+    sales.iter().for_each(|(by, _)| *buyers.entry(*by).or_default() += 1);
+    let count = |(by, units): (u32, u32)| BuyerCount { buyer: buyer(by), sku: sku(), units };
     let owners: BTreeMap<UnitNumber, u32> = sales.iter().map(|(by, unit)| (*unit, *by)).collect();
     let unit = |(unit, by): (UnitNumber, u32)| UnitRow { sku: sku(), unit, reservation: reservation(by) };
     let counters = SkuCounters {
@@ -160,19 +169,47 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         total,
         free: free.into_iter().collect(),
         withdrawn: Vec::new(),
+        fresh: free.map_or(0, UnitRange::count),
+        returned: 0,
         held: 0,
         confirmed,
+        withdrawn_count: 0,
         per_buyer: 1,
     };
     Books {
-        sale: SaleId::new("rush").expect("the name is valid"),
+        status: SaleStatus::Created,
         generation: 1,
         seq: events.len() as u64,
-        has_ledger: true,
+        paused: None,
+        rebuilt_by: None,
+        since: None,
+        receipts_until: None,
         skus: vec![counters],
         reservations: sales.iter().enumerate().map(row).collect(),
         units: owners.into_iter().map(unit).collect(),
+        buyers: buyers.into_iter().map(count).collect(),
+        deadlines: Vec::new(),
         events,
+        pending: Vec::new(),
+        contradictions: Vec::new(),
+        spec,
+    }
+}
+
+/// The number of the event that makes the `n`th sale.
+fn event_of(n: usize) -> u64 {
+    3 * n as u64 + 1
+}
+
+fn spec(total: u32) -> SaleSpec {
+    SaleSpec {
+        id: SaleId::new("rush").expect("the name is valid"),
+        skus: vec![SkuSpec { sku: sku(), units: total, per_buyer: 1 }],
+        hold: HoldTime::new(Duration::from_secs(60)).expect("a minute is valid"),
+        opens_at: None,
+        closes_at: None,
+        orders: Some(QueueName::new("orders").expect("the name is valid")),
+        secret: SaleSecret::from_bytes([7; 16]),
     }
 }
 
@@ -182,12 +219,16 @@ fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerBooks {
         buyer: buyer(*by),
         state: OrderIntent::Confirm,
         generation: 1,
-        seq: 2 * n as u64 + 1,
+        seq: event_of(n),
         units: vec![(sku(), *unit)],
+        given_back: Vec::new(),
     };
     LedgerBooks {
+        generation: 1,
+        spec: Some(spec(total)),
         skus: vec![LedgerSku { sku: sku(), total, withdrawn: Vec::new(), per_buyer: 1 }],
         orders: sales.iter().enumerate().map(order).collect(),
+        ..LedgerBooks::default()
     }
 }
 

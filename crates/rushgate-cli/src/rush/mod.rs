@@ -316,8 +316,8 @@ async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool)
     audit.checks.extend(report::kept_promises(&tally.tickets(), &books, rebuilt));
     // Those who came before or after the sale wanted units, and could have none.
     let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
-    if open && !interrupted && args.buyers >= 10 * report::total(&books) {
-        audit.checks.push(report::nothing_left(&books));
+    if open && !interrupted && args.buyers >= 10 * report::total(&books.skus) {
+        audit.checks.push(report::nothing_left(&books.skus));
     }
     if let Some(orders) = &stage.orders {
         let stats = patiently(|| orders.stats()).await?;

@@ -12,16 +12,19 @@ use crate::output::{Output, Paint};
 
 pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -> Result<Exit> {
     let (sale, output) = (gate.sale(&args.id)?, globals.output());
-    // A ledger that was named for other sales says nothing about this one.
-    let has_ledger = sale.state().await?.spec.orders.is_some() && globals.orders.is_some();
-    let audit = if has_ledger {
-        let ledger = globals.ledger_to_look_at().await?;
-        let audit = sale.audit(Some(&*ledger)).await;
-        ledger.close().await?;
-        audit?
-    } else {
-        sale.audit(None).await?
+    let ledger = match globals.orders.is_some() {
+        true => match globals.ledger_to_look_at().await {
+            // A ledger that was named for other sales need not be there.
+            Err(_) if sale.state().await?.spec.orders.is_none() => None,
+            ledger => Some(ledger?),
+        },
+        false => None,
     };
+    let audit = sale.audit(ledger.as_deref()).await;
+    if let Some(ledger) = ledger {
+        ledger.close().await?;
+    }
+    let audit = audit?;
     output.data(&audit, audit_text(&audit, output))?;
     Ok(Exit::done_if(audit.ok))
 }

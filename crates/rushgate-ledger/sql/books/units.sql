@@ -1,5 +1,12 @@
--- ?1 sale → order, SKU, unit; the units that are owned now, in the order of books/orders.sql. By way of the SKUs,
--- because the index of live units begins with them; other sales are not read.
-SELECT order_id, sku, unit FROM order_unit
-WHERE sku IN (SELECT id FROM sku WHERE sale = ?1) AND live = 1
-ORDER BY order_id, sku, unit
+-- ?1 sale → order, SKU, unit, live, what contradicts the order or NULL; in the order of books/orders.sql. Also the units that
+-- were given back.
+SELECT u.order_id, u.sku, u.unit, u.live,
+       CASE WHEN u.sale <> o.sale THEN 'sale'
+            WHEN u.buyer <> o.buyer THEN 'buyer'
+            WHEN k.sale IS NOT o.sale THEN 'SKU'
+            WHEN u.per_buyer <> k.per_buyer THEN 'limit'
+            WHEN u.live <> (o.state IN ('held', 'confirmed')) THEN 'state'
+            WHEN u.live AND ifnull(u.slot NOT BETWEEN 1 AND k.per_buyer, 1) THEN 'slot'
+       END
+FROM orders AS o JOIN order_unit AS u ON u.order_id = o.id LEFT JOIN sku AS k ON k.id = u.sku
+WHERE o.sale = ?1 ORDER BY o.id, u.sku, u.unit

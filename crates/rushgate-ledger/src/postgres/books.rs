@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku, UnitNumber,
+    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku,
 };
 use tokio::time::timeout;
 
@@ -14,30 +14,21 @@ use super::session::{Session, Sql};
 use super::sql;
 use super::write::Desk;
 use crate::KnownSale;
-use crate::words::state_from;
+use crate::words::{UnitOfOrder, state_from, take_units, units_taken};
 
 impl Desk {
     /// Everything of one sale, in one snapshot.
     pub(super) async fn books(&self, sale: &SaleId) -> Result<LedgerBooks> {
-        let books = self.asked(async |session| read_books(session, sale).await).await?;
-        books.ok_or_else(|| unknown(sale))
+        let read = self.asked(async |session| read_books(session, sale).await).await?;
+        let (row, books) = read.ok_or_else(|| unknown(sale))?;
+        let known = known_sale(sale, &row)?;
+        Ok(LedgerBooks { generation: known.generation, spec: known.spec, ..books })
     }
 
     /// What is known of a sale without its orders.
     pub(super) async fn find_sale(&self, sale: &SaleId) -> Result<Option<KnownSale>> {
         let rows = self.asked(async |session| session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await);
-        let known = |row: &tokio_postgres::Row| {
-            let (generation, seq): (i64, Option<i64>) = (row.get(0), row.get(1));
-            let spec: Option<String> = row.get(2);
-            Ok(KnownSale {
-                generation: u32::try_from(generation).map_err(|_| {
-                    Error::corrupt(format_args!("the ledger has the generation {generation}"))
-                })?,
-                latest_seq: seq.unwrap_or(0).cast_unsigned(),
-                spec: spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?,
-            })
-        };
-        rows.await?.first().map(known).transpose()
+        rows.await?.first().map(|row| known_sale(sale, row)).transpose()
     }
 
     /// Gives the sale a new generation. Asked twice after a lost connection, it may leave one out.
@@ -90,6 +81,17 @@ impl Desk {
     }
 }
 
+fn known_sale(sale: &SaleId, row: &tokio_postgres::Row) -> Result<KnownSale> {
+    let (generation, seq): (i64, Option<i64>) = (row.get(0), row.get(1));
+    let spec: Option<String> = row.get(2);
+    Ok(KnownSale {
+        generation: u32::try_from(generation)
+            .map_err(|_| Error::corrupt(format_args!("the ledger has the generation {generation}")))?,
+        latest_seq: seq.unwrap_or(0).cast_unsigned(),
+        spec: spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?,
+    })
+}
+
 fn unknown(sale: &SaleId) -> Error {
     Error::not_found(format_args!("the sale `{sale}` in the ledger"))
 }
@@ -105,18 +107,23 @@ async fn advance(session: Session<'_>, sale: &SaleId) -> Sql<Option<i64>> {
     Ok(new)
 }
 
-async fn read_books(session: Session<'_>, sale: &SaleId) -> Sql<Option<LedgerBooks>> {
+async fn read_books(session: Session<'_>, sale: &SaleId) -> Sql<Option<(tokio_postgres::Row, LedgerBooks)>> {
     session.say(sql::BEGIN_BOOKS).await?;
+    let known = session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await?.pop();
     let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
     let books = match sales.first() {
-        Some(row) => {
-            let sale: i32 = row.get(1);
-            let (names, skus) = read_skus(session, sale).await?;
-            Some(LedgerBooks { orders: read_orders(session, sale, &names).await?, skus })
-        }
+        Some(row) => Some(books_of(session, row.get(1)).await?),
         None => None,
     };
     session.say(sql::COMMIT).await?;
+    Ok(known.zip(books))
+}
+
+async fn books_of(session: Session<'_>, sale: i32) -> Sql<LedgerBooks> {
+    let (names, skus) = read_skus(session, sale).await?;
+    let mut books =
+        LedgerBooks { skus, refusals: read_refusals(session, sale).await?, ..LedgerBooks::default() };
+    read_orders(session, sale, &names, &mut books).await?;
     Ok(books)
 }
 
@@ -143,41 +150,66 @@ async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, V
     Ok((names, skus))
 }
 
-async fn read_orders(session: Session<'_>, sale: i32, names: &HashMap<i32, Sku>) -> Sql<Vec<LedgerOrder>> {
-    let mut units: Vec<(i64, Sku, UnitNumber)> = Vec::new();
+async fn read_orders(
+    session: Session<'_>,
+    sale: i32,
+    names: &HashMap<i32, Sku>,
+    books: &mut LedgerBooks,
+) -> Sql<()> {
+    let mut units = Vec::new();
     session
         .each(sql::BOOKS_UNITS, &[&sale], |row| {
-            // The foreign key leads to an SKU of the same sale, so the name is there.
-            if let Some(sku) = names.get(&row.get(1)) {
-                units.push((row.get(0), sku.clone(), number(row.get(2))?));
-            }
+            units.push(UnitOfOrder {
+                order: row.get(0),
+                sku: names.get(&row.get(1)).cloned(),
+                unit: number(row.get(2))?,
+                live: row.get(3),
+                otherwise: row.get(4),
+            });
             Ok(())
         })
         .await?;
     let mut units = units.into_iter().peekable();
-    let mut orders = Vec::new();
     session
         .each(sql::BOOKS_ORDERS, &[&sale], |row| {
-            let id: i64 = row.get(0);
-            let reservation = <[u8; 16]>::try_from(row.get::<_, &[u8]>(1))
-                .map_err(|_| Fault::Undecodable("a reservation's id of another length".into()))?;
-            let generation = row.get::<_, i64>(4);
+            let number: i64 = row.get(0);
             let mut order = LedgerOrder {
-                id: ReservationId::from_bytes(reservation),
+                id: reservation(row.get(1))?,
                 buyer: name(row.get(2))?,
                 state: state_from(row.get(3)).map_err(Fault::Undecodable)?,
-                generation: u32::try_from(generation)
-                    .map_err(|_| Fault::Undecodable(format!("the generation {generation}")))?,
+                generation: generation(row.get(4))?,
                 seq: row.get::<_, i64>(5).cast_unsigned(),
                 units: Vec::new(),
+                given_back: Vec::new(),
             };
-            // Both lists are in the order of the ids.
-            while let Some((_, sku, unit)) = units.next_if(|(owner, ..)| *owner == id) {
-                order.units.push((sku, unit));
-            }
-            orders.push(order);
+            take_units(&mut order, number, &mut units, &mut books.contradictions);
+            books.orders.push(order);
+            Ok(())
+        })
+        .await
+}
+
+async fn read_refusals(session: Session<'_>, sale: i32) -> Sql<Vec<LedgerRefusal>> {
+    let mut refusals = Vec::new();
+    session
+        .each(sql::BOOKS_REFUSALS, &[&sale], |row| {
+            refusals.push(LedgerRefusal {
+                id: reservation(row.get(0))?,
+                generation: generation(row.get(1))?,
+                units_taken: units_taken(row.get(2)).map_err(Fault::Undecodable)?,
+            });
             Ok(())
         })
         .await?;
-    Ok(orders)
+    Ok(refusals)
+}
+
+fn reservation(stored: &[u8]) -> Sql<ReservationId> {
+    let bytes = <[u8; 16]>::try_from(stored);
+    let bytes = bytes.map_err(|_| Fault::Undecodable("a reservation's id of another length".into()))?;
+    Ok(ReservationId::from_bytes(bytes))
+}
+
+fn generation(stored: i64) -> Sql<u32> {
+    u32::try_from(stored).map_err(|_| Fault::Undecodable(format!("the generation {stored}")))
 }

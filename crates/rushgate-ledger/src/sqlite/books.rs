@@ -3,29 +3,29 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku, UnitNumber,
+    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku,
 };
 use rusqlite::params;
 
 use super::fault;
-use super::record::{name, read_range, state_from};
+use super::record::{name, read_range, state_from, undecodable};
 use super::session::Session;
 use super::sql;
 use crate::KnownSale;
+use crate::words::{UnitOfOrder, take_units, units_taken};
 
 /// Everything of one sale, in one snapshot.
 pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> {
     let read = || {
-        session.run(sql::BEGIN_READ, [])?;
-        let books = read_books(session, sale)?;
-        session.run(sql::COMMIT, [])?;
-        Ok(books)
+        session.run(sql::BEGIN_READ, []).map_err(fault::error)?;
+        let known = find_sale(session, sale)?;
+        let books = read_books(session, sale).map_err(fault::error)?;
+        session.run(sql::COMMIT, []).map_err(fault::error)?;
+        Ok(known.zip(books))
     };
-    let books = read().map_err(|fault| {
-        session.roll_back();
-        fault::error(fault)
-    })?;
-    books.ok_or_else(|| unknown(sale))
+    let read = read().inspect_err(|_| session.roll_back())?;
+    let (known, books) = read.ok_or_else(|| unknown(sale))?;
+    Ok(LedgerBooks { generation: known.generation, spec: known.spec, ..books })
 }
 
 pub(super) fn unknown(sale: &SaleId) -> Error {
@@ -56,7 +56,9 @@ fn read_books(session: Session<'_>, sale: &SaleId) -> rusqlite::Result<Option<Le
     };
     let (ids, skus) = read_skus(session, sale)?;
     let names: HashMap<i64, Sku> = ids.into_iter().zip(skus.iter().map(|sku| sku.sku.clone())).collect();
-    Ok(Some(LedgerBooks { orders: read_orders(session, sale, &names)?, skus }))
+    let mut books = LedgerBooks { skus, refusals: read_refusals(session, sale)?, ..LedgerBooks::default() };
+    read_orders(session, sale, &names, &mut books)?;
+    Ok(Some(books))
 }
 
 fn read_skus(session: Session<'_>, sale: i64) -> rusqlite::Result<(Vec<i64>, Vec<LedgerSku>)> {
@@ -80,12 +82,11 @@ fn read_orders(
     session: Session<'_>,
     sale: i64,
     names: &HashMap<i64, Sku>,
-) -> rusqlite::Result<Vec<LedgerOrder>> {
-    let units = read_units(session, sale, names)?;
-    let mut units = units.into_iter().peekable();
-    let mut orders = Vec::new();
+    books: &mut LedgerBooks,
+) -> rusqlite::Result<()> {
+    let mut units = read_units(session, sale, names)?.into_iter().peekable();
     session.each(sql::BOOKS_ORDERS, params![sale], |row| {
-        let id: i64 = row.get(0)?;
+        let number: i64 = row.get(0)?;
         let mut order = LedgerOrder {
             id: ReservationId::from_bytes(row.get(1)?),
             buyer: name(2, row.get_ref(2)?.as_str()?)?,
@@ -93,29 +94,36 @@ fn read_orders(
             generation: row.get(4)?,
             seq: row.get::<_, i64>(5)? as u64,
             units: Vec::new(),
+            given_back: Vec::new(),
         };
-        // Both lists are in the order of the ids.
-        while let Some((_, sku, unit)) = units.next_if(|(owner, ..)| *owner == id) {
-            order.units.push((sku, unit));
-        }
-        orders.push(order);
+        take_units(&mut order, number, &mut units, &mut books.contradictions);
+        books.orders.push(order);
         Ok(true)
-    })?;
-    Ok(orders)
+    })
 }
 
 fn read_units(
     session: Session<'_>,
     sale: i64,
     names: &HashMap<i64, Sku>,
-) -> rusqlite::Result<Vec<(i64, Sku, UnitNumber)>> {
+) -> rusqlite::Result<Vec<UnitOfOrder>> {
     let mut units = Vec::new();
     session.each(sql::BOOKS_UNITS, params![sale], |row| {
-        // The foreign key leads to an SKU of the same sale, so the name is there.
-        if let Some(sku) = names.get(&row.get(1)?) {
-            units.push((row.get(0)?, sku.clone(), row.get(2)?));
-        }
+        let sku = names.get(&row.get(1)?).cloned();
+        let (order, unit, live, otherwise) = (row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
+        units.push(UnitOfOrder { order, sku, unit, live, otherwise });
         Ok(true)
     })?;
     Ok(units)
+}
+
+fn read_refusals(session: Session<'_>, sale: i64) -> rusqlite::Result<Vec<LedgerRefusal>> {
+    let mut refusals = Vec::new();
+    session.each(sql::BOOKS_REFUSALS, params![sale], |row| {
+        let units_taken = units_taken(row.get_ref(2)?.as_str()?).map_err(|why| undecodable(2, why))?;
+        let id = ReservationId::from_bytes(row.get(0)?);
+        refusals.push(LedgerRefusal { id, generation: row.get(1)?, units_taken });
+        Ok(true)
+    })?;
+    Ok(refusals)
 }

@@ -431,6 +431,9 @@ pub(super) fn name<T: FromStr<Err = Error>>(column: usize, text: &str) -> Sql<T>
     text.parse().map_err(|error| undecodable(column, error))
 }
 
-fn undecodable(column: usize, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+pub(super) fn undecodable(
+    column: usize,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
 }

@@ -30,6 +30,7 @@ files! {
     BOOKS_WITHDRAWN = "books/withdrawn.sql";
     BOOKS_ORDERS = "books/orders.sql";
     BOOKS_UNITS = "books/units.sql";
+    BOOKS_REFUSALS = "books/refusals.sql";
 }
 
 pub(super) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";

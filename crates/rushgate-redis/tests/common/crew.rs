@@ -14,7 +14,7 @@ use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Error, HoldTime, IdempotencyKey,
     Lease, Line, LockName, LockStore, NewTask, Op, Owner, Payload, QueueName, QueueStore, ReservationId,
     Reserve, Reserved, Result, SaleId, SaleSecret, SaleSpec, SaleStore, Sku, SkuSpec, TaskId, Token,
-    UnitChoice, audit,
+    UnitChoice, audit_store,
 };
 use rushgate_redis::RedisStore;
 
@@ -352,7 +352,7 @@ async fn lost_reservations(desk: &Desk) -> usize {
     let mut known = BTreeSet::new();
     for number in 0..SALES.len() {
         let books = desk.ask(|| desk.store.books(&sale(number as u64))).await;
-        let found = audit(&books, None);
+        let found = audit_store(&books);
         assert!(found.ok, "{found:?}");
         known.extend(books.reservations.iter().map(|row| row.id));
     }

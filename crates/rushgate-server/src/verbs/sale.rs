@@ -730,11 +730,7 @@ impl From<Audit> for AuditView {
 }
 
 pub(crate) async fn audit(call: Call) -> Answer<AuditView> {
-    let sale = call.sale()?;
-    // A ledger that serves other sales says nothing about one without.
-    let has_ledger = sale.state().await?.spec.orders.is_some();
-    let ledger = call.shop.ledger.as_deref().filter(|_| has_ledger);
-    Ok(Reply::ok(sale.audit(ledger).await?.into()))
+    Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?.into()))
 }
 
 /// Where to begin.

@@ -3,9 +3,3 @@ SELECT id, buyer, state, deadline_us, seq, generation, lines, units FROM hold WH
 
 -- name: state
 UPDATE hold SET state = ?3 WHERE sale = ?1 AND id = ?2;
-
--- name: all
-SELECT id, buyer, state, deadline_us, seq, generation, lines, units FROM hold WHERE sale = ?1 ORDER BY seq;
-
--- name: owned
-SELECT sku, unit, reservation FROM owned_unit WHERE sale = ?1 ORDER BY sku, unit;

@@ -24,9 +24,6 @@ DELETE FROM owned_unit WHERE sale = ?1 AND sku = ?2 AND unit = ?3 AND reservatio
 -- name: withdraw
 INSERT INTO withdrawn_range (sale, sku, first, last) VALUES (?1, ?2, ?3, ?4);
 
--- name: withdrawn
-SELECT first, last FROM withdrawn_range WHERE sale = ?1 AND sku = ?2 ORDER BY last;
-
 -- name: withdrawn_from
 SELECT first, last FROM withdrawn_range WHERE sale = ?1 AND sku = ?2 AND last >= ?3 ORDER BY last LIMIT 1;
 
@@ -36,6 +33,3 @@ WHERE sale = ?1 AND sku = ?2 AND last > ?3 AND last <= ?4 ORDER BY last DESC LIM
 
 -- name: forget_withdrawn_from
 DELETE FROM withdrawn_range WHERE sale = ?1 AND sku = ?2 AND last >= ?3;
-
--- name: all_free
-SELECT unit FROM free_unit WHERE sale = ?1 AND sku = ?2 ORDER BY unit;

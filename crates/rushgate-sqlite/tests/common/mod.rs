@@ -12,7 +12,7 @@ use std::time::Duration;
 use rushgate_core::{
     Acquire, Books, BuyerId, Claim, ClientId, ContentType, Error, HoldTime, IdempotencyKey, Lease, Line,
     LockName, NewTask, Op, Owner, Payload, QueueName, ReservationId, Reserve, SaleId, SaleSecret, SaleSpec,
-    SaleStore, Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, audit,
+    SaleStore, Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, audit_store,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_testkit::ManualClock;
@@ -184,9 +184,8 @@ pub fn wish(buyer: &str) -> Reserve {
 
 /// The books of the sale `s`, which must stand the audit (the ledger aside).
 pub async fn sound_books(store: &SqliteStore) -> Books {
-    let mut books = store.books(&sale("s")).await.expect("the books can be read");
-    books.has_ledger = false;
-    let audit = audit(&books, None);
+    let books = store.books(&sale("s")).await.expect("the books can be read");
+    let audit = audit_store(&books);
     assert!(audit.ok, "{audit:#?}");
     books
 }

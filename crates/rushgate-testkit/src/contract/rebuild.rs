@@ -32,6 +32,7 @@ fn order(n: u8, buyer: &str, state: OrderIntent, units: &[(&str, UnitNumber)]) -
         generation: 1,
         seq: n.into(),
         units: units.iter().map(|(of, unit)| (sku(of), *unit)).collect(),
+        given_back: Vec::new(),
     }
 }
 
@@ -43,6 +44,7 @@ fn orders_of(holds: &[Hold], state: OrderIntent) -> Load {
         generation: hold.generation,
         seq: hold.seq,
         units: hold.units.clone(),
+        given_back: Vec::new(),
     };
     Load::Orders(holds.iter().map(order).collect())
 }

@@ -277,6 +277,9 @@ impl Call {
 fn in_order(mut books: rushgate_core::Books) -> rushgate_core::Books {
     books.reservations.sort_by_key(|row| row.id);
     books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
+    books.buyers.sort();
+    books.deadlines.sort();
+    books.pending.sort_by_cached_key(|order| format!("{order:?}"));
     for sku in &mut books.skus {
         for ranges in [&mut sku.free, &mut sku.withdrawn] {
             ranges.sort_unstable();

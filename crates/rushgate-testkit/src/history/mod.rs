@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{SaleStore, Store, audit};
+use rushgate_core::{SaleStore, Store, audit_store};
 
 use crate::contract::Harness;
 use crate::{ManualClock, ModelStore};
@@ -217,9 +217,8 @@ impl History {
         }
         self.last = told;
         let books = self.store.books(&plan::the_sale()).await;
-        let mut books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
-        books.has_ledger = false;
-        let audit = audit(&books, None);
+        let books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
+        let audit = audit_store(&books);
         let failed: Vec<_> = audit.checks.iter().filter(|check| !check.ok).collect();
         if audit.ok { Ok(()) } else { Err(self.mismatch(format!("the audit fails: {failed:#?}"))) }
     }

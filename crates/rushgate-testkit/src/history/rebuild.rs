@@ -57,7 +57,8 @@ fn order(row: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
         HoldState::Rejected => return None,
     };
     let units = if row.state.is_live() { row.units.clone() } else { Vec::new() };
-    Some(LedgerOrder { id: row.id, buyer: row.buyer.clone(), state, generation, seq: row.seq, units })
+    let (buyer, given_back) = (row.buyer.clone(), Vec::new());
+    Some(LedgerOrder { id: row.id, buyer, state, generation, seq: row.seq, units, given_back })
 }
 
 /// The same numbers in as few ranges as can be, as a ledger gives them.

@@ -143,6 +143,15 @@ struct Newcomer {
     content: Content,
 }
 
+impl Model {
+    /// What the tasks of a queue carry that wait or are leased; if one was replaced meanwhile, what replaces it.
+    pub(super) fn payloads(&self, queue: &QueueName) -> impl Iterator<Item = &Payload> {
+        let records = self.queues.by_name.get(queue).into_iter().flat_map(|queue| queue.records.values());
+        records
+            .map(|record| record.next.as_ref().map_or(&record.content.payload, |next| &next.content.payload))
+    }
+}
+
 impl Record {
     fn has_claim(&self, ticket: &Ticket) -> bool {
         self.lease.as_ref().is_some_and(|lease| Some(lease.claim) == ticket.claim)

@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerId, Created, Decision, Due, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line,
-    Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason, Priority, Rebuilt,
-    Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result, SaleId, SaleSecret,
-    SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
-    Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict, check_batch,
-    check_range,
+    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Due, Error, Event, EventKind, Hold, HoldState,
+    LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
+    Priority, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result, SaleId,
+    SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange,
+    StockChanged, Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    check_batch, check_range,
 };
 
 use super::queue::{Answered, once};
@@ -565,18 +565,24 @@ impl Sale {
             total: stock.total,
             free: UnitRange::gather(stock.free_numbers()),
             withdrawn: stock.withdrawn.clone(),
+            fresh: stock.fresh(),
+            returned: stock.given_back.len() as u32,
             held: state.held,
             confirmed: state.confirmed,
+            withdrawn_count: state.withdrawn,
             per_buyer: stock.per_buyer,
         }
     }
 
-    fn books(&self) -> Books {
+    fn books(&self, pending: Vec<OrderTask>) -> Books {
         let row = |held: &Held| ReservationRow {
             id: held.hold.id,
             buyer: held.hold.buyer.clone(),
             state: held.hold.state,
+            deadline: held.hold.deadline,
             seq: held.hold.seq,
+            generation: held.hold.generation,
+            asked: held.asked.clone(),
             units: held.hold.units.clone(),
         };
         let owned = |((sku, unit), id): (&(Sku, UnitNumber), &ReservationId)| UnitRow {
@@ -584,16 +590,39 @@ impl Sale {
             unit: *unit,
             reservation: *id,
         };
+        let deadline = |hold: &Hold| Deadline { at: hold.deadline, seq: hold.seq, reservation: hold.id };
         Books {
-            sale: self.spec.id.clone(),
+            spec: self.spec.clone(),
+            status: self.status,
             generation: self.generation,
             seq: self.seq(),
-            has_ledger: self.spec.orders.is_some(),
+            paused: self.paused,
+            rebuilt_by: self.rebuild.as_ref().map(|(by, _)| *by).or(self.rebuilt_by),
+            since: self.since,
+            receipts_until: self.receipts_until,
             skus: self.spec.skus.iter().map(|sku| self.counters(&sku.sku, sku.units)).collect(),
             reservations: self.holds.values().map(row).collect(),
             units: self.owners.iter().map(owned).collect(),
+            buyers: self.buyers(),
+            deadlines: self.undecided().map(deadline).collect(),
             events: self.events.clone(),
+            pending,
+            contradictions: Vec::new(),
         }
+    }
+
+    /// What each buyer has of each SKU.
+    fn buyers(&self) -> Vec<BuyerCount> {
+        let mut counts: BTreeMap<(&BuyerId, &Sku), u32> = BTreeMap::new();
+        for hold in self.holds.values().map(|held| &held.hold).filter(|hold| hold.state.is_live()) {
+            hold.units.iter().for_each(|(sku, _)| *counts.entry((&hold.buyer, sku)).or_default() += 1);
+        }
+        let count = |((buyer, sku), units): ((&BuyerId, &Sku), u32)| BuyerCount {
+            buyer: buyer.clone(),
+            sku: sku.clone(),
+            units,
+        };
+        counts.into_iter().map(count).collect()
     }
 
     fn order(&self, hold: &Hold, intent: OrderIntent) -> OrderTask {
@@ -980,7 +1009,11 @@ impl Model {
 
     /// See [`SaleStore::books`](rushgate_core::SaleStore::books).
     pub fn books(&self, sale: &SaleId) -> Result<Books> {
-        Ok(self.sale_ref(sale)?.books())
+        let of = self.sale_ref(sale)?;
+        let payloads = of.spec.orders.iter().flat_map(|queue| self.payloads(queue));
+        let orders =
+            payloads.filter_map(|payload| OrderTask::read(payload).ok()).filter(|order| order.sale() == sale);
+        Ok(of.books(orders.collect()))
     }
 }
 

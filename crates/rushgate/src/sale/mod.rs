@@ -11,15 +11,15 @@ mod room;
 mod seen;
 mod sweeper;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Durability, Event, Hold, IdempotencyKey, LedgerBooks, Line, Op,
-    PauseReason, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleState, SaleStatus,
-    Sku, StockChange, StockChanged, UnitChoice,
+    Audit, Books, BuyerId, Created, Decision, Durability, Event, Hold, IdempotencyKey, LedgerBooks, Line,
+    Meanwhile, Op, PauseReason, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
+    SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};
@@ -425,31 +425,42 @@ impl Sale {
         self.gate.ask(|| self.gate.store().books(self.id())).await
     }
 
-    /// Adds up the sale again from what store, event log and ledger wrote down, and says whether every promise was
+    /// Compares everything that store, event log, orders queue and ledger wrote down, and says whether every promise was
     /// kept. A sale that has a ledger fails the audit without one.
     ///
-    /// The sale may go on meanwhile: the store is read first and the ledger after it, and reservations that moved in
-    /// between are not compared with their orders. A ledger that has not heard of the sale has no orders of it.
+    /// The sale may be under way: the store is read first and the ledger after it, and what moved in between is not
+    /// compared. A change that the ledger has not heard of must be in the orders queue. A ledger that has not heard of the
+    /// sale has no orders of it.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
-        let books = self.books().await?;
-        let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
-        let orders = match ledger.books(self.id()).await {
-            Err(error) if error.is_not_found() => LedgerBooks { skus: Vec::new(), orders: Vec::new() },
-            orders => orders?,
-        };
-        let moved = self.moved_since(books.seq).await?;
-        Ok(rushgate_core::audit_live(&books, Some(&orders), &moved))
+        loop {
+            let books = self.books().await?;
+            let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
+            let orders = match ledger.books(self.id()).await {
+                // Nor does one that serves other sales have to be there.
+                Err(error) if error.is_not_found() || books.spec.orders.is_none() => LedgerBooks::default(),
+                orders => orders?,
+            };
+            if is_of_another_sale(&books, &orders) {
+                return Ok(rushgate_core::audit(&books, None));
+            }
+            let meanwhile = self.since(books.seq).await?;
+            // A rebuild in between began another log.
+            let now = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
+            if now.generation == books.generation {
+                return Ok(rushgate_core::audit_live(&books, Some(&orders), &meanwhile));
+            }
+        }
     }
 
-    /// The reservations that have an event after that number.
-    async fn moved_since(&self, mut seq: u64) -> Result<BTreeSet<ReservationId>> {
+    /// What happened after the event of that number.
+    async fn since(&self, mut seq: u64) -> Result<Meanwhile> {
         const PAGE: u32 = 10_000;
-        let mut moved = BTreeSet::new();
+        let mut meanwhile = Meanwhile::default();
         loop {
             let events = self.events(seq, PAGE).await?;
-            let Some(last) = events.last() else { return Ok(moved) };
+            let Some(last) = events.last() else { return Ok(meanwhile) };
             seq = last.seq;
-            moved.extend(events.iter().filter_map(|event| event.reservation));
+            meanwhile.extend(events);
         }
     }
 
@@ -469,6 +480,12 @@ impl Sale {
             gate.nudge();
         }
     }
+}
+
+/// Whether a ledger that serves other sales says nothing about this one, which has none.
+fn is_of_another_sale(books: &Books, ledger: &LedgerBooks) -> bool {
+    let same = ledger.spec.as_ref().is_some_and(|spec| spec.secret == books.spec.secret);
+    books.spec.orders.is_none() && !same
 }
 
 impl fmt::Debug for Sale {

@@ -91,6 +91,13 @@ pub struct RebuildReport {
     pub refused: Vec<ReservationId>,
 }
 
+impl RebuildReport {
+    /// Whether the ledger has every reservation of the store as the store had it.
+    fn all_kept(&self) -> bool {
+        self.reassigned.is_empty() && self.refused.is_empty()
+    }
+}
+
 impl Rebuild {
     /// A rebuild of that sale, which honours only receipts for 5 s afterwards.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
@@ -166,24 +173,31 @@ impl Rebuild {
     }
 
     async fn steps(&self) -> Result<RebuildOutcome> {
-        self.introduce(&self.find_or_make().await?).await?;
+        let state = self.find_or_make().await?;
+        self.introduce(&state).await?;
+        let lost_writes =
+            state.seq == 0 || state.paused.is_some_and(|pause| pause.reason == PauseReason::LostWrites);
         loop {
-            if let Some(outcome) = self.attempt().await? {
+            if let Some(outcome) = self.attempt(lost_writes).await? {
                 return Ok(outcome);
             }
         }
     }
 
     /// `None` if somebody who had begun before, and does not go on, has made its generation old in the ledger.
-    async fn attempt(&self) -> Result<Option<RebuildOutcome>> {
+    async fn attempt(&self, lost_writes: bool) -> Result<Option<RebuildOutcome>> {
         let (gate, id, by) = (&self.sale.gate, self.sale.id(), self.sale.gate.op());
         gate.ask(|| gate.store().begin_rebuild(by, id)).await?;
-        let Some(mut report) = self.save(by, &self.sale.books().await?).await? else {
+        let books = self.sale.books().await?;
+        let Some(mut report) = self.save(by, &books).await? else {
             return Ok(Some(RebuildOutcome::Superseded));
         };
         let Some(generation) = self.advance(by).await? else { return Ok(Some(RebuildOutcome::Superseded)) };
         // From here on the ledger takes nothing of older generations, so what is read stays true until the switch.
-        let ledger = self.ledger.books(id).await?;
+        let mut ledger = self.ledger.books(id).await?;
+        if !lost_writes && report.all_kept() && has_all_orders(&books, &ledger) {
+            offer_no_more(&books, &mut ledger);
+        }
         (report.generation, report.orders) = (generation, ledger.orders.len() as u64);
         Ok(match self.load_and_switch(by, generation, ledger).await? {
             Some(Rebuilt::Done) => Some(RebuildOutcome::Rebuilt(report)),
@@ -267,7 +281,7 @@ impl Rebuild {
                     Written::Reassigned { .. } => report.reassigned.push(*id),
                     Written::Refused(Refusal::OldGeneration) => return Ok(None),
                     Written::Refused(refusal) => {
-                        tracing::error!(sale = %books.sale, %id, ?refusal, "a reservation is lost for good");
+                        tracing::error!(sale = %books.spec.id, %id, ?refusal, "a reservation is lost for good");
                         report.refused.push(*id);
                     }
                     Written::Recorded(_) | Written::Stocked { .. } => {}
@@ -311,6 +325,29 @@ pub(super) fn introduction(state: &SaleState) -> LedgerSale {
     }
 }
 
+fn has_all_orders(books: &Books, ledger: &LedgerBooks) -> bool {
+    let known: BTreeSet<ReservationId> = books.reservations.iter().map(|row| row.id).collect();
+    ledger.orders.iter().all(|order| known.contains(&order.id))
+}
+
+/// A store that has lost nothing knows of every unit that was offered: the ledger offers more only if it is damaged.
+fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
+    for known in &mut ledger.skus {
+        let Some(store) = books.skus.iter().find(|store| store.sku == known.sku) else { continue };
+        if known.total > store.total {
+            tracing::error!(
+                sale = %books.spec.id, sku = %known.sku, ledger = known.total, store = store.total,
+                "the ledger offers more units than the store, which has lost nothing; the store's count stands"
+            );
+            known.total = store.total;
+            let out = known.withdrawn.iter();
+            let offered =
+                out.filter_map(|range| UnitRange::new(range.first(), range.last().min(store.total)));
+            known.withdrawn = offered.collect();
+        }
+    }
+}
+
 /// What the store knows, for the ledger.
 fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
     let mut withdrawn: BTreeMap<&Sku, Vec<UnitRange>> = BTreeMap::new();
@@ -320,7 +357,7 @@ fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
         withdrawn.entry(sku).or_default().push(*range);
     }
     let stock = books.skus.iter().map(|sku| OrderTask::Stock {
-        sale: books.sale.clone(),
+        sale: books.spec.id.clone(),
         sku: sku.sku.clone(),
         seq: books.seq,
         total: sku.total,
@@ -328,7 +365,7 @@ fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
         per_buyer: sku.per_buyer,
     });
     let stock: Vec<_> = stock.collect();
-    let orders = books.reservations.iter().filter_map(|row| order(&books.sale, generation, row));
+    let orders = books.reservations.iter().filter_map(|row| order(&books.spec.id, generation, row));
     stock.into_iter().chain(orders).collect()
 }
 

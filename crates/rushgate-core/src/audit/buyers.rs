@@ -1,0 +1,57 @@
+//! What each buyer has, and may have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::stock::live;
+use super::{Books, Check, check, counted};
+use crate::{BuyerId, Sku};
+
+/// How many units of each SKU each buyer has.
+pub(super) type Owned<'a> = BTreeMap<(&'a BuyerId, &'a Sku), u32>;
+
+fn owned(books: &Books) -> Owned<'_> {
+    let mut has = Owned::new();
+    for row in live(books) {
+        for (sku, _) in &row.units {
+            *has.entry((&row.buyer, sku)).or_default() += 1;
+        }
+    }
+    has
+}
+
+pub(super) fn nobody_over_the_limit(books: &Books) -> Check {
+    let limits = books.skus.iter().map(|sku| (&sku.sku, sku.per_buyer)).collect();
+    limit_check("nobody_over_the_limit", "nobody has more than allowed", &owned(books), &limits)
+}
+
+pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTreeMap<&Sku, u32>) -> Check {
+    let over = |(buyer, sku): &(&BuyerId, &Sku), n: u32| {
+        let limit = limits.get(sku).copied().unwrap_or(0);
+        (n > limit).then(|| format!("{buyer} has {n} of {sku}, allowed {limit}"))
+    };
+    let offenders = has.iter().filter_map(|(key, n)| over(key, *n)).collect();
+    let most = has.values().max().copied().unwrap_or(0);
+    let buyers = has.keys().map(|(buyer, _)| buyer).collect::<BTreeSet<_>>().len();
+    check(name, claim, format!("units are with {}, the most is {most}", counted(buyers, "buyer")), offenders)
+}
+
+/// The limit is enforced by these counters, so one that is too low lets a buyer have more.
+pub(super) fn buyers_are_counted(books: &Books) -> Check {
+    let mut has = owned(books);
+    let mut offenders = Vec::new();
+    for count in &books.buyers {
+        let rows = has.remove(&(&count.buyer, &count.sku)).unwrap_or(0);
+        if count.units != rows {
+            offenders.push(format!(
+                "the counter says that buyer `{}` has {} of {}, the reservations {rows}",
+                count.buyer, count.units, count.sku
+            ));
+        }
+    }
+    let uncounted = has
+        .into_iter()
+        .map(|((buyer, sku), n)| format!("buyer `{buyer}` has {n} of {sku} that no counter counts"));
+    offenders.extend(uncounted);
+    let figures = counted(books.buyers.len(), "counter");
+    check("buyers_are_counted", "each buyer's counter agrees with the reservations", figures, offenders)
+}

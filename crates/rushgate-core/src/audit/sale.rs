@@ -1,0 +1,88 @@
+//! The sale's own row, and the index of its deadlines.
+
+use super::{Books, Check, Deadline, check, counted};
+use crate::{EventKind, HoldState, PauseReason, SaleStatus};
+
+pub(super) fn sale_matches_the_log(books: &Books) -> Check {
+    let mut offenders = Vec::new();
+    let last = |kind: EventKind| books.events.iter().rev().find(|event| event.kind == kind);
+    let rebuilt = books.generation > 1;
+    for kind in [EventKind::Opened, EventKind::Ended, EventKind::Paused, EventKind::Rebuilt] {
+        let n = books.events.iter().filter(|event| event.kind == kind).count();
+        if n > 1 {
+            offenders.push(format!("the log has {n} events {kind:?}"));
+        }
+    }
+    let status = match (last(EventKind::Ended), last(EventKind::Opened)) {
+        (Some(_), _) => Some(SaleStatus::Ended),
+        (None, Some(_)) => Some(SaleStatus::Open),
+        // A rebuild keeps the status, and the log before it is gone.
+        (None, None) => (!rebuilt).then_some(SaleStatus::Created),
+    };
+    if let Some(status) = status.filter(|status| *status != books.status) {
+        offenders.push(format!("the sale is {:?}, the log says {status:?}", books.status));
+    }
+    let stopped = last(EventKind::Paused).map(|event| event.at);
+    if stopped != books.paused.map(|pause| pause.since) {
+        offenders.push(format!(
+            "the sale is stopped {}, the log says {}",
+            since(books.paused.map(|pause| pause.since)),
+            since(stopped)
+        ));
+    }
+    let first = books.events.first().map(|event| event.kind);
+    if rebuilt != (first == Some(EventKind::Rebuilt)) {
+        offenders
+            .push(format!("the sale is in generation {}, the log begins with {first:?}", books.generation));
+    }
+    if books.generation == 0 {
+        offenders.push("the sale is in generation 0".into());
+    }
+    let is_rebuilt = books.paused.is_some_and(|pause| pause.reason == PauseReason::Rebuilding);
+    if books.rebuilt_by.is_some() != (rebuilt || is_rebuilt) {
+        offenders.push("whether a rebuild was begun is told in two ways".into());
+    }
+    if books.since.is_some() != rebuilt || (books.receipts_until.is_some() && !rebuilt) {
+        offenders.push("whether the sale was rebuilt is told in two ways".into());
+    }
+    let figures = format!("{:?}, generation {}", books.status, books.generation);
+    check("sale_matches_the_log", "the sale is in the state that its log says", figures, offenders)
+}
+
+fn since(at: Option<crate::Timestamp>) -> String {
+    at.map_or_else(|| "never".into(), |at| format!("since {} µs", at.as_micros()))
+}
+
+/// A hold that is missing in the index never expires.
+pub(super) fn deadlines_are_indexed(books: &Books) -> Check {
+    let undecided = books.reservations.iter().filter(|row| row.state == HoldState::Held);
+    let mut expected: Vec<_> =
+        undecided.map(|row| Deadline { at: row.deadline, seq: row.seq, reservation: row.id }).collect();
+    let mut indexed = books.deadlines.clone();
+    expected.sort_unstable();
+    indexed.sort_unstable();
+    let mut offenders = Vec::new();
+    for hold in &expected {
+        if indexed.binary_search(hold).is_err() {
+            offenders.push(format!(
+                "the index lacks {}, which is held until {} µs",
+                hold.reservation,
+                hold.at.as_micros()
+            ));
+        }
+    }
+    for entry in &indexed {
+        if expected.binary_search(entry).is_err() {
+            offenders.push(format!(
+                "the index has {} at {} µs, which no hold has",
+                entry.reservation,
+                entry.at.as_micros()
+            ));
+        }
+    }
+    if indexed.len() != expected.len() && offenders.is_empty() {
+        offenders.push("the index has an entry twice".into());
+    }
+    let figures = counted(expected.len(), "undecided hold");
+    check("deadlines_are_indexed", "every undecided hold is in the index of deadlines", figures, offenders)
+}

@@ -1,0 +1,324 @@
+//! Everything about a sale, for the audit: each of its keys whole, and the orders that wait in its queue.
+
+use std::collections::HashMap;
+
+use rushgate_core::{
+    Books, BuyerCount, BuyerId, Deadline, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
+    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+};
+use serde_json::json;
+
+use super::{Home, SHELF, read_events, read_range, read_sku, status_of};
+use crate::command::Command;
+use crate::keys;
+use crate::queue::read_body;
+use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
+
+/// Of a task's record, what stands before its body (`lua/include/queue.lua`).
+const RECORD_BYTES: usize = 30;
+/// Of a SKU as it is packed, what stands before its name.
+const SKU_BYTES: usize = 30;
+
+/// Everything about a sale, in one snapshot.
+pub(crate) fn books(home: &Home) -> Vec<Command> {
+    let keys: Vec<_> = home.keys.all().collect();
+    let [row, returned, withdrawn, buyers, holds, deadlines, events] = &keys[..] else {
+        unreachable!("a sale has seven keys");
+    };
+    let sorted = |key| Command::new("ZRANGE").arg(key).arg("0").arg("-1").arg("WITHSCORES");
+    let mut commands = vec![
+        Command::new("HGETALL").arg(row),
+        sorted(returned),
+        sorted(withdrawn),
+        Command::new("HGETALL").arg(buyers),
+        Command::new("HGETALL").arg(holds),
+        sorted(deadlines),
+        Command::new("LRANGE").arg(events).arg("0").arg("-1"),
+    ];
+    let tasks = home.spec.orders.iter().flat_map(keys::queue_records);
+    commands.extend(tasks.map(|key| Command::new("HGETALL").arg(key)));
+    commands
+}
+
+/// What was found where the sale is.
+pub(crate) enum Found {
+    /// Its books.
+    Books(Box<Books>),
+    /// Nothing: it was entered, and never made.
+    Nothing,
+    /// The row of another sale.
+    Another,
+}
+
+/// The row of a sale: its fields by name.
+struct Row(HashMap<Vec<u8>, Vec<u8>>);
+
+impl Row {
+    fn field(&self, name: &str) -> Option<&[u8]> {
+        self.0.get(name.as_bytes()).map(Vec::as_slice)
+    }
+
+    fn number(&self, name: &str) -> Result<u64> {
+        let field = self.field(name).ok_or_else(|| strange("a sale's row with a gap"))?;
+        str_of(field)?.parse().map_err(|_| strange("no number"))
+    }
+
+    /// A moment that may be missing or ''.
+    fn moment(&self, name: &str) -> Result<Option<Timestamp>> {
+        match self.field(name) {
+            None | Some(b"") => Ok(None),
+            Some(_) => self.number(name).map(|at| Some(Timestamp::from_micros(at))),
+        }
+    }
+
+    fn sku(&self, no: usize) -> Result<&[u8]> {
+        self.field(&format!("S{no}")).ok_or_else(|| strange("a sale's row with a gap"))
+    }
+
+    fn generation(&self) -> Result<u32> {
+        u32::try_from(self.number("g")?).map_err(|_| strange("too large a number"))
+    }
+
+    fn paused(&self) -> Result<Option<Pause>> {
+        let Some(since) = self.moment("p")? else { return Ok(None) };
+        let reason = PauseReason::ALL.get(self.number("r")? as usize);
+        Ok(Some(Pause { reason: *reason.ok_or_else(|| strange("an unknown reason"))?, since }))
+    }
+
+    fn rebuilt_by(&self) -> Result<Option<Op>> {
+        let by = self.field("B").filter(|by| !by.is_empty());
+        by.map(|by| id_of(by).map(Op::from_bytes)).transpose()
+    }
+
+    fn since(&self) -> Result<Option<(Timestamp, Timestamp)>> {
+        match (self.moment("P")?, self.moment("W")?) {
+            (Some(stopped), Some(switched)) => Ok(Some((stopped, switched))),
+            (None, None) => Ok(None),
+            _ => Err(strange("half of when a sale was rebuilt")),
+        }
+    }
+
+    /// What repeats the sale's home, and says otherwise.
+    fn contradictions(&self, spec: &SaleSpec) -> Vec<String> {
+        let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
+        let fields = [
+            ("H", "hold time", spec.hold.as_micros().to_string()),
+            ("o", "opening", moment(spec.opens_at)),
+            ("x", "closing", moment(spec.closes_at)),
+            ("L", "ledger", u8::from(spec.orders.is_some()).to_string()),
+            ("j", "id", json!(spec.id.as_str()).to_string()),
+        ];
+        let mut found = Vec::new();
+        for (name, what, home) in &fields {
+            if self.field(name) != Some(home.as_bytes()) {
+                found.push(format!("the row of the sale has another {what} than its home, `{home}`"));
+            }
+        }
+        for (no, sku) in spec.skus.iter().enumerate() {
+            let name = json!(sku.sku.as_str()).to_string();
+            let packed = self.sku(no).ok().and_then(|packed| packed.get(SKU_BYTES..));
+            if packed != Some(name.as_bytes()) {
+                found.push(format!("SKU {no} in the row of the sale is not {name}, as in its home"));
+            }
+        }
+        let known = |name: &[u8]| name.first() != Some(&b'S') || name.len() < 2;
+        let skus = self.0.keys().filter(|name| !known(name)).count();
+        if skus != spec.skus.len() {
+            found.push(format!("the row of the sale has {skus} SKUs, its home {}", spec.skus.len()));
+        }
+        found
+    }
+}
+
+/// The sale's books, if it is the sale there.
+pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
+    let mut parts = reply.list()?;
+    let row = Row(by_name(parts.list()?)?);
+    match row.field("k") {
+        Some(secret) if secret == home.spec.secret.to_bytes() => {}
+        Some(_) => return Ok(Found::Another),
+        None if row.0.is_empty() => return Ok(Found::Nothing),
+        None => return Err(strange("a sale's row with a gap")),
+    }
+    let skus = counters(home, &row, parts.list()?, parts.list()?)?;
+    let buyers = read_buyers(home, parts.list()?)?;
+    let reservations = read_reservations(home, parts.list()?)?;
+    let deadlines = read_deadlines(parts.list()?)?;
+    let events = read_events(home, 0, parts.next()?)?;
+    let pending =
+        if parts.is_empty() { Vec::new() } else { read_pending(home, parts.list()?, parts.list()?)? };
+    Ok(Found::Books(Box::new(Books {
+        spec: home.spec.clone(),
+        status: status_of(row.number("s")?)?,
+        generation: row.generation()?,
+        seq: row.number("q")?,
+        paused: row.paused()?,
+        rebuilt_by: row.rebuilt_by()?,
+        since: row.since()?,
+        receipts_until: row.moment("G")?,
+        skus,
+        units: reservations.iter().flat_map(ReservationRow::live_units).collect(),
+        reservations,
+        buyers,
+        deadlines,
+        events,
+        pending,
+        contradictions: row.contradictions(&home.spec),
+    })))
+}
+
+fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
+    let mut map = HashMap::new();
+    while !pairs.is_empty() {
+        map.insert(pairs.bytes()?, pairs.bytes()?);
+    }
+    Ok(map)
+}
+
+fn counters(home: &Home, row: &Row, returned: Fields, withdrawn: Fields) -> Result<Vec<SkuCounters>> {
+    let skus = &home.spec.skus;
+    let places = read_returned(skus.len(), returned)?.into_iter().zip(read_withdrawn(skus.len(), withdrawn)?);
+    let places = skus.iter().enumerate().zip(places);
+    places.map(|((no, sku), (returned, withdrawn))| counter(sku, row.sku(no)?, returned, withdrawn)).collect()
+}
+
+fn counter(
+    sku: &SkuSpec,
+    packed: &[u8],
+    returned: Vec<UnitRange>,
+    withdrawn: Vec<UnitRange>,
+) -> Result<SkuCounters> {
+    let state = read_sku(sku.sku.clone(), packed)?;
+    let mut packed = Packed(packed);
+    let (total, next, ahead) = (packed.small(4)?, packed.small(4)?, packed.small(4)?);
+    let fresh = total.checked_sub(next).and_then(|above| above.checked_sub(ahead));
+    let fresh = fresh.ok_or_else(|| strange("a stock below zero"))?;
+    let out = withdrawn.iter().copied().filter(|range| range.last() > next);
+    let above = UnitRange::new(next + 1, total).map(|above| above.without(out)).unwrap_or_default();
+    Ok(SkuCounters {
+        sku: state.sku,
+        initial: sku.units,
+        total,
+        free: returned.into_iter().chain(above).collect(),
+        withdrawn,
+        fresh,
+        returned: packed.small(4)?,
+        held: state.held,
+        confirmed: state.confirmed,
+        withdrawn_count: state.withdrawn,
+        per_buyer: state.per_buyer,
+    })
+}
+
+/// The list of that SKU.
+fn of_sku<T>(lists: &mut [Vec<T>], no: usize) -> Result<&mut Vec<T>> {
+    lists.get_mut(no).ok_or_else(|| strange("an unknown SKU"))
+}
+
+/// Codes of units, by SKU. Each is both member and score.
+fn read_returned(skus: usize, mut codes: Fields) -> Result<Vec<Vec<UnitRange>>> {
+    let mut numbers: Vec<Vec<UnitNumber>> = vec![Vec::new(); skus];
+    while !codes.is_empty() {
+        let (code, score) = (codes.int()?, codes.int()?);
+        if code != score {
+            return Err(strange("a unit out of its place"));
+        }
+        of_sku(&mut numbers, (code / SHELF) as usize)?.push((code % SHELF) as UnitNumber);
+    }
+    Ok(numbers.into_iter().map(UnitRange::gather).collect())
+}
+
+fn read_withdrawn(skus: usize, mut packed: Fields) -> Result<Vec<Vec<UnitRange>>> {
+    let mut ranges = vec![Vec::new(); skus];
+    while !packed.is_empty() {
+        let (member, score) = (packed.bytes()?, packed.int()?);
+        let mut member = Packed(&member);
+        let (no, range) = read_range(&mut member)?;
+        if score != no as u64 * SHELF + u64::from(range.last()) || !member.0.is_empty() {
+            return Err(strange("withdrawn units out of their place"));
+        }
+        of_sku(&mut ranges, no)?.push(range);
+    }
+    Ok(ranges)
+}
+
+/// A buyer is followed by NUL and the number of a SKU.
+fn read_buyers(home: &Home, mut pairs: Fields) -> Result<Vec<BuyerCount>> {
+    let mut buyers = Vec::new();
+    while !pairs.is_empty() {
+        let (field, units) = (pairs.text()?, pairs.small()?);
+        let (buyer, no) = field.rsplit_once('\0').ok_or_else(|| strange("a buyer without a SKU"))?;
+        let sku = home.sku(no.parse().map_err(|_| strange("no number"))?)?;
+        buyers.push(BuyerCount { buyer: BuyerId::new(buyer)?, sku, units });
+    }
+    Ok(buyers)
+}
+
+fn read_deadlines(mut members: Fields) -> Result<Vec<Deadline>> {
+    let mut deadlines = Vec::new();
+    while !members.is_empty() {
+        let (member, at) = (members.bytes()?, Timestamp::from_micros(members.int()?));
+        let mut packed = Packed(&member);
+        let seq = packed.number(6)?;
+        deadlines.push(Deadline { at, seq, reservation: ReservationId::from_bytes(id_of(packed.0)?) });
+    }
+    Ok(deadlines)
+}
+
+fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {
+    let mut rows = Vec::new();
+    while !pairs.is_empty() {
+        let id = ReservationId::from_bytes(id_of(&pairs.bytes()?)?);
+        let packed = pairs.bytes()?;
+        let (hold, lines) = home.hold_and_lines(id, &packed)?;
+        rows.push(ReservationRow {
+            id,
+            buyer: hold.buyer,
+            state: hold.state,
+            deadline: hold.deadline,
+            seq: hold.seq,
+            generation: hold.generation,
+            asked: read_cart(home, str_of(lines)?)?,
+            units: hold.units,
+        });
+    }
+    Ok(rows)
+}
+
+/// The inverse of `write_cart`; nothing is written of what came back after a loss.
+fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mut words = text.split(' ');
+    let choice = match words.next() {
+        Some("any") => UnitChoice::Any,
+        Some("same") => UnitChoice::SameNumber,
+        _ => return Err(strange("an unknown choice of units")),
+    };
+    let line = |word: &str| {
+        let (no, quantity) = word.split_once('*')?;
+        Some(Line { sku: home.sku(no.parse().ok()?).ok()?, quantity: quantity.parse().ok()? })
+    };
+    let lines: Option<Vec<_>> = words.map(line).collect();
+    lines.map(|lines| Some((lines, choice))).ok_or_else(|| strange("a line that cannot be read"))
+}
+
+/// The orders of the sale among these tasks. A newcomer replaces the record of its id.
+fn read_pending(home: &Home, mut records: Fields, newcomers: Fields) -> Result<Vec<OrderTask>> {
+    let newcomers = by_name(newcomers)?;
+    let mut pending: Vec<_> = newcomers.values().filter_map(|record| read_order(home, record)).collect();
+    while !records.is_empty() {
+        let (id, record) = (records.bytes()?, records.bytes()?);
+        if !newcomers.contains_key(&id) {
+            pending.extend(read_order(home, &record));
+        }
+    }
+    Ok(pending)
+}
+
+/// An order has neither key nor deadline before its body, so what cannot be read as one is none.
+fn read_order(home: &Home, record: &[u8]) -> Option<OrderTask> {
+    let payload = read_body(Packed(record.get(RECORD_BYTES..)?)).ok()?;
+    OrderTask::read(&payload).ok().filter(|order| *order.sale() == home.spec.id)
+}

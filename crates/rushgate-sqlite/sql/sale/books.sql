@@ -1,0 +1,24 @@
+-- Everything about a sale, for the audit: every row of each table, also those that no verb would meet.
+-- name: holds
+SELECT id, buyer, state, deadline_us, seq, generation, lines, units FROM hold WHERE sale = ?1 ORDER BY seq;
+
+-- name: owned
+SELECT sku, unit, reservation FROM owned_unit WHERE sale = ?1 ORDER BY sku, unit;
+
+-- name: buyers
+SELECT sku, buyer, units FROM buyer WHERE sale = ?1 AND units <> 0;
+
+-- By the index itself, so that one that lacks a hold shows.
+-- name: deadlines
+SELECT deadline_us, seq, id FROM hold INDEXED BY hold_deadline WHERE sale = ?1 AND state = 0;
+
+-- name: free
+SELECT sku, unit FROM free_unit WHERE sale = ?1 ORDER BY sku, unit;
+
+-- name: withdrawn
+SELECT sku, first, last FROM withdrawn_range WHERE sale = ?1 ORDER BY sku, last;
+
+-- name: pending
+SELECT content_type, payload FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND replaced = 0
+UNION ALL
+SELECT content_type, payload FROM newcomer WHERE queue = (SELECT id FROM queue WHERE name = ?1);
