@@ -36,7 +36,7 @@ pub struct Books {
     pub deadlines: Vec<Deadline>,
     /// Every event.
     pub events: Vec<Event>,
-    /// The orders of this sale in the orders queue, waiting or leased; of each reservation the latest.
+    /// The orders of this sale in the orders queue, waiting or leased, that it has made; of each reservation the latest.
     pub pending: Vec<OrderTask>,
     /// What contradicts itself within the store's own records, in words.
     pub contradictions: Vec<String>,

@@ -317,8 +317,9 @@ fn read_pending(home: &Home, mut records: Fields, newcomers: Fields) -> Result<V
     Ok(pending)
 }
 
-/// An order has neither key nor deadline before its body, so what cannot be read as one is none.
+/// An order has neither key nor deadline before its body, so what cannot be read as one is none. Nor is one that an order
+/// worker would refuse.
 fn read_order(home: &Home, record: &[u8]) -> Option<OrderTask> {
     let payload = read_body(Packed(record.get(RECORD_BYTES..)?)).ok()?;
-    OrderTask::read(&payload).ok().filter(|order| *order.sale() == home.spec.id)
+    OrderTask::unseal(&payload, home.spec.secret).ok().filter(|order| *order.sale() == home.spec.id)
 }

@@ -1011,9 +1011,8 @@ impl Model {
     pub fn books(&self, sale: &SaleId) -> Result<Books> {
         let of = self.sale_ref(sale)?;
         let payloads = of.spec.orders.iter().flat_map(|queue| self.payloads(queue));
-        let orders =
-            payloads.filter_map(|payload| OrderTask::read(payload).ok()).filter(|order| order.sale() == sale);
-        Ok(of.books(orders.collect()))
+        let orders = payloads.filter_map(|payload| OrderTask::unseal(payload, of.spec.secret).ok());
+        Ok(of.books(orders.filter(|order| order.sale() == sale).collect()))
     }
 }
 

@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use common::Bench;
-use rushgate::{Ledger, Rebuild, RebuildOutcome, Sale, SaleBuilder, Sku, connect_ledger};
+use rushgate::{
+    ContentType, Ledger, Payload, Queue, Rebuild, RebuildOutcome, Rushgate, Sale, SaleBuilder, Sku,
+    connect_ledger,
+};
 use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
 
 use keys::Keys;
@@ -177,7 +180,13 @@ async fn stocked(bench: &Bench, units: u32) -> Sale {
     sale
 }
 
+/// The orders queue, with the authority of an order worker.
+fn orders_of(bench: &Bench) -> Queue {
+    Rushgate::with_store(bench.store().for_orders()).queue("orders").unwrap()
+}
+
 on_each_store! {
+    an_order_that_was_changed_in_the_queue_is_found
     a_withdrawal_that_nobody_delivers_is_found
     an_order_that_nobody_delivers_is_found
 }
@@ -190,8 +199,7 @@ async fn a_withdrawal_that_nobody_delivers_is_found(bench: Bench) {
     sale.withdraw_stock(&phone, 5).await.unwrap();
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "it is on its way: {audit:#?}");
-    let orders = bench.client().queue("orders").unwrap();
-    assert_eq!(orders.pop(10).await.unwrap().len(), 1);
+    assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     carry(&sale, &ledger).await;
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     let figures = failed(&audit, "orders_are_delivered");
@@ -204,11 +212,23 @@ async fn an_order_that_nobody_delivers_is_found(bench: Bench) {
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "it is on its way");
     sale.confirm(hold.id).await.unwrap();
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "it is on its way");
-    let orders = bench.client().queue("orders").unwrap();
-    assert_eq!(orders.pop(10).await.unwrap().len(), 1);
+    assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     let figures = failed(&audit, "orders_are_delivered");
     assert!(figures.contains(&format!("reservation {} of buyer `ann` is Confirming", hold.id)), "{figures}");
+}
+
+async fn an_order_that_was_changed_in_the_queue_is_found(bench: Bench) {
+    let (sale, ledger) = (stocked(&bench, 20).await, connect_ledger("sqlite::memory:").unwrap());
+    let hold = scene::reserve(&sale, "ann", &[("phone", 1)]).await;
+    let orders = orders_of(&bench);
+    let order = orders.pop(10).await.unwrap().remove(0);
+    let changed = String::from_utf8(order.payload.bytes().to_vec()).unwrap().replace("ann", "eve");
+    let changed = Payload::new(ContentType::json(), changed.into_bytes()).unwrap();
+    orders.enqueue(order.ticket.id, changed).send().await.unwrap();
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    let figures = failed(&audit, "orders_are_delivered");
+    assert!(figures.contains(&format!("reservation {} of buyer `ann` is Held", hold.id)), "{figures}");
 }
 
 /// Twenty units, one of them held, of which the ledger says that there are thirty.
