@@ -85,7 +85,7 @@ pub fn lock(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
             let params = (&name, at, token, at + 15_000_000, "host", 1, "");
             conn.prepare_cached(take)?.query_row(params, |row| row.get::<_, i64>(0))?;
         } else {
-            conn.prepare_cached(free)?.execute((&name, token, at))?;
+            conn.prepare_cached(free)?.execute((&name, token, at, 1_024))?;
         }
         Ok(())
     })?;

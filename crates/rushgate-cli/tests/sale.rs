@@ -201,7 +201,7 @@ fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
     let ann = shop.json(&reserve("ann", "k"));
     let (task, one) = (id(&ann), ["--json"]);
     for foreign in [
-        &["queue", "push", "orders", "--id", "a", "x"][..],
+        &["queue", "push", "orders", "a"][..],
         &["queue", "pop", "orders"],
         &["queue", "claim", "orders"],
         &["queue", "cancel", "orders", task],
@@ -221,7 +221,7 @@ fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
     assert_eq!(shop.json(&["sale", "orders", "retry", "phones", "--all"])["revived"], 0);
     assert_eq!(shop.json_as(1, &["sale", "orders", "delete", "phones", task])["deleted"], 0);
 
-    shop.ok(&["queue", "push", "mail", "--id", "a", "x"]);
+    shop.ok(&["queue", "push", "mail", "a"]);
     let said = shop.run(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "mail"]);
     assert_eq!(said.status, 2, "{}", said.err);
     assert!(said.err.contains("`mail` has been used for other tasks"), "{}", said.err);

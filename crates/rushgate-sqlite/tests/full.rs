@@ -164,7 +164,7 @@ async fn a_call_that_fails_half_way_changes_nothing() {
     other.execute_batch(refuse).unwrap();
     // The unit is taken and the event written before it is seen that there can be no order.
     let refused = store.reserve(wish("ann"));
-    let beside = store.enqueue(op(1), &queue("orders"), vec![task("a", 1)]);
+    let beside = store.enqueue(op(1), &queue("mail"), vec![task("a", 1)]);
     let error = refused.await.unwrap_err();
     assert!(!error.may_have_happened() && error.to_string().contains("nothing was changed"), "{error}");
     beside.await.unwrap();

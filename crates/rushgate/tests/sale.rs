@@ -65,8 +65,12 @@ fn phones(units: u32) -> SaleBuilder {
 }
 
 async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
+    open_as(gate, "phones", sale).await
+}
+
+async fn open_as(gate: &Rushgate, id: &str, sale: SaleBuilder) -> Sale {
     assert_eq!(gate.create_sale(sale).await.unwrap(), Created::Created);
-    let sale = gate.sale("phones").unwrap();
+    let sale = gate.sale(id).unwrap();
     assert_eq!(sale.open().await.unwrap(), SaleStatus::Open);
     sale
 }
@@ -453,7 +457,8 @@ async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
 async fn a_forged_order_is_set_aside_and_the_sale_goes_on(bench: Bench) {
     let gate = bench.client();
     let sale = open(&gate, phones(20).orders("orders")).await;
-    let other = open(&gate, SaleBuilder::new("other").sku("phone", 9, 1).orders("orders")).await;
+    let other = SaleBuilder::new("other").sku("phone", 9, 1).orders("orders");
+    let other = open_as(&gate, "other", other).await;
     let bought = OrderTask::Reservation {
         sale: sale.id().clone(),
         generation: 1,
@@ -534,7 +539,7 @@ async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(be
     assert!(orders.stats().await.unwrap().paused);
     sale.resume_orders().await.unwrap();
     assert!(!orders.stats().await.unwrap().paused);
-    let alone = open(&gate, SaleBuilder::new("alone").sku("phone", 1, 1)).await;
+    let alone = open_as(&gate, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
     assert!(alone.pause_orders().await.unwrap_err().is_invalid());
 }
 

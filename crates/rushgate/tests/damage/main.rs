@@ -138,7 +138,7 @@ async fn every_damage_to_a_finished_sale_in_sqlite_is_found() {
 async fn redis_store(moment: Moment) {
     let server = RedisSetup::new(Kind::Redis).start();
     let store = rushgate_redis::RedisStore::open(&server.url()).await.unwrap();
-    let gate = rushgate::Rushgate::with_store(std::sync::Arc::new(store));
+    let gate = Rushgate::with_store(std::sync::Arc::new(store));
     let postgres = PostgresServer::start();
     let scene = Scene::play(gate, connect_ledger(&postgres.url()).unwrap(), moment).await;
 
