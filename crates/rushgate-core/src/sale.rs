@@ -806,6 +806,15 @@ impl OrderTask {
     /// Why it is no order: it is damaged, or somebody else has made it.
     pub fn unseal(payload: &Payload, secret: SaleSecret) -> Result<Self, BadOrder> {
         let order = Self::read(payload)?;
+        Self::verify(payload, secret)?;
+        Ok(order)
+    }
+
+    /// Checks that the sale of that secret has made what [`read`](Self::read) reads.
+    ///
+    /// # Errors
+    /// [`BadOrder::Forged`]: it has not.
+    pub fn verify(payload: &Payload, secret: SaleSecret) -> Result<(), BadOrder> {
         let sealed =
             payload.bytes().strip_suffix(b"\"}").and_then(|text| text.split_last_chunk::<MAC_DIGITS>());
         let (text, digits) = sealed.ok_or(BadOrder::Forged)?;
@@ -816,11 +825,10 @@ impl OrderTask {
             *byte = u8::from_str_radix(pair, 16).map_err(|_| BadOrder::Forged)?;
         }
         // The comparison takes as long whatever is wrong.
-        mac(secret, text).verify_slice(&given).map_err(|_| BadOrder::Forged)?;
-        Ok(order)
+        mac(secret, text).verify_slice(&given).map_err(|_| BadOrder::Forged)
     }
 
-    /// Reads what claims to be an order. Who has made it is for [`unseal`](Self::unseal) to tell.
+    /// Reads what claims to be an order. Who has made it is for [`verify`](Self::verify) to tell.
     ///
     /// # Errors
     /// It is none.

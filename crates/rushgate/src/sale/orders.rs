@@ -1,3 +1,4 @@
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -237,18 +238,25 @@ struct Judgement {
 
 impl Clerk {
     async fn carry(&self, jobs: Vec<Job>) -> Vec<Outcome> {
-        let read = self.read(&jobs).await;
-        let entries: Vec<_> = read.iter().filter_map(|entry| entry.as_ref().ok().cloned()).collect();
-        let mut outcomes = match entries.is_empty() {
+        let mut orders = Vec::with_capacity(jobs.len());
+        let mut set_aside = Vec::with_capacity(jobs.len());
+        for read in self.read(&jobs).await {
+            match read {
+                Ok(order) => {
+                    orders.push(order);
+                    set_aside.push(None);
+                }
+                Err(outcome) => set_aside.push(Some(outcome)),
+            }
+        }
+        let mut outcomes = match orders.is_empty() {
             true => Vec::new(),
-            false => self.carry_entries(entries).await,
+            false => self.carry_entries(orders).await,
         }
         .into_iter();
-        let of = |entry: Result<OrderTask, Outcome>| match entry {
-            Ok(_) => outcomes.next().unwrap_or_else(|| Outcome::retry("the batch was not answered whole")),
-            Err(outcome) => outcome,
-        };
-        read.into_iter().map(of).collect()
+        let mut next =
+            || outcomes.next().unwrap_or_else(|| Outcome::retry("the batch was not answered whole"));
+        set_aside.into_iter().map(|outcome| outcome.unwrap_or_else(&mut next)).collect()
     }
 
     /// The orders of a batch that their sales have made. Nothing else is ever written to the ledger: it is set aside as a
@@ -257,18 +265,22 @@ impl Clerk {
         let mut secrets: BTreeMap<SaleId, Result<SaleSecret, Outcome>> = BTreeMap::new();
         let mut read = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let claimed = OrderTask::read(&job.payload).map(|order| order.sale().clone());
-            read.push(match claimed {
-                Ok(sale) => {
-                    if !secrets.contains_key(&sale) {
-                        secrets.insert(sale.clone(), self.secret(&sale).await);
-                    }
-                    let unseal =
-                        |secret| OrderTask::unseal(&job.payload, secret).map_err(|bad| set_aside(job, &bad));
-                    secrets[&sale].clone().and_then(unseal)
+            let order = match OrderTask::read(&job.payload) {
+                Ok(order) => order,
+                Err(bad) => {
+                    read.push(Err(set_aside(job, &bad)));
+                    continue;
                 }
-                Err(bad) => Err(set_aside(job, &bad)),
-            });
+            };
+            let secret = match secrets.entry(order.sale().clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let secret = self.secret(order.sale()).await;
+                    new.insert(secret)
+                }
+            };
+            let verify = |secret| OrderTask::verify(&job.payload, secret).map_err(|bad| set_aside(job, &bad));
+            read.push(secret.clone().and_then(verify).map(|()| order));
         }
         read
     }
