@@ -404,19 +404,4 @@ impl StockChange {
         let (Self::Add(n) | Self::Withdraw(n)) = self;
         check_range("the number of units", (*n).into(), 1, SaleSpec::UNITS_MAX.into())
     }
-
-    /// Refuses to withdraw `n` units at once if too many of them were given back: all but the `fresh` ones, which
-    /// nobody ever had.
-    pub fn check_withdrawal(n: u32, fresh: u32) -> Result<()> {
-        let (given_back, most) = (n.saturating_sub(fresh), Self::GIVEN_BACK_MAX);
-        if given_back <= most {
-            return Ok(());
-        }
-        let why = format_args!(
-            "takes {given_back} units that were held before; one change takes at most {most} of those"
-        );
-        let at_once = fresh + most;
-        Err(Error::invalid("the withdrawal", why)
-            .hint(format_args!("withdraw at most {at_once} units at a time")))
-    }
 }

@@ -410,6 +410,16 @@ impl StockChange {
 
     /// How long a store keeps the answer to a change at least.
     pub const REMEMBERED: Duration = Duration::from_secs(86_400);
+
+    /// Why a SKU of `total` units cannot be changed so, of which `free` are free and `fresh` nobody ever had.
+    pub fn refusal(self, total: u32, free: u32, fresh: u32) -> Option<StockChanged> {
+        let (units, most) = match self {
+            Self::Withdraw(n) if n > free => return Some(StockChanged::NotEnough { free }),
+            Self::Withdraw(n) => (n, fresh.saturating_add(Self::GIVEN_BACK_MAX)),
+            Self::Add(n) => (n, SaleSpec::UNITS_MAX.saturating_sub(total)),
+        };
+        (units > most).then_some(StockChanged::TooLarge { most })
+    }
 }
 
 /// The answer to [`SaleStore::stock`].
@@ -422,6 +432,12 @@ pub enum StockChanged {
     NotEnough {
         /// What is free.
         free: u32,
+    },
+    /// More units than the SKU can have (10,000,000), or more that were given back than one change withdraws (20,000).
+    /// Nothing was changed.
+    TooLarge {
+        /// How many units the change may have at most, as the stock is now.
+        most: u32,
     },
     /// The sale is stopped until it is rebuilt. Nothing was changed.
     Paused,

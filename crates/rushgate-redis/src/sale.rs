@@ -314,22 +314,14 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         .arg(OrderTask::stock_ids(&home.spec.id)))
 }
 
-pub(crate) fn read_stock(sku: &Sku, change: StockChange, reply: Reply) -> Result<StockChanged> {
+pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
     let mut fields = reply.list()?;
     match fields.int()? {
         1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?)),
         2 => Ok(StockChanged::NotEnough { free: fields.small()? }),
-        3 => {
-            check_range("the number of units in all", fields.int()?, 1, SaleSpec::UNITS_MAX.into())?;
-            Err(strange("a refusal without a reason"))
-        }
-        4 => {
-            let (StockChange::Add(n) | StockChange::Withdraw(n)) = change;
-            StockChange::check_withdrawal(n, fields.small()?)?;
-            Err(strange("a refusal without a reason"))
-        }
-        5 => Ok(StockChanged::Paused),
-        6 => Ok(StockChanged::KeyReused),
+        3 => Ok(StockChanged::TooLarge { most: fields.small()? }),
+        4 => Ok(StockChanged::Paused),
+        5 => Ok(StockChanged::KeyReused),
         _ => Err(strange("an unknown outcome")),
     }
 }

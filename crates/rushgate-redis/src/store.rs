@@ -1094,7 +1094,7 @@ impl SaleStore for RedisStore {
         let (of, sku) = (sku.clone(), sku.clone());
         let build = move |home: &Home| sale::stock(home, op, &of, change);
         self.on_sale("change the stock", sale, change.check(), build, move |_, reply| {
-            sale::read_stock(&sku, change, reply)
+            sale::read_stock(&sku, reply)
         })
     }
 

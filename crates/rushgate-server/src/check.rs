@@ -188,9 +188,6 @@ impl Checker {
         let proof = proof.ok_or_else(|| self.refusal(Code::ProofNeeded))?;
         let proof = readable(proof)?;
         let with = key([sale.as_str(), buyer.as_str(), proof]);
-        if self.refused.holds(&with, Instant::now()) {
-            return Err(self.refusal(Code::ProofRefused));
-        }
         let visit = Visit { sale: sale.clone(), buyer: buyer.clone(), address, proof: proof.to_owned() };
         match self.ask(visit, who, with).await {
             Verdict::Yes => Ok(()),
@@ -202,16 +199,29 @@ impl Checker {
         }
     }
 
+    /// The answer, from the first place that has it. All places are looked at under one lock: a question is remembered
+    /// before it is forgotten here, so whoever came while it was asked finds it in one of them.
     fn ask(&self, visit: Visit, who: Key, with: Key) -> Shared<BoxFuture<'static, Verdict>> {
         let mut asking = self.asking.lock();
         if let Some(shared) = asking.get(&with).and_then(WeakShared::upgrade) {
             return shared;
+        }
+        if let Some(verdict) = self.remembered(&who, &with) {
+            return std::future::ready(verdict).boxed().shared();
         }
         let shared = self.asked(visit, who, with).shared();
         if let Some(weak) = shared.downgrade() {
             asking.insert(with, weak);
         }
         shared
+    }
+
+    fn remembered(&self, who: &Key, with: &Key) -> Option<Verdict> {
+        let now = Instant::now();
+        if self.admitted.holds(who, now) {
+            return Some(Verdict::Yes);
+        }
+        self.refused.holds(with, now).then_some(Verdict::No)
     }
 
     fn asked(&self, visit: Visit, who: Key, with: Key) -> BoxFuture<'static, Verdict> {
@@ -266,6 +276,8 @@ fn readable(proof: &HeaderValue) -> Result<&str, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -275,6 +287,33 @@ mod tests {
         memory.keep(ann, start, Duration::from_secs(10));
         assert!(memory.holds(&ann, start + Duration::from_secs(9)) && !memory.holds(&bob, start));
         assert!(!memory.holds(&ann, start + Duration::from_secs(10)));
+    }
+
+    /// Says yes, and counts how often it was asked.
+    #[derive(Default)]
+    struct Counts(AtomicUsize);
+
+    impl BuyerCheck for Counts {
+        fn ask(&self, _: Visit) -> BoxFuture<'static, Verdict> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Verdict::Yes).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_looked_before_the_answer_and_asks_after_it_is_not_a_second_question() {
+        let counts = Arc::new(Counts::default());
+        let checker = Checker::new(Arc::<Counts>::clone(&counts), CheckRules::default(), None);
+        let visit = Visit {
+            sale: SaleId::new("phones").unwrap(),
+            buyer: BuyerId::new("ann").unwrap(),
+            address: IpAddr::from([127, 0, 0, 1]),
+            proof: "once".to_owned(),
+        };
+        let (who, with) = (key(["phones", "ann", ""]), key(["phones", "ann", "once"]));
+        assert_eq!(checker.ask(visit.clone(), who, with).await, Verdict::Yes);
+        assert_eq!(checker.ask(visit, who, with).await, Verdict::Yes);
+        assert_eq!(counts.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -124,6 +124,9 @@ codes! {
     Decided = "decided", 409, Never;
     /// Fewer units are free than were to be withdrawn. Nothing was changed.
     NotEnough = "not_enough", 409, Never;
+    /// A SKU has at most 10,000,000 units, and one change withdraws at most 20,000 that were given back: `most` is how
+    /// many units the change may have now. Nothing was changed.
+    ChangeTooLarge = "change_too_large", 409, Never;
     /// The hold of the receipt would have run out.
     HoldExpired = "hold_expired", 409, Never;
     /// The receipt is not one of this sale.

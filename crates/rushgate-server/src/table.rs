@@ -384,7 +384,7 @@ fn sale_routes() -> Vec<Route> {
             .work(sale::resume_orders),
         post("/v1/sales/{sale}/stock", "stock", "Adds units, or withdraws free ones for good.")
             .key(KeyUse::AnswersRequired)
-            .refuses(&[Code::NotFound, Code::NotEnough, Code::SalePaused])
+            .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SalePaused])
             .work(sale::stock),
         get(
             "/v1/sales/{sale}/audit",

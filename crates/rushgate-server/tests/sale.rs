@@ -102,6 +102,11 @@ async fn a_stock_that_is_added_under_one_key_is_added_once() {
     assert_eq!(ask("b", json!({ "sku": "phone", "withdraw": 2 })).await.ok(200)["free"], 4);
     let too_many = ask("c", json!({ "sku": "phone", "withdraw": 5 })).await;
     assert_eq!((too_many.code().as_str(), too_many.json()["free"].as_u64()), ("not_enough", Some(4)));
+    let too_large = ask("e", json!({ "sku": "phone", "add": 9_999_998 })).await;
+    assert_eq!(
+        (too_large.status, too_large.code().as_str(), too_large.json()["most"].as_u64()),
+        (409, "change_too_large", Some(9_999_994))
+    );
     assert_eq!(ask("d", json!({ "sku": "phone" })).await.code(), "invalid");
     assert_eq!(stand.post("/v1/sales/phones/stock", add).await.code(), "idempotency_key_missing");
     assert_eq!(stand.get("/v1/sales/phones").await.ok(200)["skus"][0]["total"], 6);

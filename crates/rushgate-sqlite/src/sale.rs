@@ -833,30 +833,19 @@ impl Sale<'_, '_> {
         if self.row.paused.is_some() {
             return Ok(StockChanged::Paused);
         }
+        let row = &self.row.skus[at];
+        if let Some(refusal) = change.refusal(row.total, row.free(), row.fresh()) {
+            return Ok(refusal);
+        }
         match change {
             StockChange::Add(n) => self.add_stock(at, n)?,
-            StockChange::Withdraw(n) => {
-                let row = &self.row.skus[at];
-                if row.free() < n {
-                    return Ok(StockChanged::NotEnough { free: row.free() });
-                }
-                StockChange::check_withdrawal(n, row.fresh())?;
-                self.withdraw_stock(at, n)?;
-            }
+            StockChange::Withdraw(n) => self.withdraw_stock(at, n)?,
         }
         Ok(StockChanged::Changed(self.row.skus[at].state()))
     }
 
     fn add_stock(&mut self, at: usize, n: u32) -> Result<()> {
         let row = &mut self.row.skus[at];
-        if n > SaleSpec::UNITS_MAX - row.total {
-            let most = SaleSpec::UNITS_MAX;
-            let why = format!(
-                "would be {} with the {n} added; it must be at most {most}",
-                u64::from(row.total) + u64::from(n)
-            );
-            return Err(Error::invalid("the stock", why).into());
-        }
         let added = UnitRange::new(row.total + 1, row.total + n);
         row.total += n;
         row.changed = true;

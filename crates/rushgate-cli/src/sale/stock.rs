@@ -32,6 +32,14 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
             let message = format!("`{}` is stopped until it is rebuilt; nothing was changed", args.id);
             Err(Fault::refused("paused", message).into())
         }
+        StockChanged::TooLarge { most } => {
+            let message = format!(
+                "this change of `{}` may have at most {most} units; nothing was changed. A SKU has at most 10,000,000, and \
+                 one change withdraws at most 20,000 that were given back",
+                args.sku
+            );
+            Err(Fault::refused("change_too_large", message).into())
+        }
         StockChanged::NotEnough { free } => {
             let message =
                 format_args!("only {free} of `{}` are free; nothing was withdrawn", args.sku).to_string();

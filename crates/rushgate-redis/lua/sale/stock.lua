@@ -14,10 +14,9 @@
 --
 -- {1, sku}    changed: the SKU as packed
 -- {2, free}   fewer are free
--- {3, total}  more than a SKU may have
--- {4, fresh}  too many of them were given back: all but so many
--- {5}         the sale is stopped
--- {6}         the op was used for another change
+-- {3, most}   the change may have at most so many units
+-- {4}         the sale is stopped
+-- {5}         the op was used for another change
 -- include: now
 -- include: once
 -- include: sale
@@ -27,19 +26,19 @@ local once = replay_keys(8, ARGV[2])
 local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
 local kept = remembered(once)
-if kept then return kept[1] == asked and kept[2] or { 6 } end
+if kept then return kept[1] == asked and kept[2] or { 5 } end
 
 -- Keeps what was asked beside the answer.
 local function keep(answer)
   return remember(once, { asked, answer })[2]
 end
 
-if s.paused then return keep({ 5 }) end
+if s.paused then return keep({ 4 }) end
 local k = sku(s, no)
-if k.total + more > tonumber(ARGV[6]) then return { 3, k.total + more } end
-if n <= free_of(k) and n > fresh_of(k) + tonumber(ARGV[7]) then return { 4, fresh_of(k) } end
 refuse_when_full(s)
 if free_of(k) < n then return keep({ 2, free_of(k) }) end
+local most = more > 0 and tonumber(ARGV[6]) - k.total or fresh_of(k) + tonumber(ARGV[7])
+if more + n > most then return keep({ 3, most }) end
 local q = s.ledger and queue_keys(10)
 if q and reap(q) then return AGAIN end
 

@@ -626,6 +626,7 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     match changed {
         StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
         StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
+        StockChanged::TooLarge { most } => Err(Problem::plain(Code::ChangeTooLarge).with("most", most)),
         StockChanged::Paused => Err(Problem::plain(Code::SalePaused)),
         StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
     }

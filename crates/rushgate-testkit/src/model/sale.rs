@@ -659,8 +659,6 @@ fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
     ranges.collect()
 }
 
-const UNITS_MAX: u64 = SaleSpec::UNITS_MAX as u64;
-
 /// The task by which an order travels to the ledger.
 fn order_task(order: &OrderTask, secret: SaleSecret) -> Result<NewTask> {
     Ok(NewTask {
@@ -967,15 +965,8 @@ impl Model {
         if sale.paused.is_some() {
             return Ok(StockChanged::Paused);
         }
-        match change {
-            StockChange::Add(n) => {
-                let total = u64::from(stock.total) + u64::from(n);
-                check_range("the number of units in all", total, 1, UNITS_MAX)?;
-            }
-            StockChange::Withdraw(n) if stock.free() < n => {
-                return Ok(StockChanged::NotEnough { free: stock.free() });
-            }
-            StockChange::Withdraw(n) => StockChange::check_withdrawal(n, stock.fresh())?,
+        if let Some(refusal) = change.refusal(stock.total, stock.free(), stock.fresh()) {
+            return Ok(refusal);
         }
         let order = sale.change_stock(now, sku, change);
         let changed = StockChanged::Changed(sale.sku_state(sku));

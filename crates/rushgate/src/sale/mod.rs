@@ -381,25 +381,20 @@ impl Sale {
         }
     }
 
-    /// Adds units, numbered on from the last: 1 to 10,000,000.
+    /// Adds units, numbered on from the last: 1 to 10,000,000. A SKU never has more than 10,000,000 in all:
+    /// [`StockChanged::TooLarge`] says how many can be added.
     pub async fn add_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
         self.change_stock(self.gate.op(), sku, StockChange::Add(units)).await
     }
 
-    /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000.
-    ///
-    /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) if more than 20,000 of them were held before and given back: those are
-    /// withdrawn one by one. The hint says how many units can be withdrawn at a time. Nothing was changed.
+    /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000. Of those that were held before and
+    /// given back, one call withdraws at most 20,000: [`StockChanged::TooLarge`] says how many units it can have.
     pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
         self.change_stock(self.gate.op(), sku, StockChange::Withdraw(units)).await
     }
 
     /// Adds or withdraws units, for a program that does so on behalf of others: the same change sent again with the same
     /// `op` is answered the same way and changes nothing. The store knows it for a day, whichever process asks.
-    ///
-    /// # Errors
-    /// Those of [`add_stock`](Self::add_stock) and [`withdraw_stock`](Self::withdraw_stock).
     pub async fn change_stock(&self, op: Op, sku: &Sku, change: StockChange) -> Result<StockChanged> {
         let changed = self.gate.ask(|| self.gate.store().stock(op, self.id(), sku, change)).await;
         self.nudge();
