@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "2a6959f67baacde34122845eeea5a44f9d364980";
+    const CONTRACT: &str = "59f7b7c8d1dfba90bfdba0e3771de7efa3943e5f";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {
