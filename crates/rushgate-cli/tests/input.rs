@@ -377,6 +377,7 @@ fn every_page_of_the_help_fits_eighty_columns() {
         let wide: Vec<_> = after.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{page:?}: {wide:#?}");
     }
+    assert!(shop.ok(&["help", "queue", "cron"]).contains("nightly \\\n    --cron"), "no line is left out");
     assert!(shop.ok(&["help", "lock"]).contains("Example:\n  rushgate lock run nightly"));
     assert_eq!(shop.ok(&["help", "rush"]).matches(" 0 ").count(), 1, "its statuses are told once");
 }

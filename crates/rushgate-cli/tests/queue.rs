@@ -257,12 +257,18 @@ fn nothing_is_said_to_be_nothing_and_why() {
         (&["queue", "ls", "nope"][..], "no tasks in `nope`"),
         (&["queue", "ls", "mail", "--state", "leased"], "no such tasks in `mail`"),
         (&["queue", "dead", "ls", "mail"], "no dead letters in `mail`"),
-        (&["queue", "stats", "nope"], "no queue `nope` is known"),
     ] {
         assert!(shop.run(args).err.contains(part), "{args:?}: {}", shop.run(args).err);
         let json = shop.run(&[&["--json"][..], args].concat());
         assert_eq!((json.status, json.err.as_str()), (0, ""), "{args:?}");
     }
+    let stats = ["queue", "stats", "nope"];
+    assert!(shop.run(&stats).err.contains("no queue `nope`"));
+    assert_eq!(shop.json_as(1, &stats)["ready"], 0);
+    assert_eq!(shop.json_as(1, &["queue", "show", "mail", "nope"]), Value::Null);
+    shop.ok(&["queue", "limit", "mail", "--keep", "1h/10"]);
+    let waited = shop.json_as(1, &["queue", "wait", "mail", "a", "--for", "1ms"]);
+    assert_eq!((&waited["how"], &waited["task"]), (&json!("waiting"), &Value::Null));
     shop.ok(&["queue", "pause", "mail"]);
     for args in [&["queue", "claim", "mail"][..], &["queue", "pop", "mail"]] {
         assert_eq!(shop.run(args).err, "`mail` is paused: nothing is given out\n", "{args:?}");

@@ -101,7 +101,7 @@ fn drawn(shop: &Shop) -> Value {
     let closed = shop.json(&["sale", "room", "close-entry", "phones"]);
     assert_eq!((&closed["entrants"], &closed["beacon"]), (&5.into(), &Value::Null));
     let late = shop.json(&of("join", "fay"));
-    assert_eq!((&late["place"], &late["ahead"], &late["wait_us"]), (&5.into(), &5.into(), &Value::Null));
+    assert_eq!((&late["place"], &late["ahead"], &late["wait_ms"]), (&5.into(), &5.into(), &Value::Null));
     let again = shop.json(&["sale", "room", "close-entry", "phones"]);
     assert_eq!((&again["entry_closed_us"], &again["joined"]), (&closed["entry_closed_us"], &6.into()));
     let told = shop.ok(&["sale", "room", "show", "phones"]);

@@ -856,8 +856,8 @@ pub struct QueueStats {
     pub done: u64,
     /// Dropped because the queue was at its [bound](QueueLimits::overflow), newcomers and records, since the queue was made.
     pub dropped: u64,
-    /// How long the oldest task that is ready has been so, in microseconds.
-    pub oldest_due_us: u64,
+    /// How long the oldest ready task has been ready, in milliseconds.
+    pub lag_ms: u64,
     /// When the queue's rate allows another task to be given out, if it allows none now.
     pub rate_until: Option<Timestamp>,
     /// When a task was last claimed, within the time that a claim of many takes; `None` if none ever was.

@@ -835,6 +835,9 @@ impl OrderTask {
             payload.bytes().strip_suffix(b"\"}").and_then(|text| text.split_last_chunk::<MAC_DIGITS>());
         let (text, digits) = sealed.ok_or(BadOrder::Forged)?;
         let text = text.strip_suffix(MAC.as_bytes()).ok_or(BadOrder::Forged)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(BadOrder::Forged);
+        }
         let mut given = [0; MAC_DIGITS / 2];
         for (byte, pair) in given.iter_mut().zip(digits.chunks_exact(2)) {
             let pair = std::str::from_utf8(pair).map_err(|_| BadOrder::Forged)?;
@@ -922,6 +925,18 @@ mod tests {
             let payload = Payload::new(ContentType::json(), forged.clone().into_bytes()).unwrap();
             assert_eq!(OrderTask::unseal(&payload, secret), Err(BadOrder::Forged), "{forged}");
         }
+        let signed = |text: &str| {
+            let at = text.len() - "0f\"}".len();
+            (&text[at..=at] == "0").then(|| format!("{}+{}", &text[..at], &text[at + 1..]))
+        };
+        let signed = (0..=u8::MAX).find_map(|key| {
+            let secret = SaleSecret::from_bytes([key; 16]);
+            let sealed = order.seal(secret).unwrap();
+            signed(std::str::from_utf8(sealed.bytes()).unwrap()).map(|text| (secret, text))
+        });
+        let (secret, signed) = signed.unwrap();
+        let payload = Payload::new(ContentType::json(), signed.into_bytes()).unwrap();
+        assert_eq!(OrderTask::unseal(&payload, secret), Err(BadOrder::Forged), "`+f` is no byte");
         let garbage = OrderTask::unseal(&Payload::empty(), secret);
         assert!(matches!(garbage, Err(BadOrder::Unreadable(_))), "{garbage:?}");
     }

@@ -620,7 +620,7 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
         dead: fields.int()?,
         done: fields.int()?,
         dropped: fields.int()?,
-        oldest_due_us: fields.int()?,
+        lag_ms: fields.int()? / 1_000,
         rate_until: optional(fields.next()?)?.map(Timestamp::from_micros),
         last_claim: Some(fields.int()?).filter(|claim| *claim > 0).map(Timestamp::from_micros),
         paused: fields.int()? == 1,

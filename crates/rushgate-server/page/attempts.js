@@ -107,7 +107,7 @@ export function makeAttempts(id) {
     if (attempts.p50_us !== undefined) lines.push(`${t('answeredIn')} ${took(attempts.p50_us)} (p50), ${took(attempts.p99_us)} (p99)`);
     if (orders) {
       const waiting = orders.ready + orders.leased;
-      lines.push(waiting ? `${t('confirmLag')} ${took(orders.oldest_due_us)}, ${number(waiting)} ${t('ordersWait')}` : t('noLag'));
+      lines.push(waiting ? `${t('confirmLag')} ${took(1000 * orders.lag_ms)}, ${number(waiting)} ${t('ordersWait')}` : t('noLag'));
     }
     say(facts, lines.join(' · '));
 

@@ -20,7 +20,7 @@ export function showQueues(queues) {
   const post = (queue, word) => () => api('POST', `/v1/queues/${path(queue.name)}/${word}`, { body: {} });
   queueTable.fill(queues, (queue) => queue.name,
     (queue) => [queue.name, number(queue.ready), number(queue.scheduled), number(queue.leased), number(queue.blocked), number(queue.dead),
-      queue.ready ? spoken(queue.oldest_due_us) : '–', t(queue.paused ? 'paused' : 'working')],
+      queue.ready ? spoken(1000 * queue.lag_ms) : '–', t(queue.paused ? 'paused' : 'working')],
     (queue) => [
       h('button', { onclick: () => openQueue(queue.name) }, t('tasks')),
       queue.paused ? verb('resume', queue.name, post(queue, 'resume')) : verb('pause', queue.name, post(queue, 'pause')),

@@ -80,20 +80,20 @@ const runsOf = (running) => someOf(running.map(({ id, worker }) => `${id} (${wor
 /** Why a task does not run, in words. */
 const WHY = {
   paused: () => [t('why_paused')],
-  not_due: ({ wait_us: wait }) => [t('why_not_due', spoken(wait))],
+  not_due: ({ wait_ms: wait }) => [t('why_not_due', spoken(1000 * wait))],
   queue_busy: ({ concurrency, running }) => [t('why_queue_busy', number(concurrency), runsOf(running))],
-  rate_limited: ({ key, wait_us: wait }) => [key === null ? t('why_rate', spoken(wait)) : t('why_key_rate', key, spoken(wait))],
+  rate_limited: ({ key, wait_ms: wait }) => [key === null ? t('why_rate', spoken(1000 * wait)) : t('why_key_rate', key, spoken(1000 * wait))],
   key_busy: ({ key, running }) => [t('why_key_busy', key, runsOf(running))],
   in_line: ({ key, first }) => [t('why_in_line', key, first ?? '–')],
   waits_for: ({ left, dead, first, open }) => [
     left && t('why_waits_for', number(left), number(dead), someOf(first.map(({ id }) => id))), open && t('why_open'),
   ],
-  waiting: ({ ahead, leased, due_for_us: due, last_claim_us: last }) => [
-    t('why_waiting', spoken(due), ahead === null ? `${number(1000)}+` : number(ahead), number(leased)),
+  waiting: ({ ahead, leased, due_for_ms: due, last_claim_us: last }) => [
+    t('why_waiting', spoken(1000 * due), ahead === null ? `${number(1000)}+` : number(ahead), number(leased)),
     last === null ? t('why_no_claim') : t('why_last_claim', relative(last, serverNow())),
   ],
-  deadline: ({ left_us: left }) => [t('why_deadline', spoken(left))],
-  unique: ({ left_us: left }) => [t('why_unique', spoken(left))],
+  deadline: ({ left_ms: left }) => [t('why_deadline', spoken(1000 * left))],
+  unique: ({ left_ms: left }) => [t('why_unique', spoken(1000 * left))],
 };
 
 async function reasonsOf({ base }, { id, state: is }) {

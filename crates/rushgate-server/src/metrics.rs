@@ -121,7 +121,7 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
             tasks.get_or_create(&vec![name.clone(), ("state", state.to_owned())]).set(n);
         }
         dropped.get_or_create(&vec![name.clone()]).inc_by(stats.dropped);
-        oldest.get_or_create(&vec![name]).set(Duration::from_micros(stats.oldest_due_us).as_secs_f64());
+        oldest.get_or_create(&vec![name]).set(Duration::from_millis(stats.lag_ms).as_secs_f64());
     }
     registry.register("queue_tasks", "Tasks by state", tasks);
     registry.register("queue_dropped", "Tasks dropped because the queue was at its bound", dropped);

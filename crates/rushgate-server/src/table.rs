@@ -110,14 +110,10 @@ fn lock_routes() -> Vec<Route> {
 fn queue_routes() -> Vec<Route> {
     vec![
         get("/v1/queues", "queues", "Lists the queues.").tagged(&[]).needs(Worker).work(queue::list),
-        get(
-            "/v1/queues/{queue}",
-            "stats",
-            "Says how long a queue is, by state, and how old its oldest due task.",
-        )
-        .tagged(&["oldest_due_us"])
-        .needs(Worker)
-        .work(queue::stats),
+        get("/v1/queues/{queue}", "stats", "Says how many tasks a queue has in each state, and its lag.")
+            .tagged(&["lag_ms"])
+            .needs(Worker)
+            .work(queue::stats),
         post("/v1/queues/{queue}/tasks", "enqueue", "Puts a task in.")
             .needs(Worker)
             .key(KeyUse::Answers)

@@ -46,7 +46,7 @@ async fn a_queue_and_its_task_are_sent_again_only_when_they_change_and_its_age_d
     let queue_tag = is_sent_once(&stand, queue).await;
     let task_tag = is_sent_once(&stand, task).await;
     let tasks_tag = is_sent_once(&stand, "/v1/queues/q/tasks").await;
-    let age = async || stand.get(queue).await.ok(200)["oldest_due_us"].as_u64().unwrap();
+    let age = async || stand.get(queue).await.ok(200)["lag_ms"].as_u64().unwrap();
     let before = age().await;
     common::eventually(async || age().await > before).await;
     assert_eq!(again(&stand, queue, &queue_tag).await.status, 304);

@@ -89,9 +89,16 @@ fn after_help(command: &Command) -> String {
     command.get_after_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The first example of a command, which stands for its group.
+/// The first example of a command, which stands for its group: one line, or several that a backslash joins.
 fn example(command: &Command) -> String {
-    after_help(command).lines().find(|line| line.starts_with("  rushgate ")).unwrap_or_default().to_owned()
+    let help = after_help(command);
+    let mut lines = help.lines().skip_while(|line| !line.starts_with("  rushgate "));
+    let mut example = lines.next().unwrap_or_default().to_owned();
+    while example.ends_with('\\') {
+        example.push('\n');
+        example.push_str(lines.next().unwrap_or_default());
+    }
+    example
 }
 
 /// What comes after `rushgate help` for the commands of a group.

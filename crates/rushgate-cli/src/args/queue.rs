@@ -503,7 +503,11 @@ pub(crate) enum State {
 
 /// Show the lengths of a queue, or of all.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue stats mail --json | jq .ready")]
+#[command(after_help = "\
+Example:
+  rushgate queue stats mail --json | jq .ready
+
+Exit status: 1 if there is no such queue.")]
 pub(crate) struct StatsArgs {
     /// The queue; all queues if there is none.
     pub(crate) queue: Option<String>,

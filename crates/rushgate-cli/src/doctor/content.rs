@@ -48,7 +48,7 @@ fn read<T>(what: &str, answer: Result<Vec<T>>, findings: &mut Findings) -> Vec<T
 fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) {
     findings.tasks += stats.ready + stats.scheduled + stats.leased + stats.blocked;
     findings.dead_letters += stats.dead;
-    let waits = Duration::from_micros(stats.oldest_due_us);
+    let waits = Duration::from_millis(stats.lag_ms);
     if stats.paused {
         findings.warn(format!("queue {name} is paused"), format!("`rushgate queue resume {name}`"));
     } else if stats.leased == 0 && stats.rate_until.is_none() && waits > UNATTENDED {

@@ -22,7 +22,7 @@ struct StatsView<'a> {
     dead: u64,
     done: u64,
     dropped: u64,
-    oldest_due_us: u64,
+    lag_ms: u64,
     blocked: u64,
     rate_until_us: Option<u64>,
     last_claim_us: Option<u64>,
@@ -33,17 +33,7 @@ struct StatsView<'a> {
 impl<'a> From<&'a (String, QueueStats)> for StatsView<'a> {
     fn from((queue, stats): &'a (String, QueueStats)) -> Self {
         let QueueStats {
-            ready,
-            scheduled,
-            leased,
-            blocked,
-            dead,
-            done,
-            dropped,
-            oldest_due_us,
-            paused,
-            limits,
-            ..
+            ready, scheduled, leased, blocked, dead, done, dropped, lag_ms, paused, limits, ..
         } = *stats;
         let rate_until_us = stats.rate_until.map(Timestamp::as_micros);
         let last_claim_us = stats.last_claim.map(Timestamp::as_micros);
@@ -55,7 +45,7 @@ impl<'a> From<&'a (String, QueueStats)> for StatsView<'a> {
             dead,
             done,
             dropped,
-            oldest_due_us,
+            lag_ms,
             blocked,
             rate_until_us,
             last_claim_us,
@@ -132,6 +122,7 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
         }
         (None, _) => {
             output.remark(format_args!("no task `{}` in `{}`, live, done or dead", args.id, args.queue));
+            output.data(&Option::<()>::None, "")?;
             return Ok(Exit::Refused);
         }
     }
@@ -141,8 +132,9 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
 pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
     let one = args.queue.is_some();
     let known: Vec<_> = gate.queues().await?.iter().map(ToString::to_string).collect();
-    if let Some(queue) = args.queue.as_ref().filter(|queue| !known.contains(queue)) {
-        output.remark(format_args!("no queue `{queue}` is known"));
+    let unknown = args.queue.as_ref().is_some_and(|queue| !known.contains(queue));
+    if let Some(queue) = args.queue.as_ref().filter(|_| unknown) {
+        output.remark(format_args!("no queue `{queue}`: it holds nothing and has no limits"));
     }
     let names = args.queue.map_or(known, |queue| vec![queue]);
     let mut all = Vec::with_capacity(names.len());
@@ -155,7 +147,7 @@ pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> R
         Some(view) => output.data(view, table(&all))?,
         None => output.data(&views, table(&all))?,
     }
-    Ok(Exit::Done)
+    Ok(Exit::done_if(!unknown))
 }
 
 fn table(all: &[(String, QueueStats)]) -> Table<9> {
@@ -170,7 +162,7 @@ fn table(all: &[(String, QueueStats)]) -> Table<9> {
             if stats.ready == 0 {
                 "-".to_owned()
             } else {
-                rounded(Duration::from_micros(stats.oldest_due_us)).to_string()
+                rounded(Duration::from_millis(stats.lag_ms)).to_string()
             },
             words(&stats.limits),
             if stats.paused { "paused" } else { "runs" }.to_owned(),

@@ -34,7 +34,7 @@ struct Look {
     /// Behind others of their keys.
     blocked: u64,
     dead: u64,
-    oldest_due_us: u64,
+    lag_ms: u64,
     paused: bool,
     /// Net changes since the look before; none at the first.
     ready_per_s: Option<f64>,
@@ -125,7 +125,7 @@ async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate
         leased: stats.leased,
         blocked: stats.blocked,
         dead: stats.dead,
-        oldest_due_us: stats.oldest_due_us,
+        lag_ms: stats.lag_ms,
         paused: stats.paused,
         workers,
         progress,
@@ -220,7 +220,7 @@ fn count(n: u64, per_s: Option<f64>) -> String {
 fn oldest(look: &Look) -> String {
     match look.ready {
         0 => "-".to_owned(),
-        _ => rounded(Duration::from_micros(look.oldest_due_us)).to_string(),
+        _ => rounded(Duration::from_millis(look.lag_ms)).to_string(),
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
             leased: 2,
             blocked: 0,
             dead: 0,
-            oldest_due_us: 2_500_000,
+            lag_ms: 2_500,
             paused: false,
             ready_per_s: Some(-1.5),
             scheduled_per_s: Some(0.0),

@@ -186,7 +186,7 @@ fn told_turn(turn: &Turn) -> (Value, String) {
             let wait = at.map(|at| at.since(*now));
             let json = json!({
                 "outcome": "waiting", "serial": serial, "place": place, "ahead": ahead,
-                "wait_us": wait.map(|wait| wait.as_micros() as u64),
+                "wait_ms": wait.map(|wait| wait.as_millis() as u64),
             });
             (json, waiting(*serial, *ahead, wait))
         }

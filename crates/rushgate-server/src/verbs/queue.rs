@@ -62,8 +62,8 @@ pub(crate) struct StatsView {
     done: u64,
     /// Dropped because the queue was at its bound, newcomers and tasks that waited, since the queue was made.
     dropped: u64,
-    /// How long the oldest due task has been due, in microseconds.
-    oldest_due_us: u64,
+    /// How long the oldest ready task has been ready, in milliseconds.
+    lag_ms: u64,
     /// Whether it gives nothing out.
     paused: bool,
     /// When the queue's rate allows another task to be given out, in microseconds since the Unix epoch, if it allows none
@@ -79,9 +79,7 @@ pub(crate) struct StatsView {
 
 impl From<QueueStats> for StatsView {
     fn from(of: QueueStats) -> Self {
-        let QueueStats {
-            ready, scheduled, leased, blocked, dead, done, dropped, oldest_due_us, paused, ..
-        } = of;
+        let QueueStats { ready, scheduled, leased, blocked, dead, done, dropped, lag_ms, paused, .. } = of;
         Self {
             ready,
             scheduled,
@@ -90,7 +88,7 @@ impl From<QueueStats> for StatsView {
             dead,
             done,
             dropped,
-            oldest_due_us,
+            lag_ms,
             paused,
             rate_until_us: of.rate_until.map(Timestamp::as_micros),
             last_claim_us: of.last_claim.map(Timestamp::as_micros),

@@ -16,7 +16,7 @@ fn q() -> QueueName {
 
 /// What can be seen of the queue.
 async fn state(desk: &Desk) -> (QueueStats, Vec<Task>) {
-    let stats = QueueStats { oldest_due_us: 0, ..desk.store.stats(&q()).await.unwrap() };
+    let stats = QueueStats { lag_ms: 0, ..desk.store.stats(&q()).await.unwrap() };
     (stats, desk.store.top(&q(), 10).await.unwrap())
 }
 

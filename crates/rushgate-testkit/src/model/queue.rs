@@ -696,7 +696,7 @@ impl Queue {
             dead: self.dead.len() as u64,
             done: self.done.len() as u64,
             dropped: self.dropped,
-            oldest_due_us: oldest.map_or(0, |due| now.as_micros().saturating_sub(due.as_micros())),
+            lag_ms: oldest.map_or(0, |due| now.as_micros().saturating_sub(due.as_micros()) / 1_000),
             rate_until: Some(self.free_from(None)).filter(|until| *until > now),
             last_claim: (self.claim_last > 0).then(|| Timestamp::from_micros(self.claim_last)),
             paused: self.paused,

@@ -48,7 +48,7 @@ pub enum Why {
         #[serde(rename = "lease_until_us")]
         lease_until: Timestamp,
         /// How long that is.
-        #[serde(rename = "lease_left_us", serialize_with = "micros")]
+        #[serde(rename = "lease_left_ms", serialize_with = "millis")]
         lease_left: Duration,
         /// Whether it was told to stop.
         cancelled: bool,
@@ -63,7 +63,7 @@ pub enum Why {
         #[serde(rename = "due_us")]
         due: Timestamp,
         /// How long that is.
-        #[serde(rename = "wait_us", serialize_with = "micros")]
+        #[serde(rename = "wait_ms", serialize_with = "millis")]
         wait: Duration,
         /// How often it was tried.
         attempts: u32,
@@ -87,7 +87,7 @@ pub enum Why {
         #[serde(rename = "until_us")]
         until: Timestamp,
         /// How long that is.
-        #[serde(rename = "wait_us", serialize_with = "micros")]
+        #[serde(rename = "wait_ms", serialize_with = "millis")]
         wait: Duration,
     },
     /// Its key has as many running as it may have at a time.
@@ -125,7 +125,7 @@ pub enum Why {
         /// How many tasks of the queue are being worked on under a lease.
         leased: u64,
         /// How long it has been due.
-        #[serde(rename = "due_for_us", serialize_with = "micros")]
+        #[serde(rename = "due_for_ms", serialize_with = "millis")]
         due_for: Duration,
         /// When anything of the queue was last claimed; `None` if nothing ever was.
         #[serde(rename = "last_claim_us")]
@@ -138,7 +138,7 @@ pub enum Why {
         #[serde(rename = "deadline_us")]
         deadline: Timestamp,
         /// How long that is.
-        #[serde(rename = "left_us", serialize_with = "micros")]
+        #[serde(rename = "left_ms", serialize_with = "millis")]
         left: Duration,
     },
     /// It failed for good: it is a dead letter.
@@ -169,7 +169,7 @@ pub enum Why {
         #[serde(rename = "until_us")]
         until: Timestamp,
         /// How long that is.
-        #[serde(rename = "left_us", serialize_with = "micros")]
+        #[serde(rename = "left_ms", serialize_with = "millis")]
         left: Duration,
     },
     /// It is neither live nor dead, and nothing is kept of it: it is done, was removed, or was never put in.
@@ -188,8 +188,8 @@ pub struct KeyRun {
     pub lease_until: Timestamp,
 }
 
-fn micros<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(of.as_micros()).unwrap_or(u64::MAX))
+fn millis<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(of.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl<T> Queue<T> {
