@@ -1,0 +1,15 @@
+//! The program of the README: one lock, and the work that it protects.
+
+use rushgate::Rushgate;
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an example tells its story")]
+async fn main() -> rushgate::Result<()> {
+    // Or `sqlite:shop.db`, `redis://127.0.0.1:6379`, `redis+cluster://…`.
+    let gate = Rushgate::connect("sqlite::memory:").await?;
+    let lock = gate.lock("nightly-report")?;
+    // Waits for the lock, renews it while the work runs, and stops the work if the lock is lost.
+    let outcome = lock.run(async |held| format!("report written, fence {}", held.fence())).await?;
+    println!("{outcome:?}");
+    gate.close().await
+}
