@@ -57,126 +57,126 @@ enum Again {
 codes! {
     /// The body is not the JSON that was expected.
     MalformedJson = "malformed_json", 400, Never;
-    /// The body or the query has a field that the request does not take.
+    /// The body or the query has an unknown field.
     UnknownField = "unknown_field", 400, Never;
-    /// The head of the request is not as HTTP/1.1 wants it.
+    /// The request is not valid HTTP/1.1.
     BadRequest = "bad_request", 400, Never;
-    /// The path cannot be read.
+    /// The path is not valid: it is not UTF-8, or it is badly percent-encoded.
     BadPath = "bad_path", 400, Never;
-    /// This request needs an Idempotency-Key.
+    /// This request requires an Idempotency-Key.
     IdempotencyKeyMissing = "idempotency_key_missing", 400, Never;
-    /// The Idempotency-Key is not one header of 1 to 128 visible ASCII characters.
+    /// The Idempotency-Key must be one header of 1 to 128 visible ASCII characters.
     IdempotencyKeyInvalid = "idempotency_key_invalid", 400, Never;
-    /// The bearer token is missing, unknown, revoked, over or malformed.
+    /// The bearer token is missing, malformed, unknown, expired or revoked.
     Unauthorized = "unauthorized", 401, Never;
-    /// The token's role or scopes do not allow this.
+    /// The token's role or scopes do not allow this request.
     Forbidden = "forbidden", 403, Never;
-    /// A browser sent this from another site.
+    /// Cross-origin request refused: this origin is not allowed.
     BadOrigin = "bad_origin", 403, Never;
-    /// The sale has a waiting room: join it, and buy with the pass that it gives.
+    /// The sale has a waiting room. Join it, and reserve with the pass that it issues.
     PassNeeded = "pass_needed", 403, Never;
-    /// The pass has run out: join the waiting room anew.
+    /// The pass has expired. Join the waiting room again.
     PassExpired = "pass_expired", 403, Never;
-    /// The pass is not one of this sale and buyer.
+    /// The pass is not valid for this sale and buyer.
     PassRefused = "pass_refused", 403, Never;
-    /// The buyer has to show that he is let in: a proof in the header Rushgate-Proof.
+    /// A bot check is required: send its proof in the header Rushgate-Proof.
     ProofNeeded = "proof_needed", 403, Never;
-    /// What the buyer has shown in Rushgate-Proof does not let him in: get another proof.
+    /// The bot check refused the proof in Rushgate-Proof. Get another proof.
     ProofRefused = "proof_refused", 403, Never;
-    /// There is no such thing.
+    /// Not found.
     NotFound = "not_found", 404, Never;
-    /// The route does not take that method.
+    /// This route does not support the method.
     MethodNotAllowed = "method_not_allowed", 405, Never;
     /// The request did not arrive in time.
     RequestTimeout = "request_timeout", 408, Later;
-    /// Somebody else holds the lock, and the wait is over.
+    /// Another client holds the lock, and the wait timed out.
     LockBusy = "lock_busy", 409, Later;
-    /// The token does not hold the lock, or its lease has run out. Nothing was changed.
+    /// The token does not hold the lock, or its lease has expired. Nothing was changed.
     NotHeld = "not_held", 409, Never;
-    /// The ticket is not the latest: the task was claimed, changed or ended meanwhile. Nothing was changed.
+    /// The ticket is stale: the task was claimed, changed or finished since. Nothing was changed.
     Stale = "stale", 409, Never;
-    /// Somebody is working on the task. Nothing was changed.
+    /// A worker is running the task. Nothing was changed.
     Leased = "leased", 409, Later;
-    /// The queue is at its bound. Nothing was put in.
+    /// The queue is full. Nothing was enqueued.
     QueueFull = "queue_full", 409, Later;
     /// The queue is reserved for the orders of a sale. Nothing was changed.
     QueueReserved = "queue_reserved", 409, Never;
-    /// The task was to wait for one that the queue does not know, or to be part of one that is not held open. Nothing
-    /// was put in.
+    /// A dependency or batch of the task does not exist, or the batch is closed. Nothing was enqueued.
     Unmet = "unmet", 409, Never;
-    /// The task is not held open for others. Nothing was changed.
+    /// The batch is not open. Nothing was changed.
     NotOpen = "not_open", 409, Never;
-    /// The queue keeps nothing of tasks that are over, so nobody can wait for one.
+    /// The queue has no retention, so nobody can wait for the end of its tasks.
     NothingKept = "nothing_kept", 409, Never;
-    /// There is another thing of that name. Nothing was changed.
+    /// The name is taken. Nothing was changed.
     Exists = "exists", 409, Never;
-    /// Too little is left, and nothing is held that could come back.
+    /// Sold out: too few units are left, and no holds can return any.
     SoldOut = "sold_out", 409, Never;
-    /// Too little is free, but units are held and may come back.
+    /// All remaining units are on hold. Retry later: holds may expire.
     AllHeld = "all_held", 409, Later;
-    /// The buyer would have more than allowed.
+    /// Purchase limit exceeded.
     LimitReached = "limit_reached", 409, Never;
     /// The sale is not open yet.
     SaleNotOpen = "sale_not_open", 409, Later;
-    /// The sale is over.
+    /// The sale has ended.
     SaleEnded = "sale_ended", 409, Never;
-    /// The reservation was decided otherwise before: its state says how.
+    /// The reservation already has another outcome: see its state.
     Decided = "decided", 409, Never;
-    /// Fewer units are free than were to be withdrawn. Nothing was changed.
+    /// Fewer units are free than the request withdraws. Nothing was changed.
     NotEnough = "not_enough", 409, Never;
-    /// A SKU has at most 10,000,000 units, and one change withdraws at most 20,000 that were given back: `most` is how
-    /// many units the change may have now. Nothing was changed.
+    /// The stock change is too large: `most` is the largest now. A SKU has at most 10,000,000 units, and one request
+    /// withdraws at most 20,000 released units. Nothing was changed.
     ChangeTooLarge = "change_too_large", 409, Never;
-    /// The hold of the receipt would have run out.
+    /// The hold of this receipt has expired.
     HoldExpired = "hold_expired", 409, Never;
-    /// The receipt is not one of this sale.
+    /// The receipt is not valid for this sale.
     ReceiptRefused = "receipt_refused", 409, Never;
-    /// The buyer has not joined the waiting room.
+    /// The buyer is not in the waiting room.
     NotInLine = "not_in_line", 409, Never;
-    /// The buyer was let in, and the pass has run out: join the waiting room anew.
+    /// The buyer was admitted, and the pass has expired. Join the waiting room again.
     PassMissed = "pass_missed", 409, Never;
-    /// The sale is over or sold out for good: nobody is let in any more.
+    /// The waiting room is closed: the sale has ended or is sold out for good.
     RoomClosed = "room_closed", 409, Never;
-    /// The entry of the room is open: close it, publish how many take part, and draw by a text that is known only later.
-    /// Nothing was drawn.
+    /// Entry to the draw is still open. Close it and publish the number of entries before you draw. Nothing was
+    /// drawn.
     EntryOpen = "entry_open", 409, Never;
-    /// A request with this Idempotency-Key is being carried out.
+    /// A request with this Idempotency-Key is in progress.
     IdempotencyInFlight = "idempotency_in_flight", 409, Later;
-    /// The task was given up: it is among the dead letters until somebody sees to it.
+    /// The task is a dead letter: it used all its attempts, or its deadline passed.
     Dead = "dead", 410, Never;
-    /// The body is larger than the request may have.
+    /// The body exceeds the size limit of this route.
     PayloadTooLarge = "payload_too_large", 413, Never;
-    /// The URI is longer than 4 KiB.
+    /// The URI exceeds 4 KiB.
     UriTooLong = "uri_too_long", 414, Never;
-    /// The body is not said to be application/json, or it is encoded.
+    /// The Content-Type must be application/json, without a Content-Encoding.
     UnsupportedMediaType = "unsupported_media_type", 415, Never;
-    /// The Host header names somebody else.
+    /// The Host header does not name this server.
     Misdirected = "misdirected", 421, Never;
-    /// A value is of the wrong type or outside its range. Nothing was sent to the store.
+    /// A value has the wrong type or is out of range. Nothing was sent to the store.
     Invalid = "invalid", 422, Never;
-    /// This Idempotency-Key was used for another request.
+    /// This Idempotency-Key was used for a different request.
     IdempotencyKeyReused = "idempotency_key_reused", 422, Never;
-    /// This buyer, or this address, asks more often than is allowed. Nothing was changed.
+    /// Rate limit exceeded for this buyer or address. Nothing was changed.
     TooMany = "too_many", 429, Later;
-    /// There are more than 100 headers, or more than 16 KiB of them.
+    /// The request has more than 100 headers, or more than 16 KiB of them.
     HeadersTooLarge = "headers_too_large", 431, Never;
-    /// Rushgate itself is wrong.
+    /// Internal error: a bug in Rushgate.
     Bug = "bug", 500, Never;
-    /// The store is set up in a way in which the promises cannot be kept. An operator must act.
+    /// The store is misconfigured, so the guarantees would not hold. An operator must fix it.
     Misconfigured = "misconfigured", 500, Never;
-    /// The stored data are damaged. An operator must act.
+    /// The stored data is corrupt. An operator must restore it.
     Corrupt = "corrupt", 500, Never;
-    /// The store cannot be reached. Nothing was changed.
+    /// The store is unavailable. Nothing was changed.
     Unavailable = "unavailable", 503, Later;
-    /// Whoever is asked about buyers cannot tell now. Nothing was changed.
+    /// The bot-check service is unavailable. Nothing was changed.
     CheckUnavailable = "check_unavailable", 503, Later;
-    /// No answer came, and the step may have happened: ask again with the same Idempotency-Key, token or ticket.
+    /// The outcome is unknown: the request may have taken effect. Repeat it with the same Idempotency-Key, token or
+    /// ticket.
     OutcomeUnknown = "outcome_unknown", 503, Later;
-    /// The sale is stopped until it is rebuilt, or honours receipts only for the moment.
+    /// The sale is paused: it needs a rebuild, or accepts only receipts for now.
     SalePaused = "sale_paused", 503, Later;
     /// The server is shutting down.
     Closing = "closing", 503, Later;
-    /// The store has no room. Nothing was written.
+    /// The store is full. Nothing was written.
     Full = "full", 507, Later;
 }
 
