@@ -1,6 +1,8 @@
 """What the fuzzer must know of the API that no schema can say."""
 
+import unicodedata
 import uuid
+from urllib.parse import unquote
 
 import schemathesis
 from schemathesis.generation import GenerationMode
@@ -19,11 +21,22 @@ def ends_a_line(value):
     return isinstance(value, str) and value[-1:] in ("\n", "\r")
 
 
+def has_control_character(value):
+    return any(unicodedata.category(character) == "Cc" for character in unquote(str(value)))
+
+
 @schemathesis.hook
 def filter_case(context, case):
-    """A pattern's `$` is the end of a text. In Python, which draws the texts, a line break may follow it."""
+    """Drops what the fuzzer takes for valid although the patterns exclude it.
+
+    A pattern's `$` is the end of a text. In Python, which draws the texts, a line break may follow it. A name that reads
+    as percent-encoded (`%04`) arrives decoded: as a control character.
+    """
+    if not is_wanted(case):
+        return True
     parts = (case.path_parameters, case.query, case.headers, case.body)
-    return not (is_wanted(case) and any(ends_a_line(dict(part) if hasattr(part, "items") else part) for part in parts))
+    ends = any(ends_a_line(dict(part) if hasattr(part, "items") else part) for part in parts)
+    return not ends and not any(map(has_control_character, (case.path_parameters or {}).values()))
 
 
 @schemathesis.hook
