@@ -11,6 +11,7 @@ mod audit;
 mod check;
 mod draw;
 mod error;
+mod file;
 mod ids;
 mod kind;
 mod lock;
@@ -37,6 +38,7 @@ pub use audit::{
 pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};
+pub use file::create_private;
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
 pub use lock::{

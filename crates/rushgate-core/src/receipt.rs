@@ -10,7 +10,8 @@ use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timesta
 /// As text it is `rg1.` with the content and a signature, both in base64url: HMAC-SHA-256 (RFC 2104, FIPS 180-4) under
 /// the sale's secret. SipHash, which makes reservation ids, would be shorter. But an id only has to be hard to guess,
 /// while a receipt takes units out of a stock, can be tried at leisure and is kept for long; so it gets the function
-/// that was made and studied for this. The secret is in the ledger too, so it survives the store.
+/// that was made and studied for this. The ledger keeps the secret too, in a table of its own, so receipts
+/// outlive the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Of which sale.

@@ -1,6 +1,5 @@
 //! The specification of a sale as text, as stores and ledgers keep it.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,7 +9,14 @@ use crate::{Error, HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sk
 impl SaleSpec {
     /// As JSON without the id, the secret included: the same text for the same sale, whoever writes it.
     pub fn to_json(&self) -> String {
-        write(self)
+        let mut fields = fields(self);
+        fields["secret"] = hex(self.secret).into();
+        fields.to_string()
+    }
+
+    /// As JSON without the id and the secret, for those who may read but not sign.
+    pub fn to_public_json(&self) -> String {
+        fields(self).to_string()
     }
 
     /// The inverse of [`to_json`](Self::to_json).
@@ -18,31 +24,50 @@ impl SaleSpec {
     /// # Errors
     /// [`is_corrupt`](Error::is_corrupt) for a text that it did not make.
     pub fn from_json(id: &SaleId, stored: &[u8]) -> Result<Self> {
-        read(id, stored).ok_or_else(|| Error::corrupt("the stored specification of a sale cannot be read"))
+        let fields: Option<Value> = serde_json::from_slice(stored).ok();
+        let read = || {
+            let fields = fields?;
+            read(id, &fields, secret(fields["secret"].as_str()?)?)
+        };
+        read().ok_or_else(unreadable)
+    }
+
+    /// The inverse of [`to_public_json`](Self::to_public_json), with the secret that goes with it.
+    ///
+    /// # Errors
+    /// [`is_corrupt`](Error::is_corrupt) for a text that it did not make.
+    pub fn from_public_json(id: &SaleId, stored: &[u8], secret: SaleSecret) -> Result<Self> {
+        let fields: Option<Value> = serde_json::from_slice(stored).ok();
+        fields.and_then(|fields| read(id, &fields, secret)).ok_or_else(unreadable)
     }
 }
 
-fn write(spec: &SaleSpec) -> String {
+fn unreadable() -> Error {
+    Error::corrupt("the stored specification of a sale cannot be read")
+}
+
+fn hex(secret: SaleSecret) -> String {
+    format!("{:032x}", u128::from_be_bytes(secret.to_bytes()))
+}
+
+fn secret(hex: &str) -> Option<SaleSecret> {
+    Some(SaleSecret::from_bytes(u128::from_str_radix(hex, 16).ok()?.to_be_bytes()))
+}
+
+fn fields(spec: &SaleSpec) -> Value {
     let skus: Vec<Value> =
         spec.skus.iter().map(|sku| json!([sku.sku.as_str(), sku.units, sku.per_buyer])).collect();
     let moment = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-    let mut secret = String::new();
-    for byte in spec.secret.to_bytes() {
-        let _ = write!(secret, "{byte:02x}");
-    }
-    let spec = json!({
+    json!({
         "hold_us": spec.hold.as_micros(),
         "opens_us": moment(spec.opens_at),
         "closes_us": moment(spec.closes_at),
         "orders": spec.orders.as_ref().map(QueueName::as_str),
-        "secret": secret,
         "skus": skus,
-    });
-    spec.to_string()
+    })
 }
 
-fn read(id: &SaleId, stored: &[u8]) -> Option<SaleSpec> {
-    let spec: Value = serde_json::from_slice(stored).ok()?;
+fn read(id: &SaleId, spec: &Value, secret: SaleSecret) -> Option<SaleSpec> {
     let moment = |name: &str| spec[name].as_u64().map(Timestamp::from_micros);
     let sku = |row: &Value| {
         Some(SkuSpec {
@@ -62,9 +87,7 @@ fn read(id: &SaleId, stored: &[u8]) -> Option<SaleSpec> {
         opens_at: moment("opens_us"),
         closes_at: moment("closes_us"),
         orders,
-        secret: SaleSecret::from_bytes(
-            u128::from_str_radix(spec["secret"].as_str()?, 16).ok()?.to_be_bytes(),
-        ),
+        secret,
     })
 }
 
@@ -88,5 +111,8 @@ mod tests {
         assert_eq!(read, spec);
         assert_eq!(read.to_json(), written);
         assert!(SaleSpec::from_json(&spec.id, b"{}").unwrap_err().is_corrupt());
+        let public = spec.to_public_json();
+        assert!(!public.contains("secret") && !public.contains("0909"), "{public}");
+        assert_eq!(SaleSpec::from_public_json(&spec.id, public.as_bytes(), spec.secret).unwrap(), spec);
     }
 }

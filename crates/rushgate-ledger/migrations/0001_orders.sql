@@ -9,8 +9,14 @@ CREATE TABLE sale (
     name         TEXT    NOT NULL UNIQUE,
     generation   INTEGER NOT NULL,
     opened_at_us INTEGER NOT NULL,
-    -- How the store made it, with its secret, as JSON: what a store that lost it needs.
+    -- How the store made it, as JSON, but for its secret: with both, a store that lost the sale makes it again.
     spec         TEXT
+) STRICT;
+
+-- Whoever reads this can sign receipts and orders. In a table of its own, so that reports need no right to it.
+CREATE TABLE sale_secret (
+    sale   INTEGER PRIMARY KEY REFERENCES sale (id),
+    secret BLOB    NOT NULL CHECK (length(secret) = 16)
 ) STRICT;
 
 CREATE TABLE sku (
@@ -87,6 +93,11 @@ WHEN NEW.generation < OLD.generation OR NEW.id IS NOT OLD.id OR NEW.name IS NOT 
      OR (OLD.spec IS NOT NULL AND NEW.spec IS NOT OLD.spec)
 BEGIN
     SELECT RAISE(ABORT, 'fixed: a sale keeps its name and specification, and its generation only grows');
+END;
+
+CREATE TRIGGER sale_secret_stays BEFORE UPDATE ON sale_secret
+BEGIN
+    SELECT RAISE(ABORT, 'fixed: a sale keeps its secret');
 END;
 
 CREATE TRIGGER sku_only_grows BEFORE UPDATE ON sku

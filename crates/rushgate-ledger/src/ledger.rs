@@ -109,7 +109,7 @@ pub struct LedgerSale {
     /// What it sells: 1 to 1,000 SKUs, each once.
     pub skus: Vec<SkuSpec>,
     /// How the store made it, kept as it is first told: a store that lost the sale can make it again, and read the
-    /// receipts that it signed. Its secret is in it.
+    /// receipts that it signed. The secret goes into a table of its own, `sale_secret`.
     pub spec: Option<SaleSpec>,
 }
 

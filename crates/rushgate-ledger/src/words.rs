@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::iter::Peekable;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{LedgerOrder, OrderIntent, Sku, UnitNumber};
+use rushgate_core::{Error, LedgerOrder, OrderIntent, Result, SaleId, SaleSecret, SaleSpec, Sku, UnitNumber};
 
 use crate::Written;
 
@@ -23,6 +23,19 @@ pub(crate) fn recorded(
     }
     units.sort_by_key(|(sku, unit)| (line.get(sku), *unit));
     Written::Reassigned { state, units }
+}
+
+/// The specification of a sale from its two columns.
+pub(crate) fn specification(
+    sale: &SaleId,
+    spec: Option<String>,
+    secret: Option<Vec<u8>>,
+) -> Result<Option<SaleSpec>> {
+    let Some(spec) = spec else { return Ok(None) };
+    let secret = secret.and_then(|secret| secret.try_into().ok()).map(SaleSecret::from_bytes);
+    let secret = secret
+        .ok_or_else(|| Error::corrupt(format_args!("the ledger has no secret for the sale `{sale}`")))?;
+    SaleSpec::from_public_json(sale, spec.as_bytes(), secret).map(Some)
 }
 
 fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use common::bench::{Bench, Raw};
 use common::{assert_sound, id, order, phones, sale, stock, write_one};
 use rushgate_core::OrderIntent::{Confirm, Hold};
-use rushgate_core::{Durability, Error, OrderTask};
-use rushgate_ledger::{Ledger, LedgerCalls, Written, connect};
+use rushgate_core::{Durability, Error, HoldTime, OrderTask, SaleSecret, SaleSpec};
+use rushgate_ledger::{Ledger, LedgerCalls, LedgerSale, Written, connect};
 use rushgate_testkit::servers::PostgresServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -649,4 +649,35 @@ async fn a_call_that_was_answered_is_there_for_every_other_client() {
     assert_eq!(write_one(&*one, order(1, "ann", &[1], Hold)).await, Written::Recorded(Hold));
     assert_eq!(write_one(&*two, order(1, "ann", &[1], Confirm)).await, Written::Recorded(Confirm));
     assert_eq!(one.books(&sale()).await.unwrap().orders[0].id, id(1));
+}
+
+#[tokio::test]
+async fn a_role_for_reports_reads_the_orders_and_not_the_secret() {
+    let server = PostgresServer::start();
+    let ledger = connect(&server.url()).unwrap();
+    let told = phones(10, 2);
+    let spec = SaleSpec {
+        id: told.sale.clone(),
+        skus: told.skus.clone(),
+        hold: HoldTime::new(Duration::from_secs(300)).unwrap(),
+        opens_at: None,
+        closes_at: None,
+        orders: None,
+        secret: SaleSecret::from_bytes([7; 16]),
+    };
+    ledger.open_sale(LedgerSale { spec: Some(spec.clone()), ..told }).await.unwrap();
+    write_one(&*ledger, order(1, "ann", &[1], Confirm)).await;
+    assert_eq!(ledger.find_sale(&sale()).await.unwrap().unwrap().spec, Some(spec));
+    let docs = include_str!("../../../docs/servers.md");
+    let grants = docs.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let admin = raw(&server).await;
+    admin.batch_execute(grants).await.unwrap();
+    admin.batch_execute("SET ROLE reports; SET search_path TO rushgate").await.unwrap();
+    for table in ["sale", "sku", "withdrawn", "orders", "order_unit", "refusal"] {
+        admin.execute(&format!("SELECT * FROM {table}"), &[]).await.unwrap();
+    }
+    let refused = admin.execute("SELECT * FROM sale_secret", &[]).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE), "{refused}");
+    let spec: String = admin.query_one("SELECT spec FROM sale", &[]).await.unwrap().get(0);
+    assert!(!spec.contains("secret") && !spec.contains("0707"), "{spec}");
 }

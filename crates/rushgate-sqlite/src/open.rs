@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rushgate_core::{Durability, Error, Result};
+use rushgate_core::{Durability, Error, Result, create_private};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
@@ -213,6 +213,10 @@ fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection> {
         let folder = folder.display();
         return Err(Error::misconfigured(format_args!("the directory `{folder}` does not exist"))
             .hint(format_args!("make it with `mkdir -p {folder}`, or name a file elsewhere")));
+    }
+    if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+        // The secrets of sales are in it. SQLite itself says why a file cannot be created.
+        let _ = create_private(path);
     }
     let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|fault| translate(fault, &shown.to_string()))?;

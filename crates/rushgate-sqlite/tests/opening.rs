@@ -162,6 +162,21 @@ fn told_without_rights(folder: &Path, path: &Path) -> String {
 }
 
 #[tokio::test]
+async fn a_new_file_is_its_owners_alone_and_one_that_is_there_keeps_its_mode() {
+    let (folder, path) = fresh();
+    let opened = store(&path);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for file in fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap().path();
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    opened.close().await.unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o660)).unwrap();
+    store(&path).close().await.unwrap();
+    assert_eq!(mode(&path), 0o660);
+}
+
+#[tokio::test]
 async fn a_file_that_may_not_be_written_is_refused_at_once() {
     let (folder, path) = fresh();
     store(&path).close().await.unwrap();

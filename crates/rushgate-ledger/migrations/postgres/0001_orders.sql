@@ -11,8 +11,14 @@ CREATE TABLE sale (
     name         text    NOT NULL UNIQUE,
     generation   bigint  NOT NULL,
     opened_at_us bigint  NOT NULL,
-    -- How the store made it, with its secret, as JSON: what a store that lost it needs.
+    -- How the store made it, as JSON, but for its secret: with both, a store that lost the sale makes it again.
     spec         text
+);
+
+-- Whoever reads this can sign receipts and orders. In a table of its own, so that reports need no right to it.
+CREATE TABLE sale_secret (
+    sale   integer PRIMARY KEY REFERENCES sale (id),
+    secret bytea   NOT NULL CHECK (length(secret) = 16)
 );
 
 CREATE TABLE sku (
@@ -115,6 +121,9 @@ CREATE TRIGGER sale_goes_forward BEFORE UPDATE ON sale FOR EACH ROW
 WHEN (NEW.generation < OLD.generation OR NEW.id <> OLD.id OR NEW.name <> OLD.name
       OR (OLD.spec IS NOT NULL AND NEW.spec IS DISTINCT FROM OLD.spec))
 EXECUTE FUNCTION refuse_change('fixed', 'a sale keeps its name and specification, and its generation only grows');
+
+CREATE TRIGGER sale_secret_stays BEFORE UPDATE ON sale_secret FOR EACH ROW
+EXECUTE FUNCTION refuse_change('fixed', 'a sale keeps its secret');
 
 CREATE TRIGGER sku_only_grows BEFORE UPDATE ON sku FOR EACH ROW
 WHEN (NEW.total < OLD.total OR NEW.id <> OLD.id OR NEW.sale <> OLD.sale OR NEW.name <> OLD.name

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku,
+    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
 };
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use super::session::{Session, Sql};
 use super::sql;
 use super::write::Desk;
 use crate::KnownSale;
-use crate::words::{UnitOfOrder, state_from, take_units, units_taken};
+use crate::words::{UnitOfOrder, specification, state_from, take_units, units_taken};
 
 impl Desk {
     /// Everything of one sale, in one snapshot.
@@ -83,12 +83,12 @@ impl Desk {
 
 fn known_sale(sale: &SaleId, row: &tokio_postgres::Row) -> Result<KnownSale> {
     let (generation, seq): (i64, Option<i64>) = (row.get(0), row.get(1));
-    let spec: Option<String> = row.get(2);
+    let (spec, secret): (Option<String>, Option<Vec<u8>>) = (row.get(2), row.get(3));
     Ok(KnownSale {
         generation: u32::try_from(generation)
             .map_err(|_| Error::corrupt(format_args!("the ledger has the generation {generation}")))?,
         latest_seq: seq.unwrap_or(0).cast_unsigned(),
-        spec: spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?,
+        spec: specification(sale, spec, secret)?,
     })
 }
 

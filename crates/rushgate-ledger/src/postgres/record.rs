@@ -191,11 +191,15 @@ impl<'c> Recorder<'c> {
 
     pub(super) async fn open_sale(&mut self, sale: &LedgerSale) -> Sql<()> {
         let (name, generation) = (sale.sale.as_str(), i64::from(sale.generation));
-        let spec = sale.spec.as_ref().map(SaleSpec::to_json);
+        let spec = sale.spec.as_ref().map(SaleSpec::to_public_json);
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&name, &generation, &self.now_us, &spec];
         let row = self.session.first(sql::SALE_OPEN, &params).await?;
         let id: i32 = row.ok_or(Fault::Raced)?.get(0);
+        if let Some(spec) = &sale.spec {
+            let secret = spec.secret.to_bytes();
+            self.session.run(sql::SALE_KEEP_SECRET, &[&id, &secret.as_slice()]).await?;
+        }
         let (mut names, mut totals, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for told in &sale.skus {
             names.push(told.sku.as_str());

@@ -11,6 +11,7 @@ files! {
     SALE_LOCK_ALONE = "sale/lock_alone.sql";
     SALE_FIND = "sale/find.sql";
     SALE_OPEN = "sale/open.sql";
+    SALE_KEEP_SECRET = "sale/keep_secret.sql";
     SALE_GENERATIONS = "sale/generations.sql";
     SALE_ADVANCE = "sale/advance.sql";
     SALE_KNOWN = "sale/known.sql";

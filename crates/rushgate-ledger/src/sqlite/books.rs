@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, SaleSpec, Sku,
+    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
 };
 use rusqlite::params;
 
@@ -12,7 +12,7 @@ use super::record::{name, read_range, state_from, undecodable};
 use super::session::Session;
 use super::sql;
 use crate::KnownSale;
-use crate::words::{UnitOfOrder, take_units, units_taken};
+use crate::words::{UnitOfOrder, specification, take_units, units_taken};
 
 /// Everything of one sale, in one snapshot.
 pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> {
@@ -34,12 +34,12 @@ pub(super) fn unknown(sale: &SaleId) -> Error {
 
 pub(super) fn find_sale(session: Session<'_>, sale: &SaleId) -> Result<Option<KnownSale>> {
     let read = |row: &rusqlite::Row<'_>| {
-        let (seq, spec): (Option<i64>, Option<String>) = (row.get(1)?, row.get(2)?);
-        Ok((row.get(0)?, seq.unwrap_or(0).cast_unsigned(), spec))
+        let seq: Option<i64> = row.get(1)?;
+        Ok((row.get(0)?, seq.unwrap_or(0).cast_unsigned(), row.get(2)?, row.get(3)?))
     };
     let found = session.first(sql::SALE_KNOWN, params![sale.as_str()], read).map_err(fault::error)?;
-    let known = |(generation, latest_seq, spec): (u32, u64, Option<String>)| {
-        let spec = spec.map(|spec| SaleSpec::from_json(sale, spec.as_bytes())).transpose()?;
+    let known = |(generation, latest_seq, spec, secret)| {
+        let spec = specification(sale, spec, secret)?;
         Ok(KnownSale { generation, latest_seq, spec })
     };
     found.map(known).transpose()

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rushgate_core::{Error, Result};
+use rushgate_core::{Error, Result, create_private};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -61,7 +61,11 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
             return Err(Error::misconfigured(format_args!("{} is a directory", path.display()))
                 .hint("name a file in it"));
         }
-        Some(path) => Connection::open_with_flags(path, flags),
+        Some(path) => {
+            // The secrets of sales are in it. SQLite itself says why a file cannot be created.
+            let _ = create_private(path);
+            Connection::open_with_flags(path, flags)
+        }
         None => Connection::open_in_memory_with_flags(flags),
     }
     .map_err(fault::error)?;

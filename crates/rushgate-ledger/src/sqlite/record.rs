@@ -105,11 +105,16 @@ impl<'c> Recorder<'c> {
     }
 
     fn insert_sale(&self, sale: &LedgerSale) -> Sql<i64> {
-        let spec = sale.spec.as_ref().map(SaleSpec::to_json);
+        let spec = sale.spec.as_ref().map(SaleSpec::to_public_json);
         let params = params![sale.sale.as_str(), sale.generation, self.now_us, spec];
-        self.session
+        let id: i64 = self
+            .session
             .first(sql::SALE_OPEN, params, |row| row.get(0))?
-            .ok_or(rusqlite::Error::QueryReturnedNoRows)
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        if let Some(spec) = &sale.spec {
+            self.session.run(sql::SALE_KEEP_SECRET, params![id, spec.secret.to_bytes()])?;
+        }
+        Ok(id)
     }
 
     /// The new generation; `None` if there is no such sale.

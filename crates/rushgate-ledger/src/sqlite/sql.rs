@@ -9,6 +9,7 @@ macro_rules! files {
 files! {
     SALE_FIND = "sale/find.sql";
     SALE_OPEN = "sale/open.sql";
+    SALE_KEEP_SECRET = "sale/keep_secret.sql";
     SALE_GENERATION = "sale/generation.sql";
     SALE_ADVANCE = "sale/advance.sql";
     SALE_KNOWN = "sale/known.sql";
