@@ -296,7 +296,11 @@ async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
     let (ran, left) = (scene.diary.runs(), scene.look().await);
     match moment {
         Moment::Before => assert!(beat.next == Some(first) && left.is_empty() && ran.is_empty()),
-        Moment::After => assert!(beat.previous == Some(first) && left.len() == 1, "{beat:?} {left:?}"),
+        // Its own worker may have finished the task in the time that it took to die.
+        Moment::After => {
+            let once = left.len() == 1 || ran.len() == 1;
+            assert!(beat.previous == Some(first) && once, "{beat:?} {left:?} {ran:?}");
+        }
     }
 
     // One that the dead had claimed a moment before is due anew when its lease ends.
