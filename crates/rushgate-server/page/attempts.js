@@ -1,16 +1,16 @@
-// Attempts to reserve, by answer: how many in a second and in all, how long they took, and what they cost others.
+// Reservation attempts by answer: rate, total, latency, and how many reached the store and the ledger.
 import { h, number, say, spoken, t } from '/page/common.js';
 import { draw } from '/page/chart.js';
 
 const HISTORY_MAX = 900;
-/** Of so many snapshots, one a second, is the present rate. */
+/** The current rate is the average over this many snapshots. The server sends one per second. */
 const NOW = 5;
 
 const SOLID = undefined;
 const DASHED = [8, 4];
 const DOTTED = [2, 3];
 
-/** The lines, each of one answer or several that mean the same to an operator. What is in none is refused. */
+/** One line per group of answers that mean the same to an operator. The last group takes all other refusals. */
 const LINES = [
   ['reserved', ['reserved'], 'confirmed', SOLID],
   ['replayed', ['replayed'], 'confirmed', DOTTED],
@@ -24,7 +24,7 @@ const LINES = [
   ['refused', [], 'bad', DOTTED],
 ].map(([id, codes, name, dash]) => ({ id, word: `answer_${id}`, codes, name, dash }));
 
-/** How many there are of each line. */
+/** Counts per line. */
 function counted(answers) {
   const counts = LINES.map(() => 0);
   for (const [code, n] of Object.entries(answers)) {
@@ -36,15 +36,15 @@ function counted(answers) {
 
 const past = new Map(); // sale → { us, counts, rates: [seconds[], …] }
 
-/** Takes a snapshot's counts in. A server that began anew has had none before. */
+/** Records the counts of a snapshot. After a restart a server counts from zero, so lower counts start over. */
 export function rememberAttempts({ counted_us: us, attempts, sales }) {
   for (const { id } of sales) {
     const counts = counted(attempts.find(({ sale }) => sale === id)?.answers ?? {});
     const before = past.get(id);
     const rates = before?.rates ?? [[], ...LINES.map(() => [])];
     if (before && us > before.us) {
-      const isAnew = counts.some((n, line) => n < before.counts[line]);
-      const rate = (n, line) => (n - (isAnew ? 0 : before.counts[line])) * 1e6 / (us - before.us);
+      const restarted = counts.some((n, line) => n < before.counts[line]);
+      const rate = (n, line) => (n - (restarted ? 0 : before.counts[line])) * 1e6 / (us - before.us);
       [us / 1e6, ...counts.map(rate)].forEach((value, n) => {
         rates[n].push(value);
         if (rates[n].length > HISTORY_MAX) rates[n].shift();
@@ -54,10 +54,10 @@ export function rememberAttempts({ counted_us: us, attempts, sales }) {
   }
 }
 
-/** Half a millisecond is a time here, and a whole second a long one. */
+/** Latencies are shown in milliseconds below one second. */
 const took = (us) => (us < 1e6 ? `${number(Number((us / 1e3).toPrecision(2)))} ms` : spoken(us));
 
-/** A share that is not all of it is never shown as 100 %. */
+/** Rounds down, so that only a full share reads 100 %. */
 const percent = (part, all) => `${number(Math.floor(1000 * part / all) / 10)} %`;
 
 /** The table and the chart of a sale. */
@@ -85,7 +85,7 @@ export function makeAttempts(id) {
     return rows.get(line);
   };
 
-  /** `orders` is the sale's queue of orders as it stands, if the sale has one and one may see it. */
+  /** `orders` is the sale's order queue, if the sale has one and the token may see it. */
   const update = (sale, attempts, orders) => {
     element.hidden = !attempts;
     if (!attempts) return;

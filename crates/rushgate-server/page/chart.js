@@ -5,7 +5,7 @@ const HEIGHT = 170;
 
 export const clockTime = (s) => new Date(s * 1000).toLocaleTimeString(document.documentElement.lang, { hour12: false });
 
-/** Draws `data`, the moments in seconds and a row for each line, into an element. Gives the plot, to be brought along the next time. */
+/** Draws `data` (times in seconds, then one row per line) into an element. Returns the plot, to be passed in the next time. */
 export function draw(plot, element, data, lines) {
   const width = element.clientWidth;
   if (!width || !data || data[0].length < 2) return plot;
@@ -17,7 +17,7 @@ export function draw(plot, element, data, lines) {
   plot?.destroy();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const axis = { stroke: color('soft'), grid: { stroke: color('line') }, ticks: { stroke: color('line') } };
-  // Moments are written beside each other, not over each other.
+  // Wide enough that labels do not overlap.
   const time = { ...axis, space: 80, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300], values: (_, moments) => moments.map(clockTime) };
   const series = lines.map(({ word, name, dash }) => ({ label: t(word), stroke: color(name), dash, width: 2, points: { show: false } }));
   return new uPlot({

@@ -9,11 +9,11 @@ export const recall = stored;
 
 let language = stored('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
 
-/** The word in the reader's language, with values in the places that it has for them. */
+/** A text in the reader's language, with its placeholders filled. */
 export const t = (word, ...values) =>
   ((language === 'zh' ? zh : en)[word] ?? word).replace(/\{(\d)\}/g, (_, n) => values[n]);
 
-/** Puts the words where the page has places for them. */
+/** Fills in all elements that have a `data-word`. */
 export function speak(again) {
   document.documentElement.lang = language;
   for (const place of document.querySelectorAll('[data-word]')) place.textContent = t(place.dataset.word);
@@ -91,7 +91,7 @@ export async function api(method, path, { body, more, signal, cache = 'no-store'
   return answer;
 }
 
-/** The events of a stream, one by one. Reading by fetch lets a token come along. */
+/** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
 export async function* events(path, signal) {
   const response = await fetch(path, { headers: headers(), cache: 'no-store', signal });
   if (!response.ok) throw new Problem(await response.json());
@@ -112,14 +112,15 @@ export const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms);
 export const path = (name) => encodeURIComponent(name);
 export const number = (n) => n.toLocaleString(language === 'zh' ? 'zh-CN' : 'en');
 
-/** A length of time in microseconds, as people write it. */
+/** A duration in microseconds, as text in the reader's language. */
 export function spoken(us) {
   const s = Math.max(0, us / 1e6);
-  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.floor(s)} s`;
+  const unit = (n, word) => `${n} ${t(`unit_${word}`)}`;
+  if (s < 60) return unit(s < 10 ? s.toFixed(1) : Math.floor(s), 's');
   const m = Math.floor(s / 60);
-  if (m < 60) return `${m} min ${Math.floor(s % 60)} s`;
+  if (m < 60) return `${unit(m, 'min')} ${unit(Math.floor(s % 60), 's')}`;
   const hours = Math.floor(m / 60);
-  return hours < 48 ? `${hours} h ${m % 60} min` : `${Math.floor(hours / 24)} d`;
+  return hours < 48 ? `${unit(hours, 'h')} ${unit(m % 60, 'min')}` : unit(Math.floor(hours / 24), 'd');
 }
 
 /** A moment in microseconds, by the reader's clock. */

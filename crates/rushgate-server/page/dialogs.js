@@ -1,4 +1,4 @@
-// What the operator's page asks and tells: questions before something is done, what became of it, and details.
+// Dialogs of the operator's page: confirmations, results and details.
 import { Problem, at, h, say, t } from '/page/common.js';
 
 let saying;
@@ -8,7 +8,7 @@ export function tell(text) {
   saying = setTimeout(() => say(at('said'), ''), 6000);
 }
 
-/** Asks whoever looks; gives the value that was typed and whether the choice was taken, or nothing. */
+/** Asks the operator. Returns the typed value and the state of the checkbox, or null if refused. */
 export function ask(title, { field, danger, text, preview, choice } = {}) {
   const dialog = at('ask');
   const input = field && (text ? h('input', { type: 'text', maxlength: '256', required: true, class: 'wide' })
@@ -38,7 +38,7 @@ export function display(title, ...content) {
   dialog.showModal();
 }
 
-/** What went amiss, in words. */
+/** An error as text. */
 export const spell = (error) => (error instanceof Problem ? error.message : t('away'));
 
 export async function carryOut(work) {
@@ -61,9 +61,9 @@ export function verb(word, title, work, options = {}) {
   }, t(word));
 }
 
-let detail = null; // brings what the detail shows along
+let detail = null; // refreshes the open detail dialog
 
-/** Shows something in full; what it shows is brought along as long as it is open. */
+/** Opens a detail dialog and refreshes it until it is closed. */
 export function openDetail(title, content, update) {
   const dialog = at('detail');
   let isBusy = false;
@@ -81,5 +81,5 @@ export function openDetail(title, content, update) {
   own();
 }
 
-/** Brings the detail that is open along. */
+/** Refreshes the detail dialog, if one is open. */
 export const updateDetail = () => detail?.();

@@ -1,13 +1,13 @@
-// Lists, facts and tables, which stay in place while what they show is brought along.
+// Lists, facts and tables that update in place.
 import { h, moment, relative, say, t } from '/page/common.js';
 
-/** Brings the items of a list along. */
+/** Updates the items of a list. */
 export function itemize(list, texts) {
   texts.forEach((text, n) => say(list.children[n] ?? list.appendChild(h('li')), text));
   while (list.children.length > texts.length) list.lastChild.remove();
 }
 
-/** Brings a list of facts along: those that there are, each with its name. */
+/** Updates a list of named facts. Empty ones are left out. */
 export function tellFacts(list, facts) {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== '');
   known.forEach(([word, value], n) => {
@@ -37,14 +37,14 @@ export function arrange(parent, wanted, none) {
 
 // ── Tables: rows that stay while their key does ─────────────────────────────────────────────────────────────────────
 
-/** Puts other buttons in place; whoever was at one is at its successor. */
+/** Replaces buttons and keeps the keyboard focus at the same position. */
 function exchange(place, buttons) {
   const focused = [...place.children].indexOf(document.activeElement);
   place.replaceChildren(...buttons.filter(Boolean));
   place.children[focused]?.focus();
 }
 
-/** The last head is that of the buttons, which are made anew when the shape of a row is another one. */
+/** The last column holds the buttons. They are rebuilt when the shape of their row changes. */
 export function table(heads) {
   const body = h('tbody');
   const rows = new Map();
@@ -67,7 +67,7 @@ export function table(heads) {
     for (const [key, row] of rows) if (!kept.has(row)) rows.delete(key);
     wanted.forEach((row, n) => { if (body.children[n] !== row) body.insertBefore(row, body.children[n] ?? null); });
     while (body.children.length > wanted.length) body.lastChild.remove();
-    // Whoever was at a row that is gone is at the one in its place.
+    // If the focused row is gone, focus the row in its place.
     if (focused >= 0 && !body.contains(document.activeElement)) body.children[Math.min(focused, wanted.length - 1)]?.querySelector('button')?.focus();
   };
   return { element, fill };

@@ -1,4 +1,4 @@
-// The operator's page: the door, the lamp and the tabs. Each screen is a file: sales, queues, locks.
+// The operator's page: sign-in, connection status and tabs. Each screen has a file: sales, queues, locks.
 import { Problem, at, bearer, events, pause, recall, say, setBearer, speak, store, t } from '/page/common.js';
 import { updateDetail } from '/page/dialogs.js';
 import { remakeLocks, showLocks } from '/page/locks.js';
@@ -13,7 +13,7 @@ function show() {
   showLocks(latest.locks, latest.now_us);
 }
 
-let refused = null; // the word for why nobody is let in, if that is so
+let refused = null; // the reason why the token was refused, as a word
 
 function lamp(on) {
   at('lamp').classList.toggle('on', on);
@@ -22,7 +22,7 @@ function lamp(on) {
   say(at('refused'), refused ? t(refused) : '');
 }
 
-/** Says why nobody is let in, and waits for another token. */
+/** Shows why the token was refused and waits for another one. */
 async function standOutside({ code }) {
   refused = code === 'forbidden' ? 'roleTooSmall' : bearer() ? 'badToken' : 'wantsToken';
   lamp(false);
@@ -54,7 +54,7 @@ at('tabs').addEventListener('keydown', ({ key }) => {
   next.focus();
 });
 
-/** Makes every screen anew, in another language or other colours. */
+/** Rebuilds every screen after a change of language or color scheme. */
 function again() {
   remakeSales();
   remakeLocks();

@@ -1,4 +1,4 @@
-// The locks: who holds each, and the line before it.
+// The locks screen: the holder of each lock and its wait queue.
 import { api, at, h, number, path, relative, spoken, t } from '/page/common.js';
 import { openDetail, verb } from '/page/dialogs.js';
 import { arrange, part, table, tellFacts, timed } from '/page/lists.js';
@@ -26,13 +26,13 @@ export function showLocks(locks, now) {
     ]);
 }
 
-/** Leaves nothing on the screen: all of it is made anew when it is shown. */
+/** Clears the screen; the next snapshot rebuilds it. */
 export function remakeLocks() {
   lockTable = null;
   at('locks').replaceChildren();
 }
 
-/** Who holds a lock, and the line before it. */
+/** Shows the holder of a lock and its wait queue. */
 function showLock(name) {
   const facts = h('dl');
   const line = table([['position', true], ['waiter'], ['since', true], ['givesUp', true], ['']]);

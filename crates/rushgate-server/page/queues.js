@@ -30,7 +30,7 @@ export function showQueues(queues) {
 
 // ── One queue: its tasks by state, its schedules and its workers ────────────────────────────────────────────────────
 
-let opened = null; // { name, base, view, search, limit, … } of the queue that is looked at
+let opened = null; // { name, base, view, search, limit, … } of the open queue
 const VIEWS = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'dead', 'schedules', 'workers'];
 const PAGE = 100;
 const LIST_MAX = 10000;
@@ -43,7 +43,7 @@ function listOf({ base, view, search }, limit) {
   return `${base}/${list}?${query}`;
 }
 
-/** Does something in a queue, and shows at once what became of it. */
+/** Sends a command to a queue and shows the result at once. */
 async function act(of, work) {
   await work();
   if (opened === of) await load(of);
@@ -52,7 +52,7 @@ async function act(of, work) {
 const verbOf = (word, of, id, work, options) => verb(word, id, () => act(of, work), options);
 const showButton = (of, id) => h('button', { onclick: () => showTask(of, id) }, t('show'));
 
-/** What somebody else was faster with is done as well. */
+/** A task that is already gone counts as done. */
 const unlessGone = (error) => { if (!(error instanceof Problem && error.code === 'not_found')) throw error; };
 
 const cancelTask = (of, id) => api('DELETE', `${of.base}/tasks/${path(id)}`);
@@ -214,7 +214,7 @@ function showList(of, { items, next }) {
   of.more.hidden = !isMore || of.limit >= LIST_MAX || of.view === 'workers';
 }
 
-/** Makes the screen anew: of the queue that is looked at, or of all. */
+/** Rebuilds the screen: the open queue, or all queues. */
 export function remakeQueues() {
   if (opened) makeQueue(opened);
   else leaveQueue();
@@ -226,7 +226,7 @@ function showCounts(of) {
   VIEWS.forEach((view, n) => say(of.views[n], queue?.[view] === undefined ? t(view) : `${t(view)} ${number(queue[view])}`));
 }
 
-/** Brings the queue that is looked at along. */
+/** Refreshes the open queue. */
 export function updateQueue() {
   const of = opened;
   if (!of) return;

@@ -1,4 +1,4 @@
-// The sales: a card for each with its stock, its waiting room, its audits, and what has gone amiss.
+// The sales screen: one card per sale with stock, waiting room, audits and incidents.
 import { api, at, h, number, path, pause, randomId, say, spoken, standing, t } from '/page/common.js';
 import { makeAttempts, rememberAttempts } from '/page/attempts.js';
 import { clockTime, draw } from '/page/chart.js';
@@ -22,13 +22,13 @@ function remember(sale, now) {
   history.set(sale.id, past);
 }
 
-/** Takes a snapshot in, for what is shown over time. */
+/** Records a snapshot for the charts. */
 export function rememberSales(snapshot) {
   rememberAttempts(snapshot);
   for (const sale of snapshot.sales) { remember(sale, snapshot.now_us); note(sale); }
 }
 
-/** The word for how a sale stands. */
+/** The status of a sale, as a word. */
 const state = (sale) => (sale.paused ? 'stopped' : standing(sale, sale.now_us));
 const isOver = (sale) => ['over', 'ended'].includes(standing(sale, sale.now_us));
 
@@ -68,14 +68,14 @@ function saleButtons(sale) {
 
 // ── Waiting rooms ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Opens a waiting room, or lets in so many from now on. Its order is settled when it is opened. */
+/** Opens a waiting room, or changes its admission rate. The order is fixed when the room opens. */
 const roomButton = (id) => verb('doRoom', id, (n, isDrawn) => setRoom(id, n, isDrawn ? { order: 'draw' } : rooms.get(id)),
   { field: t('perSecond'), choice: rooms.get(id) ? null : t('byDraw') });
 
-/** The waiting rooms; null for a sale that is over and has none. */
+/** The waiting room of each sale; null for an ended sale without one. */
 const rooms = new Map();
 
-/** Looks at them once a second while somebody looks on. */
+/** Refreshes the waiting rooms once a second while the page is visible. */
 export async function lookAtRooms() {
   for (; ;) {
     for (const { id, status } of latest?.sales ?? []) {
@@ -94,24 +94,24 @@ export async function lookAtRooms() {
   }
 }
 
-/** So many let in per second, and else as the room is. */
+/** Sets the admission rate to `n` per second and keeps the other rules. */
 function setRoom(id, n, room) {
   const { order, pass_ms, from_us } = room ?? {};
   const from_ms = from_us && Math.floor(from_us / 1000);
   return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_ms } });
 }
 
-/** Does something with a room, and shows at once what became of it. */
+/** Sends a command to a waiting room and shows its new state at once. */
 async function steer(id, what, body) {
   rooms.set(id, await api('POST', `/v1/sales/${path(id)}/room/${what}`, { body }));
   show();
 }
 
-/** How a room lets people in, from one in a second to 10,000: each step is the same factor. */
+/** Admission rates of the slider, from 1 to 10,000 per second, in even logarithmic steps. */
 const RATES = [...[1, 10, 100, 1000].flatMap((ten) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((n) => Math.ceil(n * ten))), 10000]
   .filter((n, at, all) => n !== all[at - 1]);
 
-/** A slider for the rate of a room. What it is let go at holds at once. */
+/** A slider for the admission rate. The rate applies when the slider is released. */
 function rateSlider(id) {
   const shown = h('output');
   const input = h('input', { type: 'range', min: '0', max: String(RATES.length - 1), step: '1', 'aria-label': `${t('rate')}: ${id}` });
@@ -129,7 +129,7 @@ function rateSlider(id) {
     show();
   });
   const update = ({ rate: { n, per_ms } }) => {
-    // Whoever holds it is not to have it moved.
+    // Do not move the slider while the operator drags it.
     if (input.dataset.held) return;
     const nearest = RATES.findLastIndex((of) => of <= n * 1000 / per_ms);
     input.value = String(Math.max(nearest, 0));
@@ -138,13 +138,13 @@ function rateSlider(id) {
   return { element: h('label', { class: 'row rate' }, t('rate'), input, shown), update };
 }
 
-// ── Incidents: what this page has seen go amiss ──────────────────────────────────────────────────────────────────────
+// ── Incidents that this page has seen ────────────────────────────────────────────────────────────────────────────────
 
 const incidents = new Map(); // sale → [{ at, text }]
 const before = new Map(); // sale → { paused, generation, audit }
 const INCIDENTS_MAX = 50;
 
-/** Compares a sale with how it stood; the words are chosen when they are shown. */
+/** Records an incident when the status of a sale changes. Texts are chosen when shown, in the language of that moment. */
 function note(sale) {
   const now = { paused: sale.paused ?? null, generation: sale.generation, audit: audits.get(sale.id)?.ok ?? null };
   const old = before.get(sale.id) ?? { paused: null, generation: now.generation, audit: null };
@@ -168,11 +168,11 @@ function showIncidents(card, id) {
 
 // ── Audits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What the latest audit of each sale said, and when. */
+/** The latest audit of each sale and its time. */
 const audits = new Map();
 const AUDIT_PAUSE = 10000;
 
-/** Audits every sale that is not over, again and again while somebody looks. A sale with many orders is audited less often. */
+/** Audits open sales repeatedly while the page is visible. The pause grows with the duration of the audits. */
 export async function auditAll() {
   for (; ;) {
     const began = Date.now();
@@ -224,7 +224,7 @@ async function audit(id) {
 
 // ── Cards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What a card is made of; if that changes it is made anew, and otherwise only its figures are. */
+/** The structure of a card. When it changes the card is rebuilt; otherwise only its figures are updated. */
 const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.orders, sale.paused,
   [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
   sale.skus.map((sku) => [sku.sku, sku.free > 0])]);
@@ -282,7 +282,7 @@ function updateCard(card, sale) {
   card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((queue) => queue.name === sale.orders));
 }
 
-/** Where the units of a sale are, over time. */
+/** The lines of the stock chart. */
 const UNITS = ['confirmed', 'held', 'free'].map((place) => ({ word: place, name: place }));
 
 export function showSales(sales) {
@@ -302,12 +302,12 @@ export function showSales(sales) {
   for (const sale of sales) updateCard(cards.get(sale.id), sale);
 }
 
-/** Shows what this page has learnt since the snapshot. */
+/** Shows what this page learned since the snapshot. */
 function show() {
   if (latest) showSales(latest.sales);
 }
 
-/** Leaves nothing on the screen: all of it is made anew when it is shown. */
+/** Clears the screen; the next snapshot rebuilds it. */
 export function remakeSales() {
   cards.clear();
   at('sales').replaceChildren();

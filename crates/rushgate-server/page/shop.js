@@ -12,9 +12,9 @@ const REFUSED = {
   proof_needed: 'proveFirst', proof_refused: 'proveFirst', check_unavailable: 'checkAway',
   unauthorized: 'signIn', forbidden: 'notAllowed', not_found: 'noSuchSale',
 };
-/** Refusals that say nothing of the attempt: the next goes on with it. */
+/** Refusals that leave the attempt undecided: the next try continues it. */
 const UNDECIDED = ['proveFirst', 'signIn'];
-/** What a buyer is told of a refusal. */
+/** The text for each refusal. */
 const spell = ({ code, message }) => (REFUSED[code] ? t(REFUSED[code]) : t('refusedBecause', message));
 
 // A shop's own page may hand over what it knows: #token=…, which says who the buyer is, and #proof=…, which shows that he is let in.
@@ -28,7 +28,7 @@ function who(token) {
 function takeOver() {
   const handed = new URLSearchParams(location.hash.slice(1));
   const token = handed.get('token');
-  // Whoever is somebody already is asked before he becomes somebody else: a link may come from anywhere.
+  // Ask before the page switches to another buyer: a link may come from anywhere.
   if (token && (!bearer() || who(bearer()) === who(token) || confirm(t('otherBuyer')))) {
     if (bearer() && who(bearer()) !== who(token)) {
       attempt = null;
@@ -53,7 +53,7 @@ let state = null;
 let hold = null;
 let word = null;
 let refusal = null; // the server's, if it has no word of its own
-let trouble = null; // why the sale could not be looked at the last time
+let trouble = null; // why the last refresh of the sale failed
 let aside = null; // why a reservation could not be paid for or called off
 let busy = false;
 let mayPay = true; // until the server says otherwise
@@ -68,7 +68,7 @@ function chosen() {
   return document.querySelector('#choice input:checked')?.value ?? state?.skus[0]?.sku;
 }
 
-/** Why nobody can reserve what is chosen, whoever asks. */
+/** Why the chosen SKU cannot be reserved by any buyer. */
 const CLOSED = { created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
 function draw() {
@@ -84,7 +84,7 @@ function draw() {
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
     text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
   }
-  // What cannot be looked at is told where the sale would be, and else beside it.
+  // Without any state the trouble takes the place of the sale; otherwise it is shown beside it.
   const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
   say(at('state'), text || (state ? '' : problem));
   say(at('note'), aside ? aside() : state && !word ? problem : '');
@@ -116,7 +116,7 @@ async function look() {
   draw();
 }
 
-/** Looks again and again. Once there is something to be seen, what was tried goes on. */
+/** Refreshes the sale repeatedly. After the first answer it resumes an earlier attempt. */
 async function watch() {
   for (let isFirst = true; ;) {
     await look();
@@ -198,7 +198,7 @@ async function reserve() {
   draw();
 }
 
-/** Goes on with a reservation that is known: nobody stands in line for it again. */
+/** Resumes a known reservation without another wait in the waiting room. */
 async function resume() {
   for (; ;) {
     try {
@@ -215,28 +215,28 @@ async function resume() {
   }
 }
 
-/** Waits for the reservation's end. */
+/** Waits until the reservation ends. */
 async function follow() {
   while (hold && !FINAL[hold.state]) {
     try {
       hold = { ...hold, ...await api('GET', `${base}/reservations/${hold.id}`, { more: { prefer: 'wait=20' } }) };
       word = FINAL[hold.state] ?? null;
     } catch (error) {
-      // Who has to sign in again has what he had.
+      // A buyer who must sign in again keeps the hold.
       if (error instanceof Problem && !error.problem.retryable && error.code !== 'unauthorized') { word = null; hold = null; break; }
       word = error instanceof Problem ? null : 'lostWay';
       await pause(1000);
     }
     draw();
   }
-  // What came to nothing may be tried again, as another attempt.
+  // A hold that was not paid for may be followed by another attempt.
   if (!hold || hold.state !== 'confirmed') keep(null);
   draw();
 }
 
 at('buy').addEventListener('click', () => {
   if (attempt) return;
-  // An attempt that wanted a proof or a token goes on; it may have been made already, and its answer lost.
+  // Continue an attempt that needed a proof or a token: it may have succeeded, and its answer may be lost.
   keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: randomId(), sku: chosen() });
   store(`unproved:${sale}`, null);
   hold = null;
@@ -246,7 +246,7 @@ at('buy').addEventListener('click', () => {
   reserve();
 });
 
-/** Decides what becomes of what is held. By the time of the answer the buyer may be about something else. */
+/** Confirms or cancels the hold. The buyer may have started another attempt by the time of the answer. */
 async function decide(what, seconds) {
   const { id } = hold;
   const decided = await api('POST', `${base}/reservations/${id}/${what}`, { body: {}, more: { prefer: `wait=${seconds}` } });

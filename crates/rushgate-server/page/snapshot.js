@@ -1,12 +1,12 @@
-// What the server has told last, which every screen of the operator's page shows.
+// The latest snapshot from the server, shared by all screens of the operator's page.
 
 export let latest = null;
-let cameAt = 0; // when that was
+let cameAt = 0; // when it arrived
 
 export function take(snapshot) {
   latest = snapshot;
   cameAt = performance.now();
 }
 
-/** The server's clock, as far as it can be known here. */
+/** An estimate of the server's clock. */
 export const serverNow = () => latest.now_us + Math.round((performance.now() - cameAt) * 1000);

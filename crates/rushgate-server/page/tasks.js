@@ -1,4 +1,4 @@
-// One task in full: its facts, why it does not run, what became of it, and its contents.
+// The detail of one task: facts, why it is not running, history and payload.
 import { Problem, api, h, moment, number, path, relative, say, spoken, t } from '/page/common.js';
 import { openDetail } from '/page/dialogs.js';
 import { itemize, part, someOf, tellFacts, timed } from '/page/lists.js';
@@ -19,7 +19,7 @@ export function stateOf({ state: word, cancelled, progress }) {
 
 const CONTENT_MAX = 20000;
 
-/** A content as text: JSON, other text, or else base64. What is too long is cut. */
+/** A payload as text: JSON, other text, or base64. Long texts are truncated. */
 function textOf({ payload, payload_base64: base64, content_type: type }) {
   const isText = type.startsWith('text/') && payload !== undefined;
   const text = isText ? payload : payload === undefined ? decoded(base64 ?? '') : JSON.stringify(payload, null, 2);
@@ -65,7 +65,7 @@ const factsOf = (task, now) => [
   ['revision', task.revision],
 ];
 
-/** What became of a task, one line for each run, and how it stands now. */
+/** The history of a task: one line per run, then its current state. */
 function timelineOf(task, now) {
   const runs = task.past.map(({ attempt, began_us: from, ended_us: to, how, worker, error }) =>
     `${moment(from)} · ${t('attempt', attempt)} · ${worker} · ${t('after', t(`run_${how}`), spoken(to - from))}${error ? `: ${error}` : ''}`);
@@ -77,7 +77,7 @@ function timelineOf(task, now) {
 
 const runsOf = (running) => someOf(running.map(({ id, worker }) => `${id} (${worker})`));
 
-/** Why a task does not run, in words. */
+/** Texts for the reasons why a task is not running. */
 const WHY = {
   paused: () => [t('why_paused')],
   not_due: ({ wait_ms: wait }) => [t('why_not_due', spoken(1000 * wait))],

@@ -1,4 +1,4 @@
-//! What tasks carry, in JSON and back.
+//! Payloads of tasks, to and from JSON.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::problem::{Code, Problem};
 
-/// Content on its way in: `payload` as JSON, or `payload_base64` as bytes of the `content_type`; neither for none. A
-/// `payload` of another type than JSON is a text. At most 1 MiB.
+/// A payload in a request: `payload` as JSON, or `payload_base64` as bytes of the `content_type`, or neither. With a
+/// content type other than JSON, `payload` is a text. At most 1 MiB.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub payload: Option<Box<RawValue>>,
@@ -44,7 +44,7 @@ impl TryFrom<Content> for Payload {
     }
 }
 
-/// The bytes that a field of JSON stands for: itself if the type is JSON, the text in its quotes otherwise.
+/// The bytes of a JSON field: the JSON itself if the type is JSON, otherwise the text within its quotes.
 fn written_as(content_type: &ContentType, json: &RawValue) -> Result<Vec<u8>, Problem> {
     if content_type.is_json() {
         return Ok(json.get().as_bytes().to_vec());
@@ -56,22 +56,22 @@ fn written_as(content_type: &ContentType, json: &RawValue) -> Result<Vec<u8>, Pr
     Ok(text.into_bytes())
 }
 
-/// Content on its way out: as JSON if that is what it is, as a string if it is text, in base64 otherwise.
+/// A payload in an answer: JSON as JSON, text as a string, anything else in base64.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ContentView {
-    /// The content, if it is JSON or text.
+    /// The payload, if it is JSON or text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
-    /// The content in base64, if it is anything else.
+    /// The payload in base64, if it is neither JSON nor text.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
-    /// What it is.
+    /// Media type of the payload.
     content_type: String,
-    /// What sort of work the task is, by which a worker finds its handler.
+    /// Kind of work, by which a worker selects the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
-    /// The span that the task was enqueued by, as a W3C `traceparent`.
+    /// W3C `traceparent` of the span that enqueued the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<String>,
 }
@@ -92,7 +92,7 @@ impl From<&Payload> for ContentView {
     }
 }
 
-/// JSON as it is, and text as a string of JSON. Neither if the bytes are not what their type says.
+/// JSON as it is, and text as a JSON string. None if the bytes do not match their type.
 fn as_json(content_type: &ContentType, bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?;
     match content_type.is_json() {

@@ -1,4 +1,4 @@
-//! Locks over HTTP: the client keeps the token, extends and releases by it.
+//! Locks over HTTP. The client keeps the token and passes it to extend and release.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use crate::openapi::{LABEL, NameText, TokenText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 
-/// How a lock is asked for.
+/// How to acquire a lock.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireBody {
-    /// How long to hold it unless it is extended, in milliseconds: 10 to 86,400,000; 15,000 unless said otherwise.
+    /// Lease duration in milliseconds: 10 to 86,400,000. Default: 15,000.
     #[serde(default = "lease_ms")]
     #[schemars(range(min = 10, max = 86_400_000))]
     lease_ms: u64,
-    /// What the holder is doing, for people who look; at most 200 bytes, without control characters.
+    /// What the holder does, as shown to operators: at most 200 bytes without control characters.
     #[serde(default)]
     #[schemars(extend("pattern" = LABEL))]
     label: String,
-    /// Take it if it is free although others are in line.
+    /// Whether to take a free lock ahead of the wait queue.
     #[serde(default)]
     barging: bool,
 }
@@ -37,16 +37,16 @@ fn lease_ms() -> u64 {
     millis(Lock::LEASE)
 }
 
-/// A lock in hand.
+/// An acquired lock.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GrantView {
-    /// Its name.
+    /// Name of the lock.
     name: String,
-    /// Proof of this acquisition: extend and release with it, and show it to nobody.
+    /// Secret proof of this acquisition. Pass it to extend and release.
     token: String,
-    /// Greater than that of every grant before: let what the lock protects refuse a smaller one.
+    /// Fencing token, greater than that of every earlier grant. Let the protected resource refuse smaller ones.
     fence: u64,
-    /// How long it is surely held, in milliseconds, unless it is extended.
+    /// How long the lock is certainly held, in milliseconds, unless it is extended.
     lease_left_ms: u64,
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
     }
 }
 
-/// A lock whose token is on its way. If it does not get there, the lock is released.
+/// A lock whose token is on its way to the client. If the answer cannot be delivered the lock is released.
 struct HeldLock(LockGuard);
 
 impl Owed for HeldLock {
@@ -93,14 +93,14 @@ impl Owed for HeldLock {
     }
 }
 
-/// Whose lease, and how long.
+/// The lease to extend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExtendBody {
-    /// What the acquisition gave.
+    /// Token of the acquisition.
     #[schemars(with = "TokenText")]
     token: Token,
-    /// The lease from now, in milliseconds: 10 to 86,400,000; 15,000 unless said otherwise.
+    /// New lease duration from now, in milliseconds: 10 to 86,400,000. Default: 15,000.
     #[serde(default = "lease_ms")]
     #[schemars(range(min = 10, max = 86_400_000))]
     lease_ms: u64,
@@ -119,20 +119,20 @@ pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<GrantView> {
     }
 }
 
-/// Whose lock to release.
+/// The lock to release.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseBody {
-    /// What the acquisition gave.
+    /// Token of the acquisition.
     #[schemars(with = "TokenText")]
     token: Token,
 }
 
-/// What became of a lock.
+/// Outcome of a release.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum ReleasedView {
-    /// It was held by that token, and is no more.
+    /// The token held the lock and has released it.
     Released,
 }
 
@@ -143,14 +143,14 @@ pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
     }
 }
 
-/// Whose lock to release, and the task that goes in with it.
+/// The lock to release, and the task to enqueue in the same step.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseWithBody {
-    /// What the acquisition gave.
+    /// Token of the acquisition.
     #[schemars(with = "TokenText")]
     token: Token,
-    /// Where the task goes.
+    /// Queue of the task.
     #[schemars(with = "NameText")]
     queue: QueueName,
     /// The task.
@@ -170,10 +170,10 @@ pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<Enqueued
     }
 }
 
-/// Who lost a lock by force.
+/// Outcome of a forced release.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ForcedView {
-    /// The holder who lost it; absent if nobody held it.
+    /// The holder that lost the lock. Absent if the lock was free.
     #[serde(skip_serializing_if = "Option::is_none")]
     lost_by: Option<HolderView>,
 }
@@ -184,52 +184,52 @@ pub(crate) async fn force_release(call: Call) -> Answer<ForcedView> {
     Ok(Reply::ok(ForcedView { lost_by: holder.as_ref().map(HolderView::from) }))
 }
 
-/// A lock as it stands.
+/// A lock, its holder and its wait queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LockView {
-    /// Its name.
+    /// Name of the lock.
     name: String,
-    /// Who holds it; absent if nobody does.
+    /// The holder. Absent if the lock is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<HolderView>,
-    /// Those who wait, first in line first.
+    /// The waiters, next in line first.
     waiters: Vec<WaiterView>,
 }
 
-/// Who holds a lock. Its token is its own affair.
+/// The holder of a lock. Its token is never shown.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HolderView {
-    /// The fence of its grant.
+    /// Fencing token of its grant.
     fence: u64,
     #[serde(flatten)]
     owner: OwnerView,
     /// When it was granted, in microseconds since the Unix epoch.
     since_us: u64,
-    /// When it ends unless it is extended, likewise.
+    /// When the lease expires, in microseconds since the Unix epoch.
     lease_until_us: u64,
 }
 
-/// A place in line.
+/// A waiter.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaiterView {
-    /// 1 is next.
+    /// Position in the wait queue. 1 is next.
     position: usize,
     #[serde(flatten)]
     owner: OwnerView,
-    /// When it took its place, in microseconds since the Unix epoch.
+    /// When it joined, in microseconds since the Unix epoch.
     since_us: u64,
-    /// When it gives up, likewise.
+    /// When it gives up, in microseconds since the Unix epoch.
     wait_until_us: u64,
 }
 
-/// Who somebody says he is.
+/// How a client identifies itself.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OwnerView {
-    /// The machine of the process that asked; over HTTP that is the server's.
+    /// Host of the client process. Over HTTP this is the server's.
     host: String,
-    /// The process, likewise.
+    /// ID of the client process. Over HTTP this is the server's.
     pid: u32,
-    /// What it says it is doing.
+    /// What the client says it does.
     label: String,
 }
 

@@ -1,4 +1,4 @@
-//! The verbs: each reads its request, calls the facade's method of the same name, and says what came of it.
+//! The verbs. Each parses its request, calls the facade's method of the same name and renders the outcome.
 
 pub(crate) mod content;
 pub(crate) mod lock;
@@ -16,20 +16,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::{Answer, Reply};
 
-/// What the contents on a page may weigh, in bytes: it ends with the entry that comes to it.
+/// Size limit of the payloads on one page, in bytes. The entry that crosses it is the last one of the page.
 const PAGE_WEIGHT_MAX: usize = 8 << 20;
-/// Entries that are read first, to learn how heavy they are.
+/// Entries in the first read, which shows how large they are.
 const FIRST_READ: u32 = 16;
 
-/// Which part of a long list is wanted.
+/// Page of a long list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery {
-    /// Only names greater than this one: the `next` of the page before.
+    /// Only names greater than this one: the `next` of the previous page.
     #[serde(default)]
     after: String,
-    /// At most so many, 1 to 10,000; 1,000 unless said otherwise. Fewer come if their contents are large: `next` says whether
-    /// more follow.
+    /// Page size: 1 to 10,000. Default: 1,000. Large payloads make a page smaller; `next` says whether more entries
+    /// follow.
     #[serde(default = "page_limit")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
@@ -45,25 +45,26 @@ impl From<&PageQuery> for Page {
     }
 }
 
-/// A part of a list.
+/// Page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PageView<T> {
-    /// The entries, by name.
+    /// The entries, sorted by name.
     items: Vec<T>,
-    /// What `after` has to be for the entries that follow; absent at the end.
+    /// Pass it as `after` to get the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 impl<T> PageView<T> {
-    /// The entries that the caller may see, of a page that had room for `limit`.
+    /// The entries of a page that the caller may see. The page had room for `limit` entries.
     fn of<E>(page: Vec<E>, limit: u32, name: impl Fn(&E) -> &str, view: impl Fn(E) -> Option<T>) -> Self {
         let is_full = page.len() >= limit as usize;
         let next = page.last().filter(|_| is_full).map(|last| name(last).to_owned());
         Self { items: page.into_iter().filter_map(view).collect(), next }
     }
 
-    /// The same of entries with contents, which are read a part at a time: no request is to fill the server's memory.
+    /// The same for entries with payloads, which are read in chunks so that one request cannot fill the server's
+    /// memory.
     async fn read<E, F: Future<Output = rushgate::Result<Vec<E>>>>(
         Page { after, limit }: Page,
         ask: impl Fn(Page) -> F,

@@ -45,35 +45,34 @@ pub(crate) async fn list(call: Call) -> Answer<QueuesView> {
     Ok(Reply::ok(QueuesView { items: seen.map(|queue| QueueView { name: queue.to_string() }).collect() }))
 }
 
-/// A queue's lengths and limits.
+/// Counts and limits of a queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StatsView {
-    /// Due, and not claimed.
+    /// Tasks that are due and not claimed.
     ready: u64,
-    /// Not due yet.
+    /// Tasks that are not due yet.
     scheduled: u64,
-    /// Claimed, and the lease runs.
+    /// Tasks that a worker has claimed and whose lease has not expired.
     leased: u64,
-    /// Behind others of their keys, or waiting for other tasks.
+    /// Tasks behind others of their key, or waiting for other tasks.
     blocked: u64,
     /// Dead letters.
     dead: u64,
-    /// Over, and kept by the queue's retention.
+    /// Finished tasks that the queue's retention keeps.
     done: u64,
-    /// Dropped because the queue was at its bound, newcomers and tasks that waited, since the queue was made.
+    /// Tasks dropped by the overflow policy since the queue was created.
     dropped: u64,
     /// How long the oldest ready task has been ready, in milliseconds.
     lag_ms: u64,
-    /// Whether it gives nothing out.
+    /// Whether the queue is paused: workers get no tasks.
     paused: bool,
-    /// When the queue's rate allows another task to be given out, in microseconds since the Unix epoch, if it allows none
-    /// now.
+    /// When the rate limit allows the next task, in microseconds since the Unix epoch. Absent if it allows one now.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_until_us: Option<u64>,
     /// When a task was last claimed, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_claim_us: Option<u64>,
-    /// What it puts up with.
+    /// The queue's limits and retention.
     limits: LimitsBody,
 }
 
@@ -101,22 +100,22 @@ pub(crate) async fn stats(call: Call) -> Answer<StatsView> {
     Ok(Reply::ok(call.queue()?.stats().await?.into()))
 }
 
-/// What becomes of a task whose id is in already.
+/// What happens when a live task with the same ID exists.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDuplicateWord {
-    /// The earlier stays as it is.
+    /// The existing task stays unchanged.
     #[default]
     Keep,
-    /// The newcomer takes its place; beside a run under way it waits for the end of that.
+    /// The new task replaces the existing one. If that one is running, the new one runs after it.
     Replace,
-    /// The earlier stays, due at the earlier of the two times.
+    /// The existing task stays and is due at the earlier of the two times.
     Earliest,
-    /// As replace, but due no later than `max_wait_ms` after the first of the burst.
+    /// Like `replace`, but due no later than `max_wait_ms` after the first task of the burst.
     Debounce,
 }
 
-/// A task to put in.
+/// A task to enqueue.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = { "anyOf": [
@@ -130,75 +129,76 @@ pub(crate) enum OnDuplicateWord {
     },
 ] }))]
 pub(crate) struct TaskBody {
-    /// Its id: one live task each.
+    /// ID of the task. A queue holds at most one live task per ID.
     #[schemars(with = "NameText")]
     id: TaskId,
-    /// Its content as JSON, or as a string if `content_type` is not JSON; at most 1 MiB.
+    /// Payload as JSON, or as a string if `content_type` is not JSON. At most 1 MiB.
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
-    /// Its content in base64, in place of `payload`.
+    /// Payload in base64, instead of `payload`.
     payload_base64: Option<String>,
-    /// What the content is. Default: `application/json` for `payload`, `application/octet-stream` for `payload_base64`.
+    /// Media type of the payload. Default: `application/json` for `payload`, `application/octet-stream` for
+    /// `payload_base64`.
     #[schemars(with = "Option<NameText>")]
     content_type: Option<ContentType>,
-    /// What sort of work it is, by which a worker finds its handler.
+    /// Kind of work, by which a worker selects the handler.
     #[schemars(with = "Option<KindText>")]
     kind: Option<Kind>,
-    /// Not given out before so many milliseconds from now: at most 400 days.
+    /// Delay before the task is due, in milliseconds: at most 400 days.
     #[schemars(range(max = 34_560_000_000_u64))]
     delay_ms: Option<u64>,
-    /// Not given out before that moment, in milliseconds since the Unix epoch, in place of `delay_ms`.
+    /// When the task is due, in milliseconds since the Unix epoch, instead of `delay_ms`.
     due_ms: Option<u64>,
-    /// Not given out any more when so many milliseconds have passed from now, and a dead letter then: at most 400 days, and
-    /// after it is due.
+    /// Deadline, in milliseconds from now: at most 400 days, and later than the due time. A task not started by then
+    /// becomes a dead letter.
     #[schemars(range(min = 1, max = 34_560_000_000_u64))]
     deadline_after_ms: Option<u64>,
-    /// Not given out any more from that moment on, in milliseconds since the Unix epoch, in place of `deadline_after_ms`.
+    /// Deadline, in milliseconds since the Unix epoch, instead of `deadline_after_ms`.
     deadline_ms: Option<u64>,
-    /// 0 goes first, 9 last; 5 unless said otherwise.
+    /// Priority, from 0 (first) to 9 (last). Default: 5.
     #[serde(default)]
     #[schemars(with = "u8", range(max = 9))]
     priority: Priority,
-    /// What becomes of it if the id is in already.
+    /// What happens when a live task with the same ID exists. Default: `keep`.
     #[serde(default)]
     on_duplicate: OnDuplicateWord,
-    /// With `debounce`: the longest that a burst may put the run off, in milliseconds.
+    /// With `debounce`: the longest time that a burst may postpone the run, in milliseconds.
     max_wait_ms: Option<u64>,
-    /// How often it may be claimed before it is dead: 1 to 1,000; 20 unless said otherwise.
+    /// Maximum number of attempts, 1 to 1,000, before the task becomes a dead letter. Default: 20.
     #[serde(default = "max_attempts")]
     #[schemars(range(min = 1, max = 1_000))]
     max_attempts: u32,
-    /// Its id is taken for so many milliseconds from now, whatever becomes of the task: at most 400 days.
+    /// How long the ID stays unique, in milliseconds from now, even after the task is done: at most 400 days.
     #[schemars(range(min = 1, max = 34_560_000_000_u64))]
     unique_for_ms: Option<u64>,
-    /// What it is for, such as a tenant: tasks of a key stand in line, and keys take turns.
+    /// Key that tasks share, such as a tenant. Tasks of a key run in order; keys take turns.
     #[schemars(with = "Option<NameText>")]
     key: Option<TaskKey>,
-    /// The tasks of the queue that must be over before it is given out: at most 1,000.
+    /// IDs of tasks in this queue that must finish first: at most 1,000.
     #[serde(default)]
     #[schemars(with = "Vec<NameText>", length(max = 1_000))]
     after: Vec<TaskId>,
-    /// What becomes of it when one that it waits for is dead.
+    /// What happens when a task in `after` becomes a dead letter. Default: `wait`.
     #[serde(default)]
     if_dead: IfDeadWord,
-    /// It takes others as its parts, and waits until it is closed: the callback of a batch.
+    /// Whether the task is the callback of an open batch: it takes members and waits until the batch is closed.
     #[serde(default)]
     held_open: bool,
-    /// The task, held open, that it is part of.
+    /// ID of the open batch callback that this task is a member of.
     #[schemars(with = "Option<NameText>")]
     part_of: Option<TaskId>,
 }
 
-/// What becomes of a task when one that it waits for is dead.
+/// What happens to a task when one that it waits for becomes a dead letter.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IfDeadWord {
-    /// It goes on waiting; it is dead itself if that one can never be done.
+    /// The task keeps waiting. It becomes a dead letter itself if the other can never finish.
     #[default]
     Wait,
-    /// It is dead too.
+    /// The task becomes a dead letter too.
     Fail,
-    /// It runs all the same.
+    /// The task runs anyway.
     Run,
 }
 
@@ -282,65 +282,65 @@ fn either(one: &str, other: &str) -> Problem {
     Problem::new(Code::Invalid, format_args!("give {one} or {other}, not both")).field(one)
 }
 
-/// What became of one task that was put in.
+/// Outcome of enqueueing one task.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum EnqueuedView {
-    /// A new task.
+    /// A new task was added.
     Added {
         /// Its revision.
         revision: u64,
     },
-    /// The one that was there is unchanged.
+    /// A live task with this ID exists and is unchanged.
     Kept {
         /// Its revision.
         revision: u64,
     },
-    /// The one that was there was changed, or will run again after its present run.
+    /// The existing task was changed, or will run again after its current run.
     Replaced {
         /// The new revision.
         revision: u64,
     },
-    /// A new task, for which the oldest one that waited was dropped: the queue is at its bound.
+    /// A new task was added, and the oldest waiting task was dropped: the queue is at capacity.
     Displaced {
         /// Its revision.
         revision: u64,
-        /// The id of what was dropped.
+        /// ID of the dropped task.
         dropped: String,
     },
-    /// The queue is at its bound and drops newcomers: it was not put in.
+    /// The queue is at capacity and drops new tasks. The task was not enqueued.
     Dropped {
-        /// The bound.
+        /// The capacity.
         bound: u64,
     },
-    /// The queue is at its bound: it was not put in.
+    /// The queue is at capacity. The task was not enqueued.
     Full {
-        /// The bound.
+        /// The capacity.
         bound: u64,
     },
-    /// The id was put in lately, for a period that is not over: it was not put in.
+    /// The ID is still unique from an earlier task. The task was not enqueued.
     Recent {
-        /// When it will be over, in microseconds since the Unix epoch.
+        /// When the uniqueness ends, in microseconds since the Unix epoch.
         until_us: u64,
     },
-    /// It was to wait for a task, or be part of one, and cannot: it was not put in.
+    /// The task cannot wait for another task, or be a member of a batch. It was not enqueued.
     Refused {
-        /// The id of which task.
+        /// ID of the other task.
         task: String,
-        /// Why not.
+        /// The reason.
         why: UnmetWord,
     },
 }
 
-/// Why a task was refused that was to wait for others, or to be part of one.
+/// Why a task cannot wait for another task, or be a member of a batch.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum UnmetWord {
-    /// The queue knows no task of the id that it was to wait for: none that is live, dead, or kept as done.
+    /// No task with the given ID is live, dead or retained.
     Unknown,
-    /// The task that it was to be part of is not held open.
+    /// The batch is not open.
     NotOpen,
-    /// A live task of its own id is in the way.
+    /// A live task with the same ID exists.
     Taken,
 }
 
@@ -380,7 +380,7 @@ impl From<Enqueued> for EnqueuedView {
     }
 }
 
-/// The answer to one task that was put in; a queue that is full refuses it.
+/// The answer for one enqueued task. A full queue refuses it.
 pub(super) fn entered(enqueued: Enqueued) -> Answer<EnqueuedView> {
     match enqueued {
         Enqueued::Full { bound } => Err(Problem::plain(Code::QueueFull).with("bound", bound)),
@@ -407,16 +407,16 @@ fn only<T>(answers: Vec<T>) -> Result<T, Problem> {
     first.ok_or_else(|| rushgate::Error::bug("the store answered one question with none").into())
 }
 
-/// Tasks to put in, in one step.
+/// Tasks to enqueue in one atomic step.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchBody {
-    /// 1 to 1,000, in the order in which they go in.
+    /// 1 to 1,000 tasks, in the order in which they are enqueued.
     #[schemars(length(min = 1, max = 1_000))]
     tasks: Vec<TaskBody>,
 }
 
-/// What became of each.
+/// One outcome per item of the request.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Outcomes<T> {
     /// In the order of the request.
@@ -430,32 +430,32 @@ pub(crate) async fn enqueue_all(call: Call<BatchBody>) -> Answer<Outcomes<Enqueu
     Ok(Reply::ok(Outcomes { outcomes }))
 }
 
-/// A task that was looked at or taken.
+/// A task that was read or claimed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskView {
     /// Its id.
     id: String,
-    /// What to answer with: it is good for this revision, and this claim.
+    /// Ticket of the task, for this revision and this claim. Pass it to `complete`, `retry`, `release` and `extend`.
     ticket: String,
     #[serde(flatten)]
     content: ContentView,
     /// When it was due, in microseconds since the Unix epoch.
     due_us: u64,
-    /// The number of the claim, which fences what the task writes; absent if it was only looked at.
+    /// Fencing token of the claim. Absent if the task was only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<u64>,
-    /// The version of its content.
+    /// Revision of the payload.
     revision: u64,
-    /// How often it has been claimed, this time included.
+    /// Number of claims so far, including this one.
     attempt: u32,
-    /// How often it may be.
+    /// Maximum number of attempts.
     max_attempts: u32,
-    /// 0 goes first, 9 last.
+    /// Priority, from 0 (first) to 9 (last).
     priority: u8,
-    /// What it is for, such as a tenant.
+    /// Key that tasks share, such as a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// From when on it is not given out any more, in microseconds since the Unix epoch.
+    /// Deadline, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_us: Option<u64>,
 }
@@ -481,7 +481,7 @@ impl From<&Task> for TaskView {
 /// Tasks.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TasksView {
-    /// In the order in which they are given out.
+    /// In the order in which workers receive them.
     tasks: Vec<TaskView>,
 }
 
@@ -491,11 +491,11 @@ impl From<&[Task]> for TasksView {
     }
 }
 
-/// How many.
+/// How many tasks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Many {
-    /// 1 to 1,000; 1 unless said otherwise.
+    /// Number of tasks: 1 to 1,000. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     n: u32,
@@ -513,20 +513,21 @@ pub(crate) async fn pop(call: Call<Many>) -> Answer<TasksView> {
     Ok(Reply::ok(call.queue()?.pop(call.body.n).await?.as_slice().into()))
 }
 
-/// How tasks are claimed.
+/// How to claim tasks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
-    /// At most so many: 1 to 1,000; 1 unless said otherwise.
+    /// Maximum number of tasks: 1 to 1,000. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     n: u32,
-    /// How long to hold them unless they are extended, in milliseconds: 10 to 86,400,000; 30,000 unless said otherwise.
+    /// Lease duration in milliseconds: 10 to 86,400,000. Default: 30,000. A task whose lease expires becomes
+    /// available again.
     #[serde(default = "lease_ms")]
     #[schemars(range(min = 10, max = 86_400_000))]
     lease_ms: u64,
-    /// Who works on them, for people who look; at most 200 bytes, without control characters. The server's own name unless said
-    /// otherwise.
+    /// Name of the worker, as shown to operators: at most 200 bytes without control characters. Default: the server's
+    /// name.
     #[schemars(extend("pattern" = LABEL))]
     worker: Option<String>,
 }
@@ -547,7 +548,7 @@ pub(crate) async fn claim(call: Call<ClaimBody>) -> Answer<TasksView> {
     Ok(Reply::ok(view).owing(ClaimedTasks { queue, tickets }))
 }
 
-/// Tasks whose tickets are on their way. If they do not get there, they are given back.
+/// Claimed tasks whose tickets are on their way to the client. If the answer cannot be delivered they are released.
 struct ClaimedTasks {
     queue: Queue,
     tickets: Vec<Ticket>,
@@ -577,27 +578,28 @@ impl Drop for ClaimedTasks {
     }
 }
 
-/// What is done: one ticket, or several. One is refused with a problem if it is stale, several are answered one by one.
+/// Tasks that are done: one ticket or several. A stale ticket is a problem if it is the only one, and an outcome
+/// otherwise.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
 pub(crate) struct CompleteBody {
-    /// One.
+    /// One ticket.
     #[schemars(with = "Option<TicketText>")]
     ticket: Option<Ticket>,
-    /// Several: 1 to 1,000.
+    /// Several tickets: 1 to 1,000.
     #[schemars(with = "Option<Vec<TicketText>>", length(min = 1, max = 1_000))]
     tickets: Option<Vec<Ticket>>,
-    /// What came of each, as JSON, or as a string if `result_type` is not JSON; at most 64 KiB, kept if the queue has a
-    /// retention.
+    /// Result of each task as JSON, or as a string if `result_type` is not JSON. At most 64 KiB, kept if the queue
+    /// has a retention.
     #[schemars(with = "Option<serde_json::Value>")]
     result: Option<Box<RawValue>>,
-    /// What came of each in base64, in place of `result`.
+    /// Result of each task in base64, instead of `result`.
     result_base64: Option<String>,
-    /// What the result is.
+    /// Media type of the result.
     #[schemars(with = "Option<NameText>")]
     result_type: Option<ContentType>,
-    /// There was nothing to do: none was carried out.
+    /// Whether there was nothing to do. The tasks end as `discarded`.
     #[serde(default)]
     discarded: bool,
 }
@@ -619,15 +621,15 @@ fn judged<O: PartialEq, V: From<O>>(outcomes: Vec<O>, alone: bool, stale: &O) ->
     Ok(Reply::ok(Outcomes { outcomes: outcomes.into_iter().map(V::from).collect() }))
 }
 
-/// What became of a completed task.
+/// Outcome of completing a task.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CompletedView {
-    /// It is gone.
+    /// The task is finished.
     Done,
-    /// It was replaced during the work and waits again.
+    /// The task was replaced while it ran. The pending replacement is waiting.
     Requeued,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
@@ -662,40 +664,40 @@ pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<Outcomes<Comple
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
 pub(crate) struct RetryBody {
-    /// One.
+    /// One ticket.
     #[schemars(with = "Option<TicketText>")]
     ticket: Option<Ticket>,
-    /// Several: 1 to 1,000.
+    /// Several tickets: 1 to 1,000.
     #[schemars(with = "Option<Vec<TicketText>>", length(min = 1, max = 1_000))]
     tickets: Option<Vec<Ticket>>,
-    /// How long to wait before the next attempt, in milliseconds: at most 400 days; at once unless said otherwise.
+    /// Delay before the next attempt, in milliseconds: at most 400 days. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 34_560_000_000_u64))]
     delay_ms: u64,
-    /// Why it failed, for people who look; cut to 2,000 bytes.
+    /// Why the task failed, as shown to operators. Truncated to 2,000 bytes.
     #[serde(default)]
     error: String,
-    /// Give up now, whatever attempts are left.
+    /// Whether to give up now: the task becomes a dead letter even if attempts remain.
     #[serde(default)]
     give_up: bool,
 }
 
-/// What became of a task that failed.
+/// Outcome of retrying a task.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum RetriedView {
-    /// It waits for its next attempt.
+    /// The task waits for its next attempt.
     Scheduled {
-        /// When that is due, in microseconds since the Unix epoch.
+        /// When the next attempt is due, in microseconds since the Unix epoch.
         due_us: u64,
     },
-    /// Its attempts are used up: it is a dead letter.
+    /// No attempts remain: the task is a dead letter.
     Dead,
-    /// It was replaced during the work: the newcomer waits.
+    /// The task was replaced while it ran. The pending replacement is waiting.
     Requeued,
-    /// It was cancelled during the work: it is gone.
+    /// The task was canceled while it ran and is gone.
     Cancelled,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
@@ -720,15 +722,15 @@ pub(crate) async fn retry(call: Call<RetryBody>) -> Answer<Outcomes<RetriedView>
     judged(queue.retry(tickets.into_iter().map(failed).collect()).await?, alone, &Retried::Stale)
 }
 
-/// What became of a task that was given back.
+/// Outcome of releasing a task.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GivenBackView {
-    /// It waits, due at once.
+    /// The task is ready again.
     Waiting,
-    /// It was cancelled during the work: it is gone.
+    /// The task was canceled while it ran and is gone.
     Cancelled,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
@@ -742,18 +744,18 @@ impl From<GivenBack> for GivenBackView {
     }
 }
 
-/// What to give back.
+/// Tasks to release.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
 pub(crate) struct GiveBackBody {
-    /// One.
+    /// One ticket.
     #[schemars(with = "Option<TicketText>")]
     ticket: Option<Ticket>,
-    /// Several: 1 to 1,000.
+    /// Several tickets: 1 to 1,000.
     #[schemars(with = "Option<Vec<TicketText>>", length(min = 1, max = 1_000))]
     tickets: Option<Vec<Ticket>>,
-    /// Not before so many milliseconds from now: at most 400 days; at once unless said otherwise.
+    /// Delay before the tasks are due again, in milliseconds: at most 400 days. Default: 0.
     #[serde(default)]
     #[schemars(range(max = 34_560_000_000_u64))]
     delay_ms: u64,
@@ -768,48 +770,48 @@ pub(crate) async fn give_back(call: Call<GiveBackBody>) -> Answer<Outcomes<Given
     judged(queue.give_back(back).await?, alone, &GivenBack::Stale)
 }
 
-/// Whose leases to start anew.
+/// Tasks whose leases to extend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
 pub(crate) struct ExtendBody {
-    /// One.
+    /// One ticket.
     #[schemars(with = "Option<TicketText>")]
     ticket: Option<Ticket>,
-    /// Several: 1 to 1,000.
+    /// Several tickets: 1 to 1,000.
     #[schemars(with = "Option<Vec<TicketText>>", length(min = 1, max = 1_000))]
     tickets: Option<Vec<Ticket>>,
-    /// The lease from now, in milliseconds: 10 to 86,400,000; 30,000 unless said otherwise.
+    /// New lease duration from now, in milliseconds: 10 to 86,400,000. Default: 30,000.
     #[serde(default = "lease_ms")]
     #[schemars(range(min = 10, max = 86_400_000))]
     lease_ms: u64,
-    /// How far each has come, for people who look; what was said before stays if it is absent.
+    /// Progress of each task, as shown to operators. The earlier progress stays if this is absent.
     progress: Option<ProgressBody>,
 }
 
-/// How far a task has come, in the words of whoever works on it.
+/// Progress of a task, as its worker reports it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProgressBody {
-    /// How much of it is done: 0 to 100.
+    /// Percentage done: 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100))]
     percent: Option<u8>,
-    /// What it is at; at most 200 bytes without control characters.
+    /// Current step, as text: at most 200 bytes without control characters.
     #[serde(default)]
     #[schemars(extend("pattern" = LABEL))]
     note: String,
 }
 
-/// What became of a lease.
+/// Outcome of extending a lease.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ExtendedView {
-    /// It runs anew.
+    /// The lease was extended.
     Extended,
-    /// It runs anew, and somebody asked to cancel the task: stop, and complete it.
+    /// The lease was extended, and a client asked to cancel the task: stop, and complete it.
     Cancelled,
-    /// The claim was no longer the ticket's: stop, and write nothing more.
+    /// The ticket is stale: stop, and write nothing more.
     Lost,
 }
 
@@ -834,22 +836,22 @@ pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<Outcomes<ExtendedVi
     judged(queue.extend(beats, lease).await?, alone, &TaskExtended::Lost)
 }
 
-/// What to remove.
+/// The task to remove.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DequeueBody {
-    /// Of the task as it was read.
+    /// Ticket of the task as it was read.
     #[schemars(with = "TicketText")]
     ticket: Ticket,
 }
 
-/// What became of a task that was to be removed.
+/// Outcome of removing a task.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum RemovedView {
-    /// It is gone.
+    /// The task is gone.
     Removed,
-    /// Somebody is working on it, and will be told.
+    /// A worker is running the task and will be notified.
     Marked,
 }
 
@@ -870,10 +872,10 @@ pub(crate) async fn cancel(call: Call) -> Answer<RemovedView> {
     }
 }
 
-/// An id that may be put in again.
+/// An ID whose uniqueness window was cleared.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LiftedView {
-    /// Until when it would have been unique, in microseconds since the Unix epoch.
+    /// When the uniqueness would have ended, in microseconds since the Unix epoch.
     until_us: u64,
 }
 
@@ -884,10 +886,10 @@ pub(crate) async fn lift(call: Call) -> Answer<LiftedView> {
     }
 }
 
-/// A task that takes no more parts.
+/// A closed batch: it takes no more members.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClosedView {
-    /// How many it waits for still.
+    /// Number of tasks that it still waits for.
     left: u64,
 }
 
@@ -899,27 +901,27 @@ pub(crate) async fn close_batch(call: Call) -> Answer<ClosedView> {
     }
 }
 
-/// What a task waits for, and how far that has come.
+/// What a task waits for, and the progress of those tasks.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitsView {
-    /// Whether it is held open, and does not run before it is closed.
+    /// Whether the task is the callback of an open batch. It does not run before the batch is closed.
     open: bool,
-    /// What becomes of it when one that it waits for is dead.
+    /// What happens when a task that it waits for becomes a dead letter.
     if_dead: IfDeadWord,
-    /// So many it waits for still.
+    /// Number of tasks that it still waits for.
     left: u64,
-    /// So many are over.
+    /// Number of tasks that have finished.
     over: u64,
-    /// So many of the first 1,000 that are left are dead.
+    /// Number of dead letters among the first 1,000 unfinished tasks.
     dead: u64,
-    /// Some of those, at most five: the dead come first.
+    /// Up to five of the unfinished tasks, dead letters first.
     first: Vec<WaitsForView>,
 }
 
-/// One that a task waits for.
+/// A task that another one waits for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitsForView {
-    /// Its id.
+    /// ID of the task.
     id: String,
     /// Why it failed, if it is dead.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -941,36 +943,36 @@ pub(crate) async fn waits(call: Call) -> Answer<WaitsView> {
     Ok(Reply::ok(waits.ok_or_else(none)?.into()))
 }
 
-/// How a task ended that another waited for.
+/// How a task ended that another one waited for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EndWord {
-    /// It was carried out.
+    /// A worker completed it.
     Done,
     /// There was nothing to do.
     Discarded,
-    /// Somebody cancelled it.
+    /// A client canceled it.
     Cancelled,
-    /// It gave its place to a newcomer.
+    /// The overflow policy dropped it.
     Dropped,
-    /// It was taken for good.
+    /// A client popped it.
     Popped,
-    /// It was dequeued, or buried.
+    /// It was dequeued, or its dead letter was deleted.
     Deleted,
     /// It is a dead letter.
     Dead,
 }
 
-/// A task that is over, and that another waited for.
+/// A finished task that another one waited for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitedView {
-    /// Its id.
+    /// ID of the task.
     id: String,
     /// How it ended.
     end: EndWord,
-    /// When, in microseconds since the Unix epoch.
+    /// When it ended, in microseconds since the Unix epoch.
     at_us: u64,
-    /// What came of it, if whoever completed it has said so.
+    /// Its result, if the worker returned one.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<ContentView>,
     /// Why it failed, if it is dead; at most 200 bytes.
@@ -998,14 +1000,14 @@ impl From<&Waited> for WaitedView {
     }
 }
 
-/// Which part of what a task waited for.
+/// Page of the tasks that a task waited for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitedQuery {
-    /// Only ids greater than this one: the `next` of the page before.
+    /// Only IDs greater than this one: the `next` of the previous page.
     #[serde(default)]
     after: String,
-    /// At most so many, 1 to 100; 100 unless said otherwise.
+    /// Page size: 1 to 100. Default: 100.
     #[serde(default = "waited_limit")]
     #[schemars(range(min = 1, max = 100))]
     limit: u32,
@@ -1025,19 +1027,19 @@ fn no_task() -> Problem {
     Problem::new(Code::NotFound, "there is no such live task; it may be done and not kept")
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StateWord {
     /// Not due yet.
     Scheduled,
-    /// Due.
+    /// Due, and not claimed.
     Ready,
-    /// Claimed, and the lease runs.
+    /// Claimed, and the lease has not expired.
     Leased,
     /// Behind others of its key, or waiting for other tasks.
     Blocked,
-    /// Over, and kept by the queue's retention.
+    /// Finished, and kept by the queue's retention.
     Done,
 }
 
@@ -1065,67 +1067,67 @@ impl From<TaskState> for StateWord {
     }
 }
 
-/// A task as it stands.
+/// A task and its state.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InfoView {
     #[serde(flatten)]
     task: TaskView,
-    /// Where it stands.
+    /// State of the task.
     state: StateWord,
-    /// Whether it is blocked because it waits for other tasks, or is held open for them.
+    /// Whether it is blocked because it waits for other tasks or for its batch to be closed.
     waits: bool,
-    /// From when on it may be given out, in microseconds since the Unix epoch, if it is scheduled or ready.
+    /// When it is due, in microseconds since the Unix epoch, if it is scheduled or ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_before_us: Option<u64>,
-    /// When its lease runs out, in microseconds since the Unix epoch.
+    /// When its lease expires, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_until_us: Option<u64>,
-    /// Who claimed it.
+    /// The worker that claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<String>,
-    /// Whether a newcomer waits behind the present run.
+    /// Whether a pending replacement waits for the current run to end.
     replaced: bool,
-    /// Whether it is to be cancelled.
+    /// Whether a client asked to cancel it.
     cancelled: bool,
     /// Why its last attempt failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How far it has come, if its worker has said so.
+    /// Its progress, if the worker has reported any.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<ProgressBody>,
-    /// Its latest runs that did not succeed, the oldest first: at most ten.
+    /// Its latest unsuccessful runs, oldest first: at most ten.
     past: Vec<PastView>,
     /// How it ended, if it is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished: Option<FinishedView>,
 }
 
-/// A run that did not succeed.
+/// An unsuccessful run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PastView {
-    /// Which attempt it was.
+    /// Number of the attempt.
     attempt: u32,
     /// When it was claimed, in microseconds since the Unix epoch.
     began_us: u64,
     /// When it ended, in microseconds since the Unix epoch.
     ended_us: u64,
-    /// In which way.
+    /// How it ended.
     how: PastWord,
-    /// Who had claimed it.
+    /// The worker that had claimed it.
     worker: String,
     /// Why it failed, if it did; at most 200 bytes.
     error: String,
 }
 
-/// How a run ended that did not succeed.
+/// How an unsuccessful run ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PastWord {
     /// It failed.
     Failed,
-    /// Its lease ran out.
+    /// Its lease expired.
     Lost,
-    /// It was given back for a while.
+    /// The worker released it with a delay.
     Snoozed,
 }
 
@@ -1149,26 +1151,26 @@ impl From<&PastRun> for PastView {
 /// How a task ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FinishedView {
-    /// When, in microseconds since the Unix epoch.
+    /// When it ended, in microseconds since the Unix epoch.
     at_us: u64,
-    /// In which way.
+    /// How it ended.
     how: FinishWord,
-    /// What came of it, if whoever completed it has said so.
+    /// Its result, if the worker returned one.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<ContentView>,
 }
 
-/// In which way a task ended.
+/// How a task ended.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FinishWord {
-    /// It was carried out.
+    /// A worker completed it.
     Done,
     /// There was nothing to do.
     Discarded,
-    /// Somebody cancelled it.
+    /// A client canceled it.
     Cancelled,
-    /// It gave its place to a newcomer, because the queue was at its bound.
+    /// The overflow policy dropped it: the queue was at capacity.
     Dropped,
 }
 
@@ -1209,7 +1211,7 @@ impl From<&TaskInfo> for InfoView {
     }
 }
 
-/// With `Prefer: wait` it waits for the task to be over, and then shows how it ended.
+/// With `Prefer: wait` it waits until the task has finished, and then shows how it ended.
 pub(crate) async fn task(call: Call) -> Answer<InfoView> {
     let (queue, id) = (call.queue()?, TaskId::new(call.path.get("task"))?);
     if !call.wait.is_zero() {
@@ -1258,12 +1260,12 @@ fn given_up(letter: DeadLetter) -> Problem {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TasksQuery {
-    /// Only those in this state.
+    /// Only tasks in this state.
     state: Option<StateWord>,
-    /// Only ids greater than this: the `next` of the page before.
+    /// Only IDs greater than this one: the `next` of the previous page.
     #[serde(default)]
     after: String,
-    /// At most so many, 1 to 10,000; 1,000 unless said otherwise.
+    /// Page size: 1 to 10,000. Default: 1,000.
     #[serde(default = "super::page_limit")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
@@ -1283,10 +1285,10 @@ pub(crate) async fn tasks(call: Call<Nothing, TasksQuery>) -> Answer<PageView<In
     .await
 }
 
-/// What keeps a task from running now.
+/// Why a task is not running.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WhyView {
-    /// What must end first comes first; there is at least one.
+    /// At least one reason. The one that must be resolved first comes first.
     #[schemars(with = "Vec<serde_json::Value>")]
     reasons: Vec<Why>,
 }
@@ -1295,10 +1297,10 @@ pub(crate) async fn why(call: Call) -> Answer<WhyView> {
     Ok(Reply::ok(WhyView { reasons: call.queue()?.why(call.path.get("task")).await? }))
 }
 
-/// Whether a queue gives tasks out.
+/// Whether workers get tasks from a queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PausedView {
-    /// False if it does.
+    /// True if the queue is paused.
     paused: bool,
 }
 
@@ -1318,38 +1320,39 @@ pub(crate) async fn resume(call: Call) -> Answer<PausedView> {
     PausedView::answer(false)
 }
 
-/// What a queue puts up with. What is null or absent is not limited.
+/// Limits of a queue. What is null or absent is unlimited.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsBody {
-    /// At most so many live tasks.
+    /// Capacity: maximum number of live tasks.
     bound: Option<u64>,
-    /// What becomes of a task that is one too many.
+    /// Overflow policy: what happens to a new task when the queue is at capacity.
     overflow: OverflowWord,
-    /// At most so many under a lease at a time: 1 to 1,000,000.
+    /// Maximum number of tasks running at a time: 1 to 1,000,000.
     #[schemars(range(min = 1, max = 1_000_000))]
     concurrency: Option<u32>,
-    /// How often tasks are given out.
+    /// Rate limit of the queue.
     rate: Option<RateBody>,
-    /// The same for the tasks of each key by itself.
+    /// Limits that apply to the tasks of each key separately.
     per_key: KeyLimitsBody,
-    /// How long tasks that are over are kept; not at all if it is null or absent.
+    /// How long finished tasks are kept. Not at all if null or absent.
     retention: Option<RetentionBody>,
-    /// So many of the latest events are kept: 1 to 100,000; none if it is left out.
+    /// Number of events kept: 1 to 100,000. None if absent.
     #[schemars(range(min = 1, max = 100_000))]
     events: Option<u32>,
 }
 
-/// What becomes of a task that is put into a queue at its bound.
+/// Overflow policy: what happens to a new task when the queue is at capacity.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OverflowWord {
-    /// It is refused.
+    /// The new task is refused.
     #[default]
     Refuse,
-    /// It is dropped.
+    /// The new task is dropped.
     DropNew,
-    /// It takes the place of the one that waits and was first put in the longest ago; if none waits it is refused.
+    /// The oldest waiting task is dropped, and the new one takes its place. Without a waiting task the new one is
+    /// refused.
     DropOldest,
 }
 
@@ -1373,14 +1376,14 @@ impl From<Overflow> for OverflowWord {
     }
 }
 
-/// How long tasks that are over are kept: both limits hold.
+/// How long finished tasks are kept. Both limits apply.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetentionBody {
-    /// No longer than so many milliseconds: at most 400 days.
+    /// Maximum age in milliseconds: at most 400 days.
     #[schemars(range(min = 1, max = 34_560_000_000_u64))]
     age_ms: u64,
-    /// No more than the latest so many: 1 to 1,000,000.
+    /// Maximum number of finished tasks: 1 to 1,000,000.
     #[schemars(range(min = 1, max = 1_000_000))]
     count: u32,
 }
@@ -1397,27 +1400,27 @@ impl From<Retention> for RetentionBody {
     }
 }
 
-/// What a queue puts up with from the tasks of one key.
+/// Limits for the tasks of one key.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KeyLimitsBody {
-    /// At most so many under a lease at a time: 1 to 1,000,000; 1 if the order is first-in-first-out.
+    /// Maximum number of tasks running at a time: 1 to 1,000,000, and 1 if the order is first in, first out.
     #[schemars(range(min = 1, max = 1_000_000))]
     concurrency: Option<u32>,
-    /// How often tasks are given out.
+    /// Rate limit of the key.
     rate: Option<RateBody>,
-    /// First in, first out: one at a time, and one that failed holds up those behind it.
+    /// First in, first out: one task at a time, and a failed task blocks those behind it.
     fifo: bool,
 }
 
-/// At most so many in any stretch of time of that length.
+/// Sliding-window rate limit: at most `n` tasks in any period of `per_ms`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateBody {
-    /// So many: 1 to 10,000.
+    /// Maximum number of tasks: 1 to 10,000.
     #[schemars(range(min = 1, max = 10_000))]
     n: u32,
-    /// In so many milliseconds: at most 400 days.
+    /// Period in milliseconds: at most 400 days.
     #[schemars(range(min = 1, max = 34_560_000_000_u64))]
     per_ms: u64,
 }
@@ -1463,33 +1466,33 @@ pub(crate) async fn limit(mut call: Call<LimitsBody>) -> Answer<LimitsBody> {
     Ok(Reply::ok(limits.into()))
 }
 
-/// What happens to the tasks of a queue, as it happens.
+/// Streams the events of a queue.
 pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
     let after = call.seen.or(call.query.after);
     Ok(events::of_queue(&call.queue()?, after, call.shop.closing.clone()))
 }
 
-/// A task that failed for good.
+/// A dead letter: a task that failed for good.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeadView {
-    /// Its id.
+    /// ID of the task.
     id: String,
     #[serde(flatten)]
     content: ContentView,
-    /// 0 goes first, 9 last.
+    /// Priority, from 0 (first) to 9 (last).
     priority: u8,
-    /// What it was for, such as a tenant.
+    /// Key that tasks share, such as a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// How often it was tried.
+    /// Number of attempts.
     attempts: u32,
-    /// How often it could be.
+    /// Maximum number of attempts.
     max_attempts: u32,
     /// Why the last attempt failed.
     error: String,
-    /// When it was given up, in microseconds since the Unix epoch.
+    /// When it became a dead letter, in microseconds since the Unix epoch.
     died_us: u64,
-    /// Its latest runs, the oldest first: at most ten.
+    /// Its latest runs, oldest first: at most ten.
     past: Vec<PastView>,
 }
 
@@ -1529,10 +1532,10 @@ pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<Dead
     { "required": ["all"], "properties": { "all": { "const": true }, "ids": { "type": "null" } } },
 ]))]
 pub(crate) struct SelectionBody {
-    /// Those with these ids: 1 to 1,000.
+    /// IDs of dead letters: 1 to 1,000.
     #[schemars(with = "Option<Vec<NameText>>", length(min = 1, max = 1_000))]
     ids: Option<Vec<TaskId>>,
-    /// All of them, in place of `ids`.
+    /// Whether to take all dead letters, instead of `ids`.
     #[serde(default)]
     all: bool,
 }
@@ -1549,12 +1552,12 @@ impl TryFrom<SelectionBody> for Selection {
     }
 }
 
-/// What became of dead letters.
+/// Outcome of requeueing dead letters.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RevivedView {
-    /// So many wait again.
+    /// Number of tasks that were requeued.
     revived: u64,
-    /// So many stay dead, because their id is live or the queue is full.
+    /// Number of tasks that stay dead, because a live task has their ID or the queue is full.
     kept: u64,
 }
 
@@ -1570,10 +1573,10 @@ pub(crate) async fn retry_dead(call: Call<SelectionBody>) -> Answer<RevivedView>
     Ok(Reply::ok(queue.retry_dead(call.body.try_into()?).await?.into()))
 }
 
-/// How many dead letters are gone.
+/// Number of deleted dead letters.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeletedView {
-    /// So many.
+    /// The number.
     deleted: u64,
 }
 

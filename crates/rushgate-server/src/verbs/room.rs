@@ -17,19 +17,19 @@ use crate::openapi::NameText;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
-/// How a room lets people in. What is left out is as by default, but the order of a room that is open stays.
+/// Rules of a waiting room. Fields that are left out get their defaults; the order of an open room stays.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoomBody {
-    /// How many are let in, evenly.
+    /// Admission rate. Admissions are spread evenly.
     rate: RoomRate,
-    /// How long a pass holds, in milliseconds: 1,000 to a day; 60,000 unless said otherwise.
+    /// Lifetime of an admission token, in milliseconds: 1,000 to 86,400,000. Default: 60,000.
     #[serde(default = "pass_ms")]
     #[schemars(range(min = 1_000, max = 86_400_000))]
     pass_ms: u64,
-    /// Who goes first: `first_come` unless said otherwise. It cannot be changed while the room is open.
+    /// Order of admission. Default: `first_come`. It cannot be changed while the room is open.
     order: Option<OrderWord>,
-    /// Nobody is let in before this moment, in milliseconds since the Unix epoch; unless said, before the sale opens.
+    /// No admissions before this time, in milliseconds since the Unix epoch. Default: the opening time of the sale.
     #[schemars(range(max = 9_007_199_254_740_u64))]
     from_ms: Option<u64>,
 }
@@ -38,64 +38,64 @@ fn pass_ms() -> u64 {
     millis(RoomRules::PASS)
 }
 
-/// So many in so long, evenly.
+/// Admission rate: `n` buyers per `per_ms`, spread evenly.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RoomRate")]
 pub(crate) struct RoomRate {
-    /// So many: 1 to 10,000.
+    /// Number of buyers: 1 to 10,000.
     #[schemars(range(min = 1, max = 10_000))]
     n: u32,
-    /// In so many milliseconds: at most a day.
+    /// Period in milliseconds: at most 86,400,000.
     #[schemars(range(min = 1, max = 86_400_000))]
     per_ms: u64,
 }
 
-/// Who goes first.
+/// Order of admission.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OrderWord {
-    /// Whoever came first.
+    /// First come, first served.
     FirstCome,
-    /// Whoever is drawn first of those who came before the entry was closed.
+    /// Randomized draw among the buyers who joined before the entry was closed. Later buyers stand behind them.
     Draw,
 }
 
-/// A waiting room as it stands: the same for everybody. Once it is drawn this is what `rushgate sale draw verify` reads.
+/// A waiting room, the same for every reader. After the draw it is the record that `rushgate sale draw verify` reads.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RoomView {
-    /// Of which sale.
+    /// ID of the sale.
     sale: String,
-    /// How many are let in.
+    /// Admission rate.
     rate: RoomRate,
-    /// How long a pass holds, in milliseconds.
+    /// Lifetime of an admission token, in milliseconds.
     pass_ms: u64,
-    /// Who goes first.
+    /// Order of admission.
     order: OrderWord,
-    /// Nobody is let in before this moment, in microseconds since the Unix epoch, if there is one.
+    /// No admissions before this time, in microseconds since the Unix epoch, if set.
     from_us: Option<u64>,
-    /// How many have joined.
+    /// Number of buyers who joined.
     joined: u64,
-    /// How many places are served: those below this number.
+    /// Number of positions that have been admitted.
     served: u64,
-    /// How many passes were given out.
+    /// Number of admission tokens issued.
     admitted: u64,
-    /// In a room with a draw, the SHA-256 of its secret as hexadecimal digits.
+    /// SHA-256 of the draw's secret, in hexadecimal digits, published before the draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     commitment: Option<String>,
-    /// The secret, once it is drawn.
+    /// The secret, published after the draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
-    /// What it was drawn by.
+    /// The randomness beacon of the draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     beacon: Option<String>,
-    /// How many take part in the draw, once its entry is closed: those with the serials below this number.
+    /// Number of buyers in the draw, once the entry is closed: those with serials below this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     entrants: Option<u64>,
     /// When the entry was closed, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry_closed_us: Option<u64>,
-    /// The store's clock.
+    /// The store's clock, in microseconds since the Unix epoch.
     now_us: u64,
 }
 
@@ -149,11 +149,11 @@ pub(crate) async fn room(call: Call) -> Answer<RoomView> {
     Ok(Reply::ok(RoomView::of(&sale, &room)).header(header::CACHE_CONTROL, kept))
 }
 
-/// By what a room is drawn.
+/// The randomness beacon of a draw.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrawBody {
-    /// A public text that nobody could know when the entry was closed: 1 to 256 bytes without control characters.
+    /// Public text that nobody could know when the entry was closed: 1 to 256 bytes without control characters.
     #[schemars(with = "String", length(min = 1, max = 256))]
     beacon: Beacon,
 }
@@ -176,10 +176,10 @@ pub(crate) async fn draw(call: Call<DrawBody>) -> Answer<RoomView> {
     }
 }
 
-/// What has become of a room.
+/// A closed waiting room.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClosedView {
-    /// Always true: there is none any more.
+    /// Always true: the sale has no waiting room anymore.
     closed: bool,
 }
 
@@ -191,52 +191,52 @@ pub(crate) async fn close(call: Call) -> Answer<ClosedView> {
     Ok(Reply::ok(ClosedView { closed: true }))
 }
 
-/// Who wants to be let in.
+/// A buyer who joins or asks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BuyerBody {
-    /// Who. A token that is one buyer's says so itself.
+    /// The buyer. A token for one buyer names it already.
     #[schemars(with = "Option<NameText>")]
     buyer: Option<BuyerId>,
 }
 
-/// Whether a buyer waits.
+/// Whether a buyer is waiting.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TurnWord {
-    /// He waits.
+    /// The buyer is waiting.
     Waiting,
-    /// He was let in, and has a pass.
+    /// The buyer was admitted and has a token.
     Admitted,
 }
 
-/// Where a buyer stands.
+/// Position of a buyer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TurnView {
-    /// Whether he waits.
+    /// Whether the buyer is waiting.
     state: TurnWord,
-    /// The number with which he joined.
+    /// Serial number with which the buyer joined.
     serial: u64,
-    /// Where he stands, from 0; absent before a draw for those who take part in it.
+    /// Position, from 0. Absent before a draw for buyers who take part in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
-    /// How many stand before him and are not served yet; absent where there is no place.
+    /// Number of buyers ahead who are not admitted yet. Absent without a position.
     #[serde(skip_serializing_if = "Option::is_none")]
     ahead: Option<u64>,
-    /// In how many milliseconds it is his turn, unless the rate changes; absent before a draw.
+    /// Estimated wait in milliseconds at the current rate. Absent before a draw.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_ms: Option<u64>,
-    /// What lets him buy: `pass` of a reservation.
+    /// Admission token: pass it as `pass` of a reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pass: Option<String>,
-    /// Until when it does, in microseconds since the Unix epoch.
+    /// When the admission token expires, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     until_us: Option<u64>,
-    /// The store's clock.
+    /// The store's clock, in microseconds since the Unix epoch.
     now_us: u64,
 }
 
-/// Where he stands, as an answer.
+/// The position as an answer.
 fn told(turn: Turn) -> Result<TurnView, Problem> {
     match turn {
         Turn::Waiting { serial, place, ahead, at, now } => Ok(TurnView {
@@ -300,15 +300,15 @@ pub(crate) async fn enter(call: Call<BuyerBody>) -> Answer<TurnView> {
     Ok(Reply::accepted(view).header(header::RETRY_AFTER, again))
 }
 
-/// In how many seconds to ask again: when half of the wait is over, so that whoever has long to wait asks seldom.
+/// Seconds until the next poll: half of the estimated wait, so buyers with a long wait poll seldom.
 fn ask_again_s(wait_ms: Option<u64>) -> u64 {
-    /// Before a draw nobody knows.
+    /// Before a draw the wait is unknown.
     const UNKNOWN_MS: u64 = 20_000;
     (wait_ms.unwrap_or(UNKNOWN_MS) / 2).div_ceil(1_000).clamp(1, 60)
 }
 
-/// Refuses a buyer without a pass, if the sale has a waiting room; says whether it has one. Whoever sells for others needs
-/// none, and what was reserved with a pass is told after it has run out.
+/// Refuses a buyer without an admission token if the sale has a waiting room; returns whether it has one. A token
+/// that sells for several buyers needs no admission, and a replay is answered after the admission token has expired.
 pub(crate) async fn must_have_pass(
     sale: &Sale,
     role: Role,

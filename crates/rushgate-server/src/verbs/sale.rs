@@ -21,30 +21,30 @@ use crate::openapi::NameText;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
-/// The queue for orders, where the server has a ledger and nobody names another.
+/// Default name of the order queue on a server with a ledger.
 const ORDERS: &str = "orders";
 
-/// A sale to make.
+/// A sale to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SaleBody {
-    /// Its id.
+    /// ID of the sale.
     #[schemars(with = "NameText")]
     id: SaleId,
-    /// What it sells: 1 to 1,000, each once.
+    /// The SKUs on sale: 1 to 1,000, each listed once.
     #[schemars(length(min = 1, max = 1_000))]
     skus: Vec<SkuBody>,
-    /// How long a reservation keeps its units, in milliseconds: 10 to 30 days; 300,000 unless said otherwise.
+    /// Hold duration of a reservation, in milliseconds: 10 to 30 days. Default: 300,000.
     #[serde(default = "hold_ms")]
     #[schemars(range(min = 10, max = 2_592_000_000_u64))]
     hold_ms: u64,
-    /// Not before this moment, even if opened, in milliseconds since the Unix epoch.
+    /// Opening time, in milliseconds since the Unix epoch. An open sale refuses buyers before it.
     opens_at_ms: Option<u64>,
-    /// Not from this moment on, likewise.
+    /// Closing time, in milliseconds since the Unix epoch. The sale refuses buyers from then on.
     closes_at_ms: Option<u64>,
-    /// The queue that its orders go through to the ledger: one that was never used, except by other sales. It is
-    /// reserved for them from then on, and the token's scopes must cover it. A server with a ledger names it `orders` unless said
-    /// otherwise; without one, and without this, the sale has no ledger.
+    /// Order queue, through which orders reach the ledger. It must never have been used except by other sales, and it
+    /// is reserved for them afterwards. The scopes of the token must cover it. Default on a server with a ledger:
+    /// `orders`. Without a ledger and without this field, the sale has no ledger.
     #[schemars(with = "Option<NameText>")]
     orders: Option<QueueName>,
 }
@@ -53,17 +53,17 @@ fn hold_ms() -> u64 {
     300_000
 }
 
-/// One thing that a sale sells.
+/// A SKU on sale.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SkuBody {
-    /// Its name.
+    /// Name of the SKU.
     #[schemars(with = "NameText")]
     sku: Sku,
-    /// How many units: 1 to 10,000,000.
+    /// Number of units: 1 to 10,000,000.
     #[schemars(range(min = 1, max = 10_000_000))]
     units: u32,
-    /// How many of them one buyer may have: 1 to 10,000; 1 unless said otherwise.
+    /// Purchase limit per buyer: 1 to 10,000 units. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10_000))]
     per_buyer: u32,
@@ -73,15 +73,15 @@ fn one() -> u32 {
     1
 }
 
-/// Whether a sale sells.
+/// Status of a sale, as operators set it.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StatusWord {
-    /// Made, not opened.
+    /// Created, not opened.
     Created,
-    /// Opened; `opens_at_us` and `closes_at_us` may still keep buyers out.
+    /// Opened. `opens_at_us` and `closes_at_us` may still keep buyers out.
     Open,
-    /// Over.
+    /// Ended.
     Ended,
 }
 
@@ -95,12 +95,12 @@ impl From<SaleStatus> for StatusWord {
     }
 }
 
-/// What has become of a sale.
+/// New status of a sale.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StatusView {
-    /// Its id.
+    /// ID of the sale.
     sale: String,
-    /// Whether it sells.
+    /// Status of the sale.
     status: StatusWord,
 }
 
@@ -142,7 +142,7 @@ pub(super) fn moment(at_ms: u64) -> Timestamp {
     Timestamp::from_micros(at_ms.saturating_mul(1_000))
 }
 
-/// A name as a segment of a path.
+/// Encodes a name as a segment of a path.
 fn in_path(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     name.bytes()
@@ -188,55 +188,55 @@ fn status_of(sale: &Sale, status: SaleStatus) -> Reply<StatusView> {
     Reply::ok(StatusView { sale: sale.id().to_string(), status: status.into() })
 }
 
-/// A sale as it stands.
+/// A sale and its stock.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SaleView {
-    /// Its id.
+    /// ID of the sale.
     id: String,
-    /// Whether it sells.
+    /// Status of the sale, as operators set it.
     status: StatusWord,
-    /// Its stock.
+    /// Stock of each SKU.
     skus: Vec<SkuView>,
-    /// How long a reservation keeps its units, in milliseconds.
+    /// Hold duration of a reservation, in milliseconds.
     hold_ms: u64,
-    /// Not before this moment, in microseconds since the Unix epoch.
+    /// Opening time, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     opens_at_us: Option<u64>,
-    /// Not from this moment on, likewise.
+    /// Closing time, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     closes_at_us: Option<u64>,
-    /// The queue of its orders, if a ledger has the last word.
+    /// Order queue. Absent if the sale has no ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     orders: Option<String>,
-    /// 1 for a sale that was never rebuilt, and greater after each rebuild: one takes two or more.
+    /// Generation: 1 for a sale that was never rebuilt. Each rebuild raises it by one or more.
     generation: u32,
-    /// The number of its latest event.
+    /// Number of the latest event.
     seq: u64,
-    /// The earliest moment at which held units may come back, likewise.
+    /// When the next hold may expire, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_give_back_us: Option<u64>,
-    /// Why it is stopped until it is rebuilt; absent if it is not.
+    /// Why the sale is halted until it is rebuilt. Absent if it is not halted.
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<PauseWord>,
-    /// Until when only receipts are honoured, likewise.
+    /// Until when the sale honors only receipts, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipts_until_us: Option<u64>,
-    /// Whether it has a waiting room, as of a second ago at most: told where one sale is shown, and absent if not.
+    /// Whether the sale has a waiting room, at most one second old. Present only where a single sale is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
-    /// The store's clock when this was read: the one that counts.
+    /// The store's clock at the time of the read, in microseconds since the Unix epoch. All deadlines refer to it.
     now_us: u64,
 }
 
-/// Why a sale is stopped.
+/// Why a sale is halted.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PauseWord {
     /// The store lost writes that it had acknowledged.
     LostWrites,
-    /// Somebody said so.
+    /// An operator halted it.
     Operator,
-    /// It is being rebuilt.
+    /// A rebuild is running.
     Rebuilding,
 }
 
@@ -250,22 +250,22 @@ impl From<PauseReason> for PauseWord {
     }
 }
 
-/// The stock of one thing: `total = free + held + confirmed + withdrawn`.
+/// Stock of a SKU: `total = free + held + confirmed + withdrawn`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SkuView {
-    /// Its name.
+    /// Name of the SKU.
     sku: String,
-    /// Units ever offered.
+    /// All units ever offered.
     total: u32,
-    /// Units that anybody may reserve.
+    /// Units that buyers can reserve.
     free: u32,
-    /// Units reserved and not confirmed.
+    /// Units on hold.
     held: u32,
     /// Units sold.
     confirmed: u32,
-    /// Units taken out of the sale.
+    /// Units withdrawn from the sale.
     withdrawn: u32,
-    /// What one buyer may have.
+    /// Purchase limit per buyer.
     per_buyer: u32,
 }
 
@@ -310,81 +310,81 @@ pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<Sal
     Ok(Reply::ok(PageView::of(page, call.query.limit, |sale| sale.spec.id.as_str(), seen)))
 }
 
-/// A wish for units.
+/// Units to reserve.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReserveBody {
-    /// Who buys. A token that is one buyer's says so itself.
+    /// The buyer. A token for one buyer names it already.
     #[schemars(with = "Option<NameText>")]
     buyer: Option<BuyerId>,
-    /// What: 1 to 32 lines, each thing once; all of them or none.
+    /// 1 to 32 lines, each SKU once. The buyer gets all of them or none.
     #[schemars(length(min = 1, max = 32))]
     lines: Vec<LineBody>,
-    /// Whether every line must get the same number: one seat over several segments of a journey.
+    /// Whether every line must get the same unit number, such as one seat on several legs of a journey.
     #[serde(default)]
     same_number: bool,
-    /// What the waiting room gave, if the sale has one and a buyer asks.
+    /// Admission token from the waiting room, if the sale has one and the caller is a buyer.
     #[schemars(length(max = 2_048))]
     pass: Option<String>,
 }
 
-/// One line of a cart.
+/// A line of a cart.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LineBody {
-    /// Of what.
+    /// Name of the SKU.
     #[schemars(with = "NameText")]
     sku: Sku,
-    /// How many: 1 to 1,000; 1 unless said otherwise.
+    /// Quantity: 1 to 1,000. Default: 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     quantity: u32,
 }
 
-/// A reservation as it stands.
+/// A reservation.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HoldView {
-    /// Its id. Nobody can guess it, so whoever knows it may look.
+    /// ID of the reservation. It cannot be guessed, so knowing it is enough to read the reservation.
     id: String,
-    /// Whose it is.
+    /// The buyer.
     buyer: String,
-    /// Its units.
+    /// The reserved units.
     units: Vec<UnitView>,
-    /// Where it stands.
+    /// State of the reservation.
     state: HoldWord,
-    /// Until when it may be confirmed, in microseconds since the Unix epoch.
+    /// Deadline for the confirmation, in microseconds since the Unix epoch.
     deadline_us: u64,
-    /// The signed text that brings the units back should the store lose the reservation. Give it to the buyer.
+    /// Signed receipt. It restores the units if the store loses the reservation, so give it to the buyer.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
 
-/// One numbered unit.
+/// A numbered unit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct UnitView {
-    /// Of what.
+    /// Name of the SKU.
     sku: String,
-    /// Its number.
+    /// Number of the unit.
     unit: u32,
 }
 
-/// Where a reservation stands.
+/// State of a reservation.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum HoldWord {
-    /// The buyer may pay or call it off.
+    /// On hold: the buyer may pay or cancel.
     Held,
-    /// Paid for; the ledger has not committed yet.
+    /// Paid for. The ledger has not committed yet.
     Confirming,
-    /// Called off; the ledger has not committed yet.
+    /// Canceled. The ledger has not committed yet.
     Cancelling,
-    /// Run out; the ledger has not committed yet.
+    /// Hold expired. The ledger has not committed yet.
     Expiring,
     /// Sold.
     Confirmed,
-    /// Called off; the units were given back.
+    /// Canceled. The units were released.
     Cancelled,
-    /// Run out; the units were given back.
+    /// Hold expired. The units were released.
     Expired,
     /// Refused by the ledger.
     Rejected,
@@ -456,7 +456,7 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     }
 }
 
-/// Who buys: whom the token is for, or whom the body names.
+/// The buyer that the token is for, or that the body names.
 pub(super) fn buyer_of(bound: Option<&BuyerId>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
     match (bound, named) {
         (None, Some(buyer)) => Ok(buyer),
@@ -508,7 +508,7 @@ impl<B, Q> Call<B, Q> {
         self.path.get("reservation").parse().map_err(|_| no_reservation())
     }
 
-    /// Refuses a reservation of another buyer as it does one that does not exist: at once, and in the same words.
+    /// Refuses a reservation of another buyer exactly as one that does not exist, and just as fast.
     async fn check_sees(&self, sale: &Sale, id: ReservationId) -> Result<(), Problem> {
         let Some(buyer) = &self.caller.buyer else { return Ok(()) };
         let hold = sale.reservation(id).await?;
@@ -569,11 +569,11 @@ fn otherwise(hold: &Hold) -> Problem {
     Problem::plain(Code::Decided).with("state", state)
 }
 
-/// What a buyer kept.
+/// A receipt to restore.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestoreBody {
-    /// The whole text that the reservation came with.
+    /// The complete receipt that came with the reservation.
     receipt: String,
 }
 
@@ -596,18 +596,18 @@ fn not_honoured(why: BadReceipt) -> Problem {
     Problem::new(Code::ReceiptRefused, why).field("receipt")
 }
 
-/// A change of the stock: units to add, or to withdraw.
+/// A change of the stock: units to add or to withdraw.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["add"] }, { "required": ["withdraw"] }]))]
 pub(crate) struct StockBody {
-    /// Of what.
+    /// Name of the SKU.
     #[schemars(with = "NameText")]
     sku: Sku,
-    /// So many more, numbered on from the last: 1 to 10,000,000.
+    /// Number of units to add: 1 to 10,000,000. Their numbers continue from the last one.
     #[schemars(range(min = 1, max = 10_000_000))]
     add: Option<u32>,
-    /// So many fewer, the highest free ones, for good: 1 to 10,000,000.
+    /// Number of units to withdraw permanently: 1 to 10,000,000. The highest free ones are taken.
     #[schemars(range(min = 1, max = 10_000_000))]
     withdraw: Option<u32>,
 }
@@ -638,15 +638,16 @@ pub(crate) async fn pause(call: Call) -> Answer<PausedView> {
     PausedView::answer(paused)
 }
 
-/// How a stopped sale goes on.
+/// How to resume a halted sale.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RebuildBody {
-    /// For how long only receipts are honoured afterwards, in milliseconds: at most 1 h; 5,000 unless said otherwise.
+    /// Period after the rebuild in which only receipts are honored, in milliseconds: at most 1 h. Default: 5,000.
     #[serde(default = "receipts_first_ms")]
     #[schemars(range(max = 3_600_000))]
     receipts_first_ms: u64,
-    /// Take a ledger that has never heard of the sale though orders of it were carried out, and write to it what is sold.
+    /// Whether to accept a ledger that does not know the sale although orders were recorded, and to write the sold
+    /// units to it.
     #[serde(default)]
     new_ledger: bool,
 }
@@ -655,18 +656,18 @@ fn receipts_first_ms() -> u64 {
     5_000
 }
 
-/// What a rebuild did.
+/// Result of a rebuild.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RebuildView {
-    /// The sale's generation from now on.
+    /// New generation of the sale.
     generation: u32,
-    /// Orders that were loaded from the ledger.
+    /// Number of orders loaded from the ledger.
     orders: u64,
-    /// Reservations that were written to the ledger before.
+    /// Number of reservations written to the ledger before the rebuild.
     written: u64,
-    /// Reservations that have other units now.
+    /// Reservations that got other units.
     reassigned: Vec<String>,
-    /// Reservations that are gone: give back what was paid for them.
+    /// Reservations that are lost. Refund what was paid for them.
     refused: Vec<String>,
 }
 
@@ -696,25 +697,25 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
     }
 }
 
-/// Whether every promise of a sale was kept.
+/// Result of an audit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct AuditView {
-    /// Whether every check holds.
+    /// Whether every check passed.
     ok: bool,
     /// The checks.
     checks: Vec<CheckView>,
 }
 
-/// One line of an audit.
+/// A check of an audit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CheckView {
-    /// A stable word.
+    /// Stable name of the check.
     name: String,
-    /// What is claimed.
+    /// The claim that was checked.
     claim: String,
-    /// Whether it holds.
+    /// Whether the check passed.
     ok: bool,
-    /// The figures, and the first few offenders.
+    /// The figures, and the first few violations.
     figures: String,
 }
 
@@ -734,15 +735,15 @@ pub(crate) async fn audit(call: Call) -> Answer<AuditView> {
     Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?.into()))
 }
 
-/// Where to begin.
+/// Where a stream of events begins.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
-    /// Only events with greater numbers: 0 for all. `Last-Event-ID` comes before it; without both, only what comes.
+    /// Only events with greater numbers; 0 for all. `Last-Event-ID` takes precedence. Without both, only new events.
     pub(super) after: Option<u64>,
 }
 
-/// What happens in a sale, as it happens.
+/// Streams the events of a sale.
 pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
     let (sale, after) = (call.sale()?, call.seen.or(call.query.after));
     Ok(events::of_sale(&call.shop.tails, sale, after, call.shop.closing.clone()).await?)

@@ -101,7 +101,7 @@ async function lookAtSales(page) {
   await page.waitForSelector('.check.on');
   await picture(page, 'sales');
   await page.getByRole('button', { name: 'Audit' }).first().click();
-  await has(page, 'The audit holds.');
+  await has(page, 'Audit passed.');
   const [file] = await Promise.all([page.waitForEvent('download'), page.click('dialog >> text=Download')]);
   const saved = JSON.parse(readFileSync(await file.path(), 'utf8'));
   assert.ok(saved.audit.ok && saved.audit.checks.length > 5 && saved.sale.id === 'phones', JSON.stringify(saved));
@@ -110,7 +110,7 @@ async function lookAtSales(page) {
   await page.fill('dialog input', '25');
   await answer(page, 'Yes');
   await has(page, 'of 125');
-  await page.click('article >> text=End for good');
+  await page.click('article >> text=End sale');
   await answer(page, 'No');
   await has(page, 'open');
 }
@@ -146,7 +146,7 @@ async function lookAtQueues(page) {
   await has(page, 'no luck');
   await page.click('text=Retry all');
   await answer(page, 'Yes');
-  await has(page, 'There is nothing.');
+  await has(page, 'Nothing here.');
   await view(page, 'in the queue');
   await searchAndCancel(page);
   await lookAtMany(page);
@@ -160,11 +160,11 @@ async function searchAndCancel(page) {
   await page.fill('#search', 'bulk-');
   await has(page, '12 found');
   assert.ok(!(await page.textContent('#queues')).includes('kept'), 'others are not shown');
-  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await page.getByRole('button', { name: 'Cancel all matches' }).click();
   await has(page, '12: bulk-0, bulk-1, bulk-10, bulk-11, bulk-2, …');
   await picture(page, 'bulk');
   await answer(page, 'No');
-  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await page.getByRole('button', { name: 'Cancel all matches' }).click();
   await answer(page, 'Yes');
   await has(page, '0 found');
   await page.fill('#search', '');
@@ -191,7 +191,7 @@ async function lookAtMany(page) {
   await post('/v1/queues/mail/tasks', { id: 'many-999' });
   await has(page, '251 found');
   assert.deepEqual(await where(), stood, 'focus and scroll stay');
-  await page.getByRole('button', { name: 'Cancel all found' }).click();
+  await page.getByRole('button', { name: 'Cancel all matches' }).click();
   await has(page, '251: many-000');
   await answer(page, 'Yes');
   await has(page, '0 found');
@@ -238,10 +238,10 @@ async function lookAtTasks(page) {
   await page.keyboard.press('Escape');
   const looks = [
     ['done 1', 'is-done', ['"sent": "yes"', ' · done']],
-    ['scheduled 2', 'fails', ['Its time comes in 59 min', 'failed after', 'try again later']],
-    ['scheduled 2', 'long', ['cut: 30,002 characters']],
-    ['blocked 1', 'behind', ['As many of the key tenant-7 run as may: runs']],
-    ['dead 4', 'dead-1', ['given up after 1 attempts: no luck', '"of": "dead-1"']],
+    ['scheduled 2', 'fails', ['Due in 59 min', 'failed after', 'try again later']],
+    ['scheduled 2', 'long', ['truncated: 30,002 characters']],
+    ['blocked 1', 'behind', ['Concurrency limit of key tenant-7 reached. Running: runs']],
+    ['dead 4', 'dead-1', ['dead after 1 attempts: no luck', '"of": "dead-1"']],
   ];
   for (const [state, id, texts] of looks) {
     await view(page, state);
@@ -271,10 +271,10 @@ async function steerTasks(page) {
   await press(rowOf(page, 'dead-2'), 'Delete');
   await answer(page, 'Yes');
   await has(page, '2 found');
-  await page.click('text=Delete all found');
+  await page.click('text=Delete all matches');
   await has(page, '2: dead-3, dead-4');
   await answer(page, 'Yes');
-  await has(page, 'There is nothing.');
+  await has(page, 'Nothing here.');
   await view(page, 'ready 1');
   await has(page, '1 found');
   await press(rowOf(page, 'dead-1'), 'Cancel task');
@@ -283,7 +283,7 @@ async function steerTasks(page) {
   await view(page, 'leased');
   await press(rowOf(page, 'runs'), 'Cancel task');
   await answer(page, 'Yes');
-  await has(page, 'to be cancelled');
+  await has(page, 'cancel requested');
 }
 
 async function lookAtSchedules(page) {
@@ -296,7 +296,7 @@ async function lookAtSchedules(page) {
   await row.filter({ hasText: 'paused' }).waitFor();
   await press(row, 'Resume');
   await answer(page, 'Yes');
-  await row.filter({ hasText: 'working' }).waitFor();
+  await row.filter({ hasText: 'running' }).waitFor();
   await press(row, 'Run now');
   await answer(page, 'Yes');
   await view(page, 'ready 1');
@@ -304,7 +304,7 @@ async function lookAtSchedules(page) {
   await view(page, 'Schedules');
   await press(row, 'Delete');
   await answer(page, 'Yes');
-  await has(page, 'There is nothing.');
+  await has(page, 'Nothing here.');
 }
 
 async function lookAtLocks(page) {
@@ -314,11 +314,11 @@ async function lookAtLocks(page) {
   const acquire = (label) => post('/v1/locks/order:42/acquire', { lease_ms: 600000, label }, { prefer: 'wait=60' });
   const waiters = ['second', 'third'].map(acquire);
   const detail = await detailOf(page, 'order:42');
-  for (const text of ['Lease left', 'The line before it', 'second', 'third']) await has(page, text);
+  for (const text of ['Lease left', 'Wait queue', 'second', 'third']) await has(page, text);
   assert.equal(await detail.locator('tbody tr').count(), 2);
   await picture(page, 'lock');
   await page.keyboard.press('Escape');
-  const breakIt = async () => { await press(rowOf(page, 'order:42'), 'Break'); await answer(page, 'Yes'); };
+  const breakIt = async () => { await press(rowOf(page, 'order:42'), 'Force-release'); await answer(page, 'Yes'); };
   for (const left of [1, 0]) {
     await breakIt();
     await rowOf(page, /second|third/).filter({ hasText: new RegExp(`\\t${left}\\t|${left}Show`) }).waitFor();
@@ -333,7 +333,7 @@ async function buy(browser) {
   await page.waitForSelector('#buy:not([disabled])');
   await page.dblclick('#buy');
   await page.waitForSelector('#cancel:not([hidden])');
-  const number = async () => (await page.textContent('#state')).match(/number (\d+)/)[1];
+  const number = async () => (await page.textContent('#state')).match(/unit (\d+)/)[1];
   const first = await number();
   await picture(page, 'shop');
   await page.reload();
@@ -347,12 +347,12 @@ async function buy(browser) {
   const { skus } = await (await fetch(`${url}/v1/sales/phones`)).json();
   assert.equal(skus[0].held, 11, 'a double click reserves once');
   await page.click('#cancel');
-  await has(page, 'Called off.');
+  await has(page, 'Canceled.');
   await page.click('#buy');
   await page.click('#pay');
-  await has(page, 'It is sold to you.');
+  await has(page, 'Payment confirmed. It is yours.');
   await page.reload();
-  await has(page, 'It is sold to you.');
+  await has(page, 'Payment confirmed. It is yours.');
   await picture(page, 'shop-paid');
   await page.context().close();
 }
@@ -365,7 +365,7 @@ async function countDown(browser) {
   await has(page, 'opens in');
   assert.ok(await page.isDisabled('#buy'));
   await page.click('#buy:not([disabled])');
-  await has(page, 'number 1)');
+  await has(page, 'unit 1)');
   await page.context().close();
 }
 
@@ -377,7 +377,7 @@ async function beOnAnotherMachine(browser) {
   const shop = await open(browser, `${origin}/shop/plain`, { viewport: phone });
   assert.deepEqual(await shop.evaluate(() => [isSecureContext, typeof crypto.randomUUID]), [false, 'undefined']);
   await shop.click('#buy:not([disabled])');
-  await has(shop, 'number 1)');
+  await has(shop, 'unit 1)');
   const operator = await open(browser, `${origin}/`, { viewport: { width: 1200, height: 900 } });
   const card = cardOf(operator, 'plain');
   await card.getByRole('button', { name: 'Add units' }).click();
@@ -407,7 +407,7 @@ async function tellHowSalesStand(browser) {
   await post('/v1/sales/finished/end', {});
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   const verbs = { gone: ['Add units'], later: ['Add units', 'Withdraw units'], closed: [], finished: [] };
-  const said = { gone: ['sold out', 'Sold out.'], later: ['opens later', 'opens in'], closed: ['closed', 'The sale is over.'], finished: ['ended', 'The sale is over.'] };
+  const said = { gone: ['sold out', 'Sold out.'], later: ['scheduled', 'opens in'], closed: ['closed', 'The sale has ended.'], finished: ['ended', 'The sale has ended.'] };
   for (const [id, [tag, state]] of Object.entries(said)) {
     const card = cardOf(operator, id);
     await card.locator('.tag').getByText(tag, { exact: true }).waitFor();
@@ -451,7 +451,7 @@ async function sellTheLastOne(browser) {
   await Promise.all(buyers.map((page) => page.click('#buy')));
   const got = async (page) => Boolean(await page.waitForFunction(() => {
     const shown = document.getElementById('state').textContent;
-    return /number 1\b/.test(shown) ? 'yes' : /carts/.test(shown) && 'no';
+    return /unit 1\b/.test(shown) ? 'yes' : /on hold/.test(shown) && 'no';
   }).then((answer) => answer.jsonValue().then((word) => word === 'yes')));
   const [first, second] = await Promise.all(buyers.map(got));
   assert.ok(first !== second, 'one of the two has it, and the other is told so');
@@ -460,7 +460,7 @@ async function sellTheLastOne(browser) {
   await card.locator('.figures').filter({ hasText: '1 held' }).waitFor();
   await card.getByRole('button', { name: 'Add units' }).click();
   await answer(operator, 'Yes');
-  await has(buyers[first ? 1 : 0], 'number 2');
+  await has(buyers[first ? 1 : 0], 'unit 2');
   await card.locator('.figures').filter({ hasText: '2 held' }).waitFor();
   for (const page of [operator, ...buyers]) await page.context().close();
 }
@@ -479,16 +479,16 @@ async function waitInLine(browser) {
     buyers.push(await open(browser, '/shop/line', { viewport: phone }));
     await buyers[n].waitForSelector('#buy:not([disabled])');
     await buyers[n].click('#buy');
-    await has(buyers[n], n ? 'ahead of you' : 'number 1');
+    await has(buyers[n], n ? 'ahead of you' : 'unit 1');
   }
   await picture(buyers[1], 'shop-line');
-  await card.filter({ hasText: '2 joined, 1 served' }).waitFor();
+  await card.filter({ hasText: '2 joined, 1 admitted' }).waitFor();
   await card.scrollIntoViewIfNeeded();
   await picture(operator, 'room');
   await card.getByRole('button', { name: 'Waiting room', exact: true }).click();
   await answer(operator, 'Yes');
-  await has(buyers[1], 'number 2');
-  await card.getByRole('button', { name: 'Close the waiting room' }).click();
+  await has(buyers[1], 'unit 2');
+  await card.getByRole('button', { name: 'Close waiting room' }).click();
   await answer(operator, 'Yes');
   await card.filter({ hasNotText: 'joined' }).waitFor();
   for (const page of [operator, ...buyers]) await page.context().close();
@@ -501,7 +501,7 @@ async function drawLots(browser) {
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   const card = operator.locator('article').filter({ has: operator.locator('h2', { hasText: /^lots$/ }) });
   await card.getByRole('button', { name: 'Waiting room', exact: true }).click();
-  await operator.check('dialog >> text=A draw decides');
+  await operator.check('dialog >> text=Randomized draw');
   await picture(operator, 'open-room');
   await answer(operator, 'Yes');
   await card.filter({ hasText: 'commitment' }).waitFor();
@@ -509,26 +509,26 @@ async function drawLots(browser) {
   for (const n of [0, 1, 2]) {
     if (n === 2) {
       await card.filter({ hasText: '2 joined' }).waitFor();
-      await card.getByRole('button', { name: 'Close the entry' }).click();
+      await card.getByRole('button', { name: 'Close entry' }).click();
       await answer(operator, 'Yes');
       await card.filter({ hasText: '2 take part in the draw' }).waitFor();
     }
     buyers.push(await open(browser, '/shop/lots', { viewport: phone }));
     await buyers[n].waitForSelector('#buy:not([disabled])');
     await buyers[n].click('#buy');
-    await has(buyers[n], n === 2 ? '2 take part in the draw before you.' : 'The draw decides');
+    await has(buyers[n], n === 2 ? '2 take part in the draw ahead of you.' : 'A random draw decides');
   }
   await picture(buyers[2], 'shop-late');
   await card.getByRole('button', { name: 'Draw', exact: true }).click();
   await operator.fill('dialog input', '07 12 19 23 38 41');
   await picture(operator, 'draw');
   await answer(operator, 'Yes');
-  await card.filter({ hasText: 'drawn by 07 12 19 23 38 41' }).waitFor();
+  await card.filter({ hasText: 'drawn with 07 12 19 23 38 41' }).waitFor();
   const room = async () => (await fetch(`${url}/v1/sales/lots/room`)).json();
   assert.equal((await room()).entrants, 2, 'who came later takes no part');
   // From one in a second to the fastest: the end key.
   await card.getByRole('slider').press('End');
-  for (const page of buyers) await has(page, 'It is yours');
+  for (const page of buyers) await has(page, 'Reserved for you');
   assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
   await card.scrollIntoViewIfNeeded();
   await picture(operator, 'drawn');
@@ -546,7 +546,7 @@ async function handOver(browser) {
   assert.equal(await request.headerValue('rushgate-proof'), '0.abc');
   await page.waitForSelector('#cancel:not([hidden])');
   await page.click('#cancel');
-  await has(page, 'Called off.');
+  await has(page, 'Canceled.');
   // A server that checks buyers says where a proof is to be had.
   await page.route('**/reservations', (route) => route.fulfill({
     status: 409, contentType: 'application/problem+json',
@@ -558,7 +558,7 @@ async function handOver(browser) {
     return { key: await asked.headerValue('idempotency-key'), proof: await asked.headerValue('rushgate-proof') };
   };
   const refused = await keyOf(() => page.click('#buy'));
-  await has(page, 'First show that you are a person.');
+  await has(page, 'Confirm that you are human first.');
   assert.equal(await page.getAttribute('#prove', 'href'), 'https://shop.example/prove');
   await picture(page, 'shop-prove');
   // He comes back with another proof: the same attempt goes on, for it may have been made already. The next is another one.
@@ -569,11 +569,11 @@ async function handOver(browser) {
   assert.deepEqual(await keyOf(() => page.click('#buy')), { key: refused.key, proof: '1.def' });
   await page.waitForSelector('#cancel:not([hidden])');
   await page.click('#cancel');
-  await has(page, 'Called off.');
+  await has(page, 'Canceled.');
   assert.notEqual((await keyOf(() => page.click('#buy'))).key, refused.key, 'what has an answer is over');
   await page.waitForSelector('#cancel:not([hidden])');
   await page.click('#cancel');
-  await has(page, 'Called off.');
+  await has(page, 'Canceled.');
   await page.context().close();
 }
 
@@ -607,7 +607,7 @@ async function changeBuyers(browser) {
   assert.equal(await follow('ann'), 'written down');
   assert.deepEqual(asked, [], 'the same buyer');
   assert.equal(await follow('bob'), 'written down');
-  assert.deepEqual(asked, ['This link signs you in as another buyer. Go on?']);
+  assert.deepEqual(asked, ['This link signs you in as another buyer. Continue?']);
   assert.equal(await buyer(), token('ann'), 'it was a no');
   answerWith = 'accept';
   assert.equal(await follow('bob'), null);
@@ -625,7 +625,7 @@ async function loseTheWay(browser, directory, server) {
   away = true;
   await buyer.context().setOffline(true);
   await buyer.click('#buy');
-  await has(buyer, 'trying again');
+  await has(buyer, 'retrying');
   await picture(buyer, 'shop-away');
   await buyer.context().setOffline(false);
   await buyer.waitForSelector('#cancel:not([hidden])');
@@ -637,7 +637,7 @@ async function loseTheWay(browser, directory, server) {
   await buyer.reload();
   await buyer.waitForSelector('#cancel:not([hidden])');
   away = false;
-  const number = (text) => text.match(/number (\d+)/)[1];
+  const number = (text) => text.match(/unit (\d+)/)[1];
   assert.equal(number(await buyer.textContent('#state')), number(shown), 'what was promised outlives the server');
   for (const page of [operator, buyer]) await page.context().close();
   return next;
@@ -741,10 +741,10 @@ async function countAttempts(browser) {
   const facts = await card.locator('.facts').textContent();
   const { at_store: atStore } = (await snapshot()).attempts.find(({ sale }) => sale === 'count');
   assert.ok(atStore >= 11 && atStore <= 74, String(atStore));
-  assert.ok(facts.includes(`without the store: ${Math.floor(1000 * (74 - atStore) / 74) / 10} %`), `${facts} ${atStore}`);
+  assert.ok(facts.includes(`answered from the admission cache: ${Math.floor(1000 * (74 - atStore) / 74) / 10} %`), `${facts} ${atStore}`);
   assert.match(facts, /without the ledger: 95\.9 %/);
   assert.match(facts, /p99/);
-  assert.match(facts, /the ledger has everything|behind by/);
+  assert.match(facts, /ledger is up to date|ledger lag/);
   await card.locator('.attempts .u-wrap canvas').waitFor();
   await card.locator('.attempts').scrollIntoViewIfNeeded();
   await page.waitForTimeout(1500);
@@ -774,17 +774,17 @@ async function steer(browser) {
   };
   await press('Withdraw');
   await card.locator('.figures').filter({ hasText: '1 withdrawn' }).first().waitFor();
-  await press('Stop');
+  await press('Halt');
   await card.locator('.tag.stopped').waitFor();
   await picture(page, 'stopped');
   await press('Rebuild');
   await card.locator('.tag.open').waitFor();
   await card.locator('.incidents summary').click();
-  for (const word of ['stopped by an operator', 'it goes on', 'rebuilt: generation']) {
+  for (const word of ['halted by an operator', 'resumed', 'rebuilt: generation']) {
     await card.locator('.incidents li').filter({ hasText: word }).first().waitFor();
   }
   await picture(page, 'incidents');
-  await press('End for good');
+  await press('End sale');
   await card.locator('.tag.ended').waitFor();
   await page.context().close();
 }
@@ -827,13 +827,13 @@ async function showTokens(browser) {
 
 async function knock(page, worker, boss) {
   const enter = async (token) => { await page.fill('#bearer', token); await page.keyboard.press('Enter'); };
-  await has(page, 'This server wants a token.');
+  await has(page, 'This server requires an API token.');
   await enter('rg_wrong');
-  await has(page, 'The token was refused');
-  assert.equal(await page.textContent('#lamp'), 'not let in');
+  await has(page, 'Token refused');
+  assert.equal(await page.textContent('#lamp'), 'not authorized');
   await picture(page, 'door');
   await enter(worker);
-  await has(page, 'not enough for this page');
+  await has(page, 'requires a token with the role operator');
   await enter(boss);
   await page.waitForSelector('.lamp.on');
   await has(page, 'guarded');
@@ -844,26 +844,26 @@ async function knock(page, worker, boss) {
 async function shopWithTokens(browser, address, ann, bob) {
   const shop = (hash) => open(browser, `${address}/shop/guarded${hash}`, { viewport: phone, refusals: [401, 403] });
   const page = await shop('');
-  await has(page, 'The shop has not told who you are');
+  await has(page, 'You are signed out');
   assert.ok(await page.isDisabled('#buy'));
   await picture(page, 'shop-no-token');
   await page.click('text=中文');
-  await has(page, '商店尚未告知您的身份');
+  await has(page, '您尚未登录');
   await page.click('text=English');
   // The shop's own page signs the buyer in: this one goes on by itself.
   await page.evaluate((token) => { location.hash = `token=${token}`; }, ann);
   await page.click('#buy:not([disabled])');
-  await has(page, 'It is yours');
+  await has(page, 'Reserved for you');
   await page.click('#pay');
-  await has(page, 'Here you cannot say that it is paid');
+  await has(page, 'Payment cannot be confirmed');
   await picture(page, 'shop-token');
   // Another tab knows nothing of the token, and does not lose the attempt.
   const other = await page.context().newPage();
   await other.goto(`${address}/shop/guarded`);
-  await has(other, 'The shop has not told who you are');
+  await has(other, 'You are signed out');
   await other.evaluate((token) => { location.hash = `token=${token}`; }, ann);
-  await has(other, 'number 1)');
-  for (const [hash, text] of [['#token=rg_wrong', 'sign in at the shop'], [`#token=${bob}`, 'does not include this sale']]) {
+  await has(other, 'unit 1)');
+  for (const [hash, text] of [['#token=rg_wrong', 'Sign in at the shop'], [`#token=${bob}`, 'does not include this sale']]) {
     const stranger = await shop(hash);
     await has(stranger, text);
     await stranger.context().close();
@@ -875,9 +875,9 @@ async function shopWithTokens(browser, address, ann, bob) {
 async function loseTheSale(browser) {
   for (const path of ['/shop/none', '/shop/%ff']) {
     const page = await open(browser, path, { viewport: phone, refusals: [404] });
-    await has(page, 'There is no such sale.');
+    await has(page, 'Sale not found.');
     await page.click('text=中文');
-    await has(page, '没有这个销售。');
+    await has(page, '找不到该销售。');
     await page.context().close();
   }
   const page = await open(browser, '/shop/phones', { viewport: phone });
@@ -886,17 +886,17 @@ async function loseTheSale(browser) {
   });
   await page.route('**/reservations', refuse);
   await page.click('#buy:not([disabled])');
-  await has(page, 'The shop refuses this: for a test');
+  await has(page, 'The shop refused the request: for a test');
   await page.unroute('**/reservations');
   await page.click('#buy:not([disabled])');
   await page.waitForSelector('#cancel:not([hidden])');
   await page.route('**/cancel', refuse);
   await page.click('#cancel');
-  await has(page, 'The shop refuses this: for a test');
+  await has(page, 'The shop refused the request: for a test');
   // It stays, and the next attempt takes it away.
   await page.unroute('**/cancel');
   await page.click('#cancel');
-  await has(page, 'Called off.');
+  await has(page, 'Canceled.');
   assert.equal(await page.textContent('#note'), '');
   await page.context().close();
 }
