@@ -11,59 +11,60 @@ use crate::{
 
 /// The queues of a store: one live record per task id in a queue.
 ///
-/// A record is *waiting* (scheduled until its due time, ready from then on) or *leased*. A task that failed for good
-/// becomes a dead letter, kept beside the queue. Delayed and ready tasks are one ordered set, so nothing has to move
-/// at the due time, and nothing is given out before it. A queue with a [`Retention`] also keeps those that are *done*,
-/// with their results.
+/// A record is *waiting* (scheduled until its due time, then ready) or *leased*. A task that failed for good
+/// becomes a dead letter, kept beside the queue. Scheduled and ready tasks share one ordered set, so nothing
+/// moves at the due time. A queue with a [`Retention`] also keeps *done* tasks and their results.
 ///
-/// Tasks may have a [`TaskKey`], such as the tenant they are for. Those of one key and priority stand in a *line*, by due
-/// time and arrival, and only the first of a line may be given out; the others are *blocked*. A line has one place
-/// among all that waits: when its first is given out, the next takes a place behind whatever is due already. So keys
-/// take turns, however long their lines are.
+/// Tasks may share a [`TaskKey`], such as a tenant. Tasks of one key and priority form a *key group*, ordered by
+/// due time and arrival. Only the first of a group is available; the others are *blocked*. A group has one place
+/// in the queue: when its first task is claimed, the next one queues behind everything that is already due. So
+/// keys take turns, however long their groups are.
 ///
-/// A task may [wait for others](NewTask::after) of its queue, and be [held open](NewTask::held_open) for others that become
-/// [part](NewTask::part_of) of it. Until they are over it is *blocked*, whatever its due time. It stands by its due time and
-/// its arrival then, as if it had waited in its place all the time.
+/// A task may [wait for others](NewTask::after) of its queue, or be the callback of a batch that is
+/// [open](NewTask::held_open) for [members](NewTask::part_of). It is *blocked* until they have finished, whatever
+/// its due time. Then it takes the place that its due time and arrival give it, as if it had never been blocked.
 ///
-/// Rules that every backend keeps, and the contract suite checks:
-/// - Order is priority, then due time, then arrival. The due time of a line is that of its first task, or the moment at
-///   which the line had its last turn if that is later, and it arrives anew with each turn.
-/// - A claimed task that is released without a delay, or whose lease expires, keeps its priority, due time and arrival, and
-///   its line gets the turn back. A failed task goes behind what was due before its next attempt.
+/// Rules that every backend keeps and the contract suite checks:
+/// - Order is priority, then due time, then arrival. The due time of a key group is that of its first task, or
+/// the time of the group's last turn if that is later; its arrival is renewed with each turn.
+/// - A claimed task that is released without a delay, or whose lease expires, keeps its priority, due time and
+/// arrival, and its key group gets the turn back. A failed task goes behind what was due before its next attempt.
 /// - Nothing exceeds the queue's [limits](QueueLimits).
-/// - Nothing is given out at its [deadline](NewTask::deadline) or later.
-/// - An id that was taken [for a period](NewTask::unique_for) is not taken again in it once its record is gone.
-/// - A lease that ran out counts as given back from that moment on, on the store's clock, whoever asks.
-/// - A step with a [`Ticket`] acts only on that revision, and on that claim. Otherwise it is stale and changes nothing.
-/// - A mutating call repeated with its [`Op`] gets the same answer, for at least the 1,000 latest calls of a client;
-///   fewer, but at least 16, if what they gave out weighs more than 32 MiB together.
+/// - No task is claimed or popped at its [deadline](NewTask::deadline) or later.
+/// - A [unique](NewTask::unique_for) ID cannot be enqueued again before its uniqueness window ends, even if its
+/// record is gone.
+/// - An expired lease counts as released at the time of expiry, on the store's clock, for every caller.
+/// - A step with a [`Ticket`] acts only on that revision and that claim. Otherwise the ticket is stale and
+/// nothing changes.
+/// - A mutating call repeated with its [`Op`] gets the same answer. The answers of the latest 1,000 calls of a
+/// client are kept; fewer, but at least 16, if their claimed payloads exceed 32 MiB.
 pub trait QueueStore: Send + Sync {
-    /// Puts tasks in, in the order given. Each is answered by itself; a batch is one step.
+    /// Enqueues tasks in the given order, in one step. Each gets its own answer.
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>>;
 
-    /// Looks at the first `n` due tasks without taking them (1 to 1,000); of each line the first only.
+    /// Returns the first `n` due tasks without claiming them (1 to 1,000), and only the first of each key group.
     fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>>;
 
-    /// Takes the first `n` due tasks for good (1 to 1,000). If the taker dies they are lost: most programs want
-    /// [`claim`](Self::claim).
+    /// Removes and returns the first `n` due tasks (1 to 1,000). If the caller dies they are lost, so most
+    /// programs want [`claim`](Self::claim).
     fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>>;
 
-    /// Takes up to `n` due tasks under a lease and counts an attempt for each.
+    /// Claims up to `n` due tasks under a lease and counts an attempt for each.
     fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed>;
 
-    /// Ends claimed tasks that are done. A task that was replaced meanwhile waits again with the newer content; the
-    /// result of the run is not kept then, because that of the newer one will be.
+    /// Completes claimed tasks. A task that was replaced while it ran is enqueued again with the newer payload;
+    /// the result of the finished run is then dropped.
     fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>>;
 
-    /// Ends claimed tasks that failed: each waits again after its delay, or becomes a dead letter when its attempts
-    /// are used up. One that was cancelled meanwhile is gone.
+    /// Retries failed tasks: each is due again after its delay, or becomes a dead letter when no attempts remain.
+    /// A task that was canceled while it ran is removed.
     fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>>;
 
-    /// Releases claimed tasks as if they had not been claimed: the attempt is not counted, and each keeps its place. With
-    /// a delay, a task is due after it instead. One that was cancelled meanwhile is gone.
+    /// Releases claimed tasks: the attempt does not count, and each task keeps its place. With a delay, the task
+    /// is due after it instead. A task that was canceled while it ran is removed.
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>>;
 
-    /// Starts the leases of claimed tasks anew, notes how far they have come, and says which were cancelled or lost.
+    /// Extends the leases of claimed tasks, stores their progress, and reports which were canceled or lost.
     fn extend_tasks(
         &self,
         queue: &QueueName,
@@ -71,150 +72,156 @@ pub trait QueueStore: Send + Sync {
         lease: Lease,
     ) -> Answer<'_, Vec<TaskExtended>>;
 
-    /// Removes a task only if it was not enqueued again since the ticket was read and nobody is working on it; a
-    /// ticket from a claim removes its own claimed task.
+    /// Removes a task if it was not enqueued again since the ticket was read and no worker holds it. A ticket
+    /// from a claim removes its own claimed task.
     fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued>;
 
-    /// Removes a task whatever its revision; one that is being worked on is marked, and its worker is told at the
-    /// next extension.
+    /// Removes a task of any revision. A running task is marked instead, and its worker learns of it at the next
+    /// extension.
     fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled>;
 
-    /// Until when an id is [unique](NewTask::unique_for), whether its task is live or not; `None` if it is not.
+    /// Returns when the [uniqueness window](NewTask::unique_for) of an ID ends, whether or not its task is live;
+    /// `None` if it has none.
     fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>>;
 
-    /// Ends the time for which an id is [unique](NewTask::unique_for): it may be put in again at once. Its task, if it is
-    /// live, stays as it is.
+    /// Clears the [uniqueness window](NewTask::unique_for) of an ID, so that it can be enqueued again at once. A
+    /// live task of that ID stays as it is.
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted>;
 
-    /// Lets a task that is [held open](NewTask::held_open) take no more parts: it runs as soon as all that it waits for are
-    /// over.
+    /// Closes a batch: its [callback](NewTask::held_open) takes no more members and runs as soon as everything
+    /// that it waits for has finished.
     fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed>;
 
-    /// What a live task waits for, and how far that has come. `None` if it is not live, or never waited for anything.
+    /// Returns what a live task waits for, and the progress. `None` if it is not live or never waited for
+    /// anything.
     fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>>;
 
-    /// Those that a live task waited for and that are over, with their results: 1 to 100 by id, after `after`. They are kept
-    /// until the task is over itself, whatever the queue's [`Retention`].
+    /// Returns the finished tasks that a live task waited for, with their results: 1 to 100 by ID, after `after`.
+    /// They are kept until the task itself has finished, whatever the queue's [`Retention`].
     fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>>;
 
-    /// One task by id: the live one, or else the one that is kept as done.
+    /// Returns a task by ID: the live one, or else the retained one.
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
 
-    /// Tasks of a queue by id, 1 to 10,000 after `after`. Those that are done are listed only by their state.
+    /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>>;
 
-    /// Lengths by state, and age of the oldest due task. A queue that was never used is empty.
+    /// Returns counts by state, and the lag. A queue that was never used is empty.
     fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats>;
 
-    /// The names of the queues, in order.
+    /// Lists the names of the queues, in order.
     fn queues(&self) -> Answer<'_, Vec<QueueName>>;
 
-    /// Stops or resumes giving out tasks (`pop` and `claim`). Everything else goes on.
+    /// Pauses or resumes `pop` and `claim`. All other verbs keep working.
     fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()>;
 
-    /// Sets the queue's limits. Tasks that are in already stay, and runs that have begun go on. A rate that changes
-    /// begins to count anew; tasks that are done and not to be kept any more are forgotten.
+    /// Sets the queue's limits. Existing tasks stay, and running tasks continue. A changed rate limit starts
+    /// counting from zero. Done tasks that exceed the new retention are deleted.
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()>;
 
-    /// Events of a queue with numbers greater than `after`: the first `limit` (1 to 1,000). A queue keeps none unless its
-    /// [limits](QueueLimits::events) say so. Each is written in the step that it tells of.
+    /// Returns events with numbers greater than `after`: the first `limit` (1 to 1,000). A queue keeps events
+    /// only if its [limits](QueueLimits::events) say so. Each event is written in the step that it describes.
     fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents>;
 
-    /// Dead letters by id, 1 to 10,000 after `after` (empty for the beginning).
+    /// Lists dead letters by ID: 1 to 10,000 after `after` (empty for the beginning).
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>>;
 
-    /// One dead letter by id.
+    /// Returns a dead letter by ID.
     fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>>;
 
-    /// Puts dead letters back, due at once, with all attempts before them and without a deadline. One whose id is live again
+    /// Requeues dead letters: due at once, with all attempts and without a deadline. One whose ID is live again
     /// stays dead.
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived>;
 
-    /// Deletes dead letters, and says how many.
+    /// Deletes dead letters and returns how many.
     fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64>;
 
-    /// Waits until the queue may have something to give out: a due task was put in or given back.
+    /// Waits until the queue may have a task to claim, because one was enqueued or released.
     ///
-    /// Listening starts at the call. It is a hint, given to one listener of a process at a time. It does not tell of
-    /// due times and leases that pass: [`Claimed::next_due`] does. When another process puts in a task that will be
-    /// due earlier than all others, a store tells a listener, so that it asks for `next_due` again; inside a process
-    /// the caller knows. Dropping the future stops listening.
+    /// Listening starts at the call. A notification is a hint, and goes to one listener of a process at a time.
+    /// Due times and expiring leases cause none: use [`Claimed::next_due`]. If another process enqueues a task
+    /// that is due earlier than all others, the store notifies a listener so that it asks for `next_due` again;
+    /// inside a process the caller knows. Dropping the future stops listening.
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()>;
 
-    /// Waits until a task may be over: done, cancelled, dead, or gone. At once if there is no live task of that id, or
-    /// if the queue has no [`Retention`]: then nobody is told.
+    /// Waits until a task may have finished: done, canceled, dead or gone. Returns at once if no task of that ID
+    /// is live, or if the queue has no [`Retention`], because then nothing is published.
     ///
-    /// Listening starts at the call. It is a hint: whoever hears it asks for the task. Dropping the future stops
+    /// Listening starts at the call. A notification is a hint: read the task after it. Dropping the future stops
     /// listening.
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()>;
 
-    /// Waits until the queue may have an event with a number greater than `after`; at once if it has one, or if its
-    /// latest has a smaller number.
+    /// Waits until the queue may have an event with a number greater than `after`. Returns at once if it has one,
+    /// or if its latest event has a smaller number.
     ///
-    /// Listening starts at the call. It is a hint: whoever hears it asks for the events. It does not tell of leases and
-    /// deadlines that pass before somebody looks. Dropping the future stops listening.
+    /// Listening starts at the call. A notification is a hint: read the events after it. Leases and deadlines
+    /// that expire cause none until a call to the store notices them. Dropping the future stops listening.
     fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()>;
 }
 
-/// A task to put in.
+/// A task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
-    /// Its id: one live record each.
+    /// ID of the task: one live record per ID.
     pub id: TaskId,
-    /// Its content.
+    /// Payload.
     pub payload: Payload,
-    /// When it may be given out.
+    /// When the task is due.
     pub due: Due,
-    /// Its urgency.
+    /// Priority.
     pub priority: Priority,
-    /// What becomes of it if the id is in already.
+    /// What happens if the ID has a live record.
     pub on_duplicate: OnDuplicate,
-    /// How often it may be claimed before it is dead: 1 to 1,000.
+    /// Maximum number of attempts before the task becomes a dead letter: 1 to 1,000.
     pub max_attempts: u32,
-    /// Whose turn it is part of, if it has a line to stand in.
+    /// Key that the task shares with others, if any.
     pub key: Option<TaskKey>,
-    /// When it must have been given out, if that matters: [`After`](Due::After) or [`At`](Due::At), after it is due. From
-    /// that moment on it is never given out; one that waits becomes a dead letter, and so does one that fails when its
-    /// next attempt would not be due before. A run that has begun goes on, and may complete it.
+    /// Deadline, later than the due time: [`After`](Due::After) or [`At`](Due::At). From then on the task is
+    /// never claimed or popped. A waiting task becomes a dead letter at the deadline; a failed one does if its
+    /// next attempt would not be due before it. A running task may still complete.
     pub deadline: Option<Due>,
-    /// For how long its id is taken: 1 ms to 400 days from its acceptance on, whatever becomes of the task. Until then an
-    /// enqueue or a relay of that id, with a period or without, is answered [`Enqueued::Recent`] once no record is live.
+    /// Uniqueness window of the ID: 1 ms to 400 days from the acceptance of the task, whatever happens to the
+    /// task. Until then, enqueueing or relaying the ID again is answered [`Enqueued::Recent`] once no record is
+    /// live.
     ///
-    /// While one is live, [`OnDuplicate`] decides. A newcomer that is [kept away](Enqueued::Kept) begins no period; one
-    /// that changes the record begins its own, if it has one, and never shortens the one that runs. What a store puts in
-    /// by itself asks for no uniqueness: orders of a sale, tasks of a schedule's moments, and dead letters that are revived.
+    /// While a record is live, [`OnDuplicate`] decides. A new task that is not [stored](Enqueued::Kept) starts no
+    /// window. One that changes the record starts its own window, if it has one, and never shortens the current
+    /// one. Tasks that the store enqueues itself ignore uniqueness: orders of a sale, tasks of schedules and
+    /// requeued dead letters.
     pub unique_for: Option<Duration>,
-    /// The tasks of its queue that must be over before it may be given out: at most [`AFTER_MAX`](Self::AFTER_MAX), one that
-    /// is named twice counts once.
+    /// Tasks of the same queue that must finish first: at most [`AFTER_MAX`](Self::AFTER_MAX). Duplicates count
+    /// once.
     ///
-    /// Each must be known to the queue at that moment: live (also if it came earlier in the same call), dead, or kept as
-    /// done, which counts as over. Otherwise the answer is [`Enqueued::Refused`]. What counts is the id: one that is
-    /// dead and put back, or replaced during its work, is waited for until it is done.
+    /// The queue must know each of them at that time: live (also from earlier in the same call), dead, or
+    /// retained as done, which counts as finished. Otherwise the answer is [`Enqueued::Refused`]. The ID counts:
+    /// a dead task that is requeued, or one that is replaced while it runs, is waited for until it is done.
     ///
-    /// It is blocked while it waits. Its deadline holds for that time too, and if its id is in already it is only
-    /// [kept away](OnDuplicate::Keep); a newcomer that changes it changes nothing of what it waits for. A dead letter that
-    /// is revived waits for nothing any more.
+    /// The task is blocked while it waits, and its deadline applies meanwhile. If its ID has a live record the
+    /// new task is only [kept](OnDuplicate::Keep); a change to the record does not change what it waits for. A
+    /// requeued dead letter waits for nothing.
     pub after: Vec<TaskId>,
-    /// What becomes of it when one that it waits for is dead, or can never be done.
+    /// What happens when a task that it waits for becomes a dead letter or can never finish.
     pub if_dead: IfDead,
-    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](QueueStore::close_batch): the
-    /// callback of a batch. As with [`after`](Self::after), a task whose id is in already is only kept away.
+    /// Whether the task is the callback of an open batch: it takes [members](Self::part_of) and waits until the
+    /// batch is [closed](QueueStore::close_batch). As with [`after`](Self::after), a task whose ID is live is
+    /// only kept.
     pub held_open: bool,
-    /// The task of its queue that it is part of, which must be [held open](Self::held_open), and waits for it. Otherwise the
-    /// answer is [`Enqueued::Refused`]. So it is if its id is in already: that one becomes a part, unless it waits for
-    /// others itself. A part cannot be given others to wait for: so no task can come to wait for itself.
+    /// The [open](Self::held_open) batch callback of the same queue that the task is a member of, and that waits
+    /// for it. Otherwise the answer is [`Enqueued::Refused`]. A live task of this ID becomes the member instead,
+    /// unless it waits for others itself. A member cannot get other tasks to wait for, so no task can come to
+    /// wait for itself.
     pub part_of: Option<TaskId>,
 }
 
 impl NewTask {
-    /// So many tasks one may wait for by [`after`](Self::after).
+    /// Maximum number of tasks in [`after`](Self::after).
     pub const AFTER_MAX: usize = 1_000;
-    /// Attempts unless said otherwise.
+    /// Default number of attempts.
     pub const MAX_ATTEMPTS: u32 = 20;
-    /// The longest delay.
+    /// Maximum delay.
     pub const DELAY_MAX: Duration = Duration::from_secs(400 * 86_400);
 
-    /// A task that is due at once, of middle priority, kept if it is there already.
+    /// Creates a task that is due at once, with middle priority, and kept if its ID is live.
     pub fn new(id: TaskId, payload: Payload) -> Self {
         Self {
             id,
@@ -233,13 +240,13 @@ impl NewTask {
         }
     }
 
-    /// Whether it is to wait for others, now or later.
+    /// Whether the task waits for others, now or later.
     pub fn is_to_wait(&self) -> bool {
         self.held_open || !self.after.is_empty()
     }
 }
 
-/// Opaque bytes and what they are. Cheap to clone.
+/// Opaque bytes with a content type. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Payload {
     content_type: ContentType,
@@ -247,10 +254,10 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The largest content, in bytes: 1 MiB.
+    /// Maximum size of a payload: 1 MiB.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// Checks the size.
+    /// Creates a payload after checking its size.
     pub fn new(content_type: ContentType, bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
         let bytes = bytes.into();
         if bytes.len() > Self::MAX_BYTES {
@@ -263,17 +270,17 @@ impl Payload {
         Ok(Self { content_type, bytes })
     }
 
-    /// No content.
+    /// An empty payload.
     pub fn empty() -> Self {
         Self { content_type: ContentType::bytes(), bytes: Arc::from([]) }
     }
 
-    /// The same bytes, called something else.
+    /// The same bytes with another content type.
     pub(crate) fn as_content(&self, content_type: ContentType) -> Self {
         Self { content_type, bytes: Arc::clone(&self.bytes) }
     }
 
-    /// What the bytes are.
+    /// The content type.
     pub fn content_type(&self) -> &ContentType {
         &self.content_type
     }
@@ -284,19 +291,19 @@ impl Payload {
     }
 }
 
-/// When a task may be given out first.
+/// When a task is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Due {
     /// At once.
     Now,
-    /// So long after the step, on the store's clock; at most 400 days.
+    /// This long after the step, on the store's clock: at most 400 days.
     After(Duration),
-    /// At that moment on the store's clock; one in the past is due at once, and sorts by that moment.
+    /// At this time on the store's clock. A time in the past is due at once, and sorts by that time.
     At(Timestamp),
 }
 
 impl Due {
-    /// The moment that it means in a step at `now`.
+    /// The due time in a step at `now`.
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
@@ -306,13 +313,13 @@ impl Due {
     }
 }
 
-/// How urgent a task is: 0 goes first, 9 last, 5 unless said otherwise.
+/// Priority of a task, from 0 (first) to 9 (last). Default: 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Priority(u8);
 
 impl Priority {
-    /// Checks the range 0 to 9.
+    /// Creates a priority after checking the range 0 to 9.
     pub fn new(level: u8) -> Result<Self> {
         if level > 9 {
             return Err(Error::invalid(
@@ -348,93 +355,98 @@ impl From<Priority> for u8 {
     }
 }
 
-/// What becomes of an enqueue whose id has a live record.
+/// What happens when an enqueued ID has a live record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
-    /// The record stays as it is, waiting or leased, and nothing of the newcomer is stored. One that is leased and to be cancelled is not kept: the newcomer
-    /// waits when that run ends, and is kept from then on.
+    /// The record stays as it is, waiting or leased, and the new task is not stored. Exception: if the record is
+    /// leased and marked as canceled, the new task is stored and waits for that run to end. It is then the record
+    /// that is kept.
     Keep,
-    /// The newcomer takes its place: content, due time, priority and attempts. If it is leased, the newcomer is kept
-    /// beside it and waits when that run ends, so a change during work is never lost.
+    /// The new task replaces payload, due time, priority and attempts. If the record is leased, the new task is
+    /// stored beside it as the pending replacement and waits for that run to end, so a change during a run is
+    /// never lost.
     Replace,
-    /// As Keep, but the record is due at the earlier of the two times. If it is leased, the newcomer runs after it.
+    /// Like `Keep`, but the record becomes due at the earlier of the two times. If it is leased, the new task
+    /// runs after it.
     Earliest,
-    /// As Replace, but due no later than `max_wait` after the record was first put in: a burst of changes becomes
-    /// one run soon after the burst, and at last after `max_wait`.
+    /// Like `Replace`, but due no later than `max_wait` after the record was first enqueued: a burst of changes
+    /// becomes one run soon after the burst, and at the latest after `max_wait`.
     Debounce {
-        /// The longest that a burst may put the run off.
+        /// The longest time that a burst may postpone the run.
         max_wait: Duration,
     },
 }
 
-/// The answer to one enqueue.
+/// Outcome of one enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Enqueued {
-    /// A new record.
+    /// A new record was created.
     Added {
         /// Its revision.
         revision: Revision,
     },
-    /// The record that was there is unchanged.
+    /// The existing record is unchanged.
     Kept {
         /// Its revision.
         revision: Revision,
     },
-    /// The record was changed, or will run again after its present run.
+    /// The record was changed, or will run again after its current run.
     Replaced {
         /// The new revision.
         revision: Revision,
     },
-    /// A new record, in the place of the oldest one that waited: the queue was at its bound, and
-    /// [drops the oldest](Overflow::DropOldest).
+    /// A new record was created and the oldest waiting one dropped: the queue was at capacity and [drops the
+    /// oldest](Overflow::DropOldest).
     Displaced {
         /// Its revision.
         revision: Revision,
-        /// What was dropped for it.
+        /// ID of the dropped task.
         dropped: TaskId,
     },
-    /// The queue is at its bound and [drops the newcomer](Overflow::DropNew). Nothing else was changed.
+    /// The queue is at capacity and [drops new tasks](Overflow::DropNew). Nothing was changed.
     Dropped {
-        /// The bound.
+        /// The capacity.
         bound: u64,
     },
-    /// The queue is at its bound. Nothing was put in.
+    /// The queue is at capacity. Nothing was enqueued.
     Full {
-        /// The bound.
+        /// The capacity.
         bound: u64,
     },
-    /// The id was put in lately, [for a period](NewTask::unique_for) that is not over. Nothing was put in, nor dropped.
+    /// The ID is still in its [uniqueness window](NewTask::unique_for). Nothing was enqueued or dropped.
     Recent {
-        /// When it will be over.
+        /// When the window ends.
         #[serde(rename = "until_us")]
         until: Timestamp,
     },
-    /// It was to [wait for](NewTask::after) a task, or be [part](NewTask::part_of) of one, and cannot. Nothing was put in.
+    /// The task cannot [wait for](NewTask::after) a task, or be a [member](NewTask::part_of) of a batch. Nothing
+    /// was enqueued.
     Refused {
-        /// Which task.
+        /// ID of the other task.
         task: TaskId,
-        /// Why not.
+        /// The reason.
         why: Unmet,
     },
 }
 
 impl Enqueued {
-    /// Whether it made a record or changed one: then it begins its [period](NewTask::unique_for), if it has one.
+    /// Whether a record was created or changed. Then the [uniqueness window](NewTask::unique_for) starts, if
+    /// there is one.
     pub fn is_accepted(&self) -> bool {
         matches!(self, Self::Added { .. } | Self::Displaced { .. } | Self::Replaced { .. })
     }
 
-    /// Whether the id has a live record now: it was put in, or was in already.
+    /// Whether the ID has a live record now.
     pub fn is_in(&self) -> bool {
         self.is_accepted() || matches!(self, Self::Kept { .. })
     }
 }
 
-/// What was read or claimed: which record, as of which revision, under which claim.
+/// Proof of what was read or claimed: the record, its revision and the claim.
 ///
-/// Its text form is one opaque word, made of the three and the id.
+/// As text it is one opaque word made of the three and the ID.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Ticket {
@@ -442,10 +454,9 @@ pub struct Ticket {
     pub id: TaskId,
     /// When it was due.
     pub due: Timestamp,
-    /// The revision that was read.
+    /// The revision.
     pub revision: Revision,
-    /// The claim's number, which fences the task's writes as a lock's fence does; `None` for one that was only
-    /// looked at.
+    /// Fencing token of the claim, as for a lock; `None` if the task was only read.
     pub claim: Option<Fence>,
 }
 
@@ -489,65 +500,65 @@ impl From<Ticket> for String {
     }
 }
 
-/// A task that was looked at or taken.
+/// A task that was read or claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What to answer with.
+    /// Pass it to complete, retry, release, extend and dequeue.
     pub ticket: Ticket,
-    /// Its content.
+    /// Payload.
     pub payload: Payload,
-    /// Its urgency.
+    /// Priority.
     pub priority: Priority,
-    /// How often it has been claimed, this time included.
+    /// Number of claims so far, including this one.
     pub attempt: u32,
-    /// How often it may be.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// Whose turn it is part of.
+    /// Key that the task shares with others, if any.
     pub key: Option<TaskKey>,
-    /// From when on it is not given out any more, if there is such a moment.
+    /// Deadline, if any.
     pub deadline: Option<Timestamp>,
 }
 
-/// A wish for tasks.
+/// A request to claim tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// At most so many: 1 to 1,000.
+    /// Maximum number of tasks: 1 to 1,000.
     pub n: u32,
-    /// How long to hold them unless extended.
+    /// Lease duration.
     pub lease: Lease,
-    /// Who claims, for people who look; at most 200 bytes.
+    /// Name of the worker, as shown to operators: at most 200 bytes.
     pub worker: String,
 }
 
 impl Claim {
-    /// The largest batch of anything.
+    /// Maximum size of any batch.
     pub const BATCH_MAX: usize = 1_000;
 }
 
 /// The answer to [`QueueStore::claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// What was given out.
+    /// The claimed tasks.
     pub tasks: Vec<Task>,
-    /// How long until something may be given out that may not be now: a delay that ends, a rate that allows more, a
-    /// lease that runs out. `None` if nothing is foreseen, or the queue is paused. Zero if as many were given out as
-    /// were asked for: there may be more.
+    /// How long until another task may be available: a delay ends, a rate limit allows more, or a lease expires.
+    /// `None` if nothing is foreseen or the queue is paused. Zero if as many tasks as requested were claimed,
+    /// because there may be more.
     pub next_due: Option<Duration>,
 }
 
 /// A claimed task that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What was claimed.
+    /// Ticket of the claim.
     pub ticket: Ticket,
-    /// What came of it; at most 64 KiB. Kept if the queue has a [`Retention`], and dropped otherwise.
+    /// Result, at most 64 KiB. Kept if the queue has a [`Retention`], and dropped otherwise.
     pub result: Option<Payload>,
-    /// There was nothing to do: it was not carried out.
+    /// Whether there was nothing to do.
     pub discarded: bool,
 }
 
 impl Completion {
-    /// The largest result, in bytes.
+    /// Maximum size of a result, in bytes.
     pub const RESULT_MAX: usize = 64 << 10;
 
     /// Done, with a result.
@@ -563,251 +574,250 @@ impl From<Ticket> for Completion {
     }
 }
 
-/// The answer to one completion.
+/// Outcome of one completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completed {
-    /// Done; the record is gone.
+    /// The task is done and its record is gone.
     Done,
-    /// Done; the record was replaced during the work and waits again.
+    /// The task is done. It was replaced while it ran, and the replacement is waiting.
     Requeued,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
 /// A claimed task that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// What was claimed.
+    /// Ticket of the claim.
     pub ticket: Ticket,
-    /// How long to wait before the next attempt; at most 400 days.
+    /// Delay before the next attempt: at most 400 days.
     pub delay: Duration,
-    /// Why it failed, for people who look; cut to 2,000 bytes.
+    /// Why it failed, as shown to operators. Truncated to 2,000 bytes.
     pub error: String,
-    /// Give up now, whatever attempts are left.
+    /// Whether to give up now, even if attempts remain.
     pub give_up: bool,
 }
 
-/// The answer to one retry.
+/// Outcome of one retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retried {
-    /// It waits for its next attempt.
+    /// The task waits for its next attempt.
     Scheduled {
-        /// When that is due.
+        /// When the next attempt is due.
         due: Timestamp,
     },
-    /// Its attempts are used up, or its deadline comes before the next: it is a dead letter.
+    /// No attempts remain, or the deadline is before the next one: the task is a dead letter.
     Dead,
-    /// It was replaced during the work: the newcomer waits with all its attempts.
+    /// The task was replaced while it ran. The replacement is waiting with all its attempts.
     Requeued,
-    /// It was cancelled during the work: it is gone, and makes no dead letter.
+    /// The task was canceled while it ran. It is gone, and is not a dead letter.
     Cancelled,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
-/// A claimed task that is given back.
+/// A claimed task to release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
-    /// What was claimed.
+    /// Ticket of the claim.
     pub ticket: Ticket,
-    /// How long until it is due again; at most 400 days. Zero: it keeps its due time, and its place.
+    /// Delay before it is due again: at most 400 days. With zero it keeps its due time and its place.
     pub delay: Duration,
 }
 
 impl From<Ticket> for GiveBack {
-    /// In its place, as before the claim.
+    /// Releases the task to its old place.
     fn from(ticket: Ticket) -> Self {
         Self { ticket, delay: Duration::ZERO }
     }
 }
 
-/// The answer to one [`QueueStore::give_back`].
+/// Outcome of one [`QueueStore::give_back`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GivenBack {
-    /// It waits: where it did before its claim, or until its delay is over.
+    /// The task waits in its old place, or until its delay has passed.
     Waiting,
-    /// It was cancelled during the work: it is gone.
+    /// The task was canceled while it ran and is gone.
     Cancelled,
-    /// The claim was no longer the ticket's. Nothing was changed.
+    /// The ticket is stale: the claim is over. Nothing was changed.
     Stale,
 }
 
-/// A claimed task whose lease starts anew.
+/// A claimed task whose lease to extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// What was claimed.
+    /// Ticket of the claim.
     pub ticket: Ticket,
-    /// How far it has come, if that is to be noted; otherwise what was noted before stays.
+    /// New progress. The earlier progress stays if this is `None`.
     pub progress: Option<TaskProgress>,
 }
 
 impl From<Ticket> for Heartbeat {
-    /// Nothing to note.
+    /// Extends the lease without progress.
     fn from(ticket: Ticket) -> Self {
         Self { ticket, progress: None }
     }
 }
 
-/// How far a task has come, in the words of whoever works on it.
+/// Progress of a task, as its worker reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
-    /// How much of it is done: 0 to 100.
+    /// Percentage done: 0 to 100.
     pub percent: Option<u8>,
-    /// What it is at; at most 200 bytes without control characters.
+    /// Current step, as text: at most 200 bytes without control characters.
     pub note: String,
 }
 
-/// The answer to one extension.
+/// Outcome of one extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskExtended {
-    /// The lease runs anew.
+    /// The lease was extended.
     Extended,
-    /// The lease runs anew, and somebody asked to cancel the task: stop, and complete it.
+    /// The lease was extended, and a client asked to cancel the task: stop, and complete it.
     Cancelled,
-    /// The claim was no longer the ticket's: stop, and write nothing more.
+    /// The ticket is stale: stop, and write nothing more.
     Lost,
 }
 
-/// The answer to [`QueueStore::dequeue`].
+/// Outcome of [`QueueStore::dequeue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dequeued {
-    /// Gone.
+    /// The task is gone.
     Removed,
-    /// Somebody is working on it. Nothing was changed.
+    /// A worker is running it. Nothing was changed.
     Leased,
-    /// It was enqueued again, claimed by another, or is gone. Nothing was changed.
+    /// It was enqueued again, claimed by another worker, or is gone. Nothing was changed.
     Stale,
 }
 
-/// The answer to [`QueueStore::cancel`].
+/// Outcome of [`QueueStore::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancelled {
-    /// Gone.
+    /// The task is gone.
     Removed,
-    /// Somebody is working on it and will be told. A newcomer that waited behind it is gone.
+    /// A worker is running it and will be notified. A pending replacement is gone.
     Marked,
     /// There is no such task.
     NotFound,
 }
 
-/// The answer to [`QueueStore::lift`].
+/// Outcome of [`QueueStore::lift`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Lifted {
-    /// It may be put in again.
+    /// The ID can be enqueued again.
     Lifted {
-        /// Until when it would have been unique.
+        /// When the window would have ended.
         #[serde(rename = "until_us")]
         until: Timestamp,
     },
-    /// It was not unique.
+    /// The ID had no uniqueness window.
     NotFound,
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// Not due yet, or not before its key's rate allows it.
+    /// Not due yet, or not before the rate limit of its key allows it.
     Scheduled,
-    /// Due.
+    /// Due, and not claimed.
     Ready,
-    /// Claimed, and the lease runs.
+    /// Claimed, and the lease has not expired.
     Leased,
-    /// Behind others of its key: behind the first of its line, or behind as many runs as its key may have. Or waiting for
-    /// [other tasks](NewTask::after), or held open for them.
+    /// Behind others of its key, behind the concurrency limit of its key, waiting for [other
+    /// tasks](NewTask::after), or the callback of an open batch.
     Blocked,
-    /// Over, and kept by the queue's [`Retention`].
+    /// Finished, and kept by the queue's [`Retention`].
     Done,
 }
 
-/// A task as it stands.
+/// A task and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
-    /// The task with the ticket to answer with. For a leased one the ticket is the claim's; for one that is done it is
-    /// that of the claim that ended it.
+    /// The task and its ticket. For a leased or done task the ticket is that of its last claim.
     pub task: Task,
-    /// Where it stands.
+    /// State of the task.
     pub state: TaskState,
-    /// Whether it is blocked because it waits for [other tasks](NewTask::after), or is held open for them.
+    /// Whether it is blocked because it waits for [other tasks](NewTask::after) or for its batch to be closed.
     pub waits: bool,
-    /// From when on it may be given out, if it is scheduled or ready: its due time, or later if its key says so.
+    /// When it becomes available, if it is scheduled or ready: its due time, or later if its key demands it.
     pub not_before: Option<Timestamp>,
-    /// When the lease runs out, if it is leased.
+    /// When the lease expires, if it is leased.
     pub lease_until: Option<Timestamp>,
-    /// Who claimed it, if it is leased or ended as such.
+    /// The worker of its last claim, if it is leased or was done by one.
     pub worker: Option<String>,
-    /// How far it has come, if it is leased and its worker has said so.
+    /// Progress, if it is leased and its worker has reported any.
     pub progress: Option<TaskProgress>,
-    /// Whether a newcomer waits behind the present run.
+    /// Whether a pending replacement waits for the current run to end.
     pub replaced: bool,
-    /// Whether it is to be cancelled.
+    /// Whether a client asked to cancel it.
     pub cancelled: bool,
     /// Why its last attempt failed.
     pub error: Option<String>,
-    /// Its latest runs that did not succeed, the oldest first: at most [`PastRun::KEPT`].
+    /// Its latest unsuccessful runs, oldest first: at most [`PastRun::KEPT`].
     pub past: Vec<PastRun>,
     /// How it ended, if it is done.
     pub finished: Option<Finished>,
 }
 
-/// How a task ended that is kept as done.
+/// How a retained task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
-    /// In which way.
+    /// How it ended.
     pub how: Finish,
-    /// What came of it, if whoever completed it has said so.
+    /// Its result, if the worker returned one.
     pub result: Option<Payload>,
 }
 
-/// In which way a task ended.
+/// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was carried out.
+    /// A worker completed it.
     Done,
     /// There was nothing to do.
     Discarded,
-    /// Somebody cancelled it.
+    /// A client canceled it.
     Cancelled,
-    /// It gave its place to a newcomer, because the queue was at its bound.
+    /// The overflow policy dropped it: the queue was at capacity.
     Dropped,
 }
 
-/// A run of a task that did not succeed.
+/// An unsuccessful run of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastRun {
-    /// Which attempt it was.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// When it was claimed, within the time that a claim of many takes.
+    /// When it was claimed, exact to the duration of the claiming call.
     #[serde(rename = "began_us")]
     pub began: Timestamp,
     /// When it ended.
     #[serde(rename = "ended_us")]
     pub ended: Timestamp,
-    /// In which way.
+    /// How it ended.
     pub how: PastEnd,
-    /// Who had claimed it.
+    /// The worker.
     pub worker: String,
-    /// Why it failed, if it did; cut to 200 bytes.
+    /// Why it failed, if it did. Truncated to 200 bytes.
     pub error: String,
 }
 
 impl PastRun {
-    /// How many are kept of a task.
+    /// Number of runs kept per task.
     pub const KEPT: usize = 10;
-    /// The longest error text that is kept of each, in bytes.
+    /// Maximum length of a kept error text, in bytes.
     pub const ERROR_MAX: usize = 200;
 
-    /// Adds a run to those that are kept.
+    /// Appends a run and drops the oldest one beyond the limit.
     pub fn add_to(self, past: &mut Vec<Self>) {
         if past.len() == Self::KEPT {
             past.remove(0);
@@ -816,51 +826,51 @@ impl PastRun {
     }
 }
 
-/// How a run ended that did not succeed.
+/// How an unsuccessful run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PastEnd {
     /// It failed.
     Failed,
-    /// Its lease ran out: the worker died, or could not reach the store.
+    /// Its lease expired: the worker died or could not reach the store.
     Lost,
-    /// It was given back for a while, which counts as no attempt.
+    /// It was released with a delay, which counts as no attempt.
     Snoozed,
 }
 
 /// Which tasks to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Only those in this state.
+    /// Only tasks in this state.
     pub state: Option<TaskState>,
-    /// Only ids greater than this; empty for the beginning.
+    /// Only IDs greater than this one; empty for the beginning.
     pub after: String,
-    /// At most so many, 1 to 10,000.
+    /// Page size: 1 to 10,000.
     pub limit: u32,
 }
 
-/// A queue's lengths.
+/// Counts and limits of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStats {
-    /// Due, and not claimed.
+    /// Tasks that are due and not claimed.
     pub ready: u64,
-    /// Not due yet.
+    /// Tasks that are not due yet.
     pub scheduled: u64,
-    /// Claimed, and the lease runs.
+    /// Tasks that are claimed and whose lease has not expired.
     pub leased: u64,
-    /// Behind others of their keys, or waiting for other tasks.
+    /// Tasks behind others of their key, or waiting for other tasks.
     pub blocked: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Over, and kept by the queue's retention.
+    /// Finished tasks that the queue's retention keeps.
     pub done: u64,
-    /// Dropped because the queue was at its [bound](QueueLimits::overflow), newcomers and records, since the queue was made.
+    /// Tasks dropped by the [overflow policy](QueueLimits::overflow) since the queue was created.
     pub dropped: u64,
     /// How long the oldest ready task has been ready, in milliseconds.
     pub lag_ms: u64,
-    /// When the queue's rate allows another task to be given out, if it allows none now.
+    /// When the rate limit allows the next task; `None` if it allows one now.
     pub rate_until: Option<Timestamp>,
-    /// When a task was last claimed, within the time that a claim of many takes; `None` if none ever was.
+    /// When a task was last claimed, exact to the duration of the claiming call; `None` if none ever was.
     pub last_claim: Option<Timestamp>,
     /// Whether it is paused.
     pub paused: bool,
@@ -868,162 +878,163 @@ pub struct QueueStats {
     pub limits: QueueLimits,
 }
 
-/// What a queue puts up with. Nothing is limited unless said otherwise.
+/// Limits of a queue. Default: unlimited.
 ///
-/// A limit holds for all workers together, on the store's clock.
+/// A limit applies to all workers together, on the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueLimits {
-    /// At most so many live records; `None` for no bound.
+    /// Capacity: maximum number of live records. `None`: unlimited.
     pub bound: Option<u64>,
-    /// What becomes of a task that is one too many.
+    /// Overflow policy.
     #[serde(default)]
     pub overflow: Overflow,
-    /// At most so many under a lease at a time: 1 to 1,000,000.
+    /// Maximum number of tasks running at a time: 1 to 1,000,000.
     pub concurrency: Option<u32>,
-    /// How often tasks are given out.
+    /// Rate limit of the queue.
     pub rate: Option<Rate>,
-    /// The same for the tasks of each key by itself.
+    /// Limits for the tasks of each key separately.
     pub per_key: KeyLimits,
-    /// How long tasks that are over are kept; `None` to forget them at once, which costs nothing.
+    /// How long finished tasks are kept. `None`: not at all, at no cost.
     pub retention: Option<Retention>,
-    /// So many of the latest [events](crate::TaskEvent) are kept: 1 to 100,000; `None` to keep none, which costs
-    /// nothing. Events are numbered only while some are kept, and the numbers go on when they are kept again.
+    /// Number of latest [events](crate::TaskEvent) to keep: 1 to 100,000. `None`: none, at no cost. Events are
+    /// numbered only while some are kept, and the numbering continues when it is enabled again.
     pub events: Option<u32>,
 }
 
 impl QueueLimits {
-    /// The most events that may be kept.
+    /// Maximum number of kept events.
     pub const EVENTS_MAX: u32 = 100_000;
 }
 
-/// What becomes of a task that is put into a queue at its bound. Without a bound it says nothing.
+/// Overflow policy: what happens to a new task when the queue is at capacity. Without a capacity it has no
+/// effect.
 ///
-/// Tasks that ignore the bound (orders of a sale, and what a schedule puts in at its moments) drop nothing, and a dead
-/// letter that finds no room stays dead.
+/// Tasks that ignore the capacity (orders of a sale and tasks of schedules) drop nothing. A dead letter that
+/// cannot be requeued for lack of room stays dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
-    /// It is refused: [`Enqueued::Full`].
+    /// The new task is refused: [`Enqueued::Full`].
     #[default]
     Refuse,
-    /// It is dropped: [`Enqueued::Dropped`]. For what is worth nothing late, such as samples.
+    /// The new task is dropped: [`Enqueued::Dropped`]. For data that is worthless when late, such as samples.
     DropNew,
-    /// It takes the place of the record that waits and was first put in the longest ago, the smallest id among equals:
-    /// [`Enqueued::Displaced`]. One that is leased is never dropped; if all are, the newcomer is refused. One gives way to
-    /// one: a queue beyond its bound stays so.
+    /// The oldest waiting record by time of enqueueing, then by ID, is dropped for the new one:
+    /// [`Enqueued::Displaced`]. Leased records are never dropped; if all are leased, the new task is refused. One
+    /// task replaces one: a queue above its capacity stays above it.
     DropOldest,
 }
 
-/// How long a queue keeps tasks that are over: done, discarded, cancelled or dropped for a newcomer. Those that were
-/// dequeued or popped leave nothing (what is kept of an earlier end under the same id stays), and dead letters stay until
-/// somebody sees to them.
+/// How long a queue keeps finished tasks: done, discarded, canceled or dropped by the overflow policy. Dequeued
+/// and popped tasks leave no record (an older retained record of the ID stays). Dead letters stay until they are
+/// requeued or deleted.
 ///
-/// Both limits hold, to the microsecond and to the task, on the store's clock: nothing beyond them is shown. The room is
-/// given back when the next task of the queue ends.
+/// Both limits apply exactly, to the microsecond and to the task, on the store's clock: reads never show more.
+/// The space is reclaimed when the next task of the queue finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// No longer than this: 1 ms to 400 days.
+    /// Maximum age: 1 ms to 400 days.
     #[serde(rename = "age_us", with = "crate::time::as_micros")]
     pub age: Duration,
-    /// No more than the latest so many: 1 to 1,000,000. Of those that ended at the same moment, the greatest ids.
+    /// Maximum number: 1 to 1,000,000. Among tasks that ended at the same time, the greatest IDs are kept.
     pub count: u32,
 }
 
 impl Retention {
-    /// The most that may be kept.
+    /// Maximum number of kept tasks.
     pub const COUNT_MAX: u32 = 1_000_000;
 
-    /// So long, and no more than so many.
+    /// Keeps at most `count` tasks for at most `age`.
     pub const fn new(age: Duration, count: u32) -> Self {
         Self { age, count }
     }
 }
 
-/// What a queue puts up with from the tasks of one key.
+/// Limits for the tasks of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyLimits {
-    /// At most so many under a lease at a time: 1 to 1,000,000. 1 if the order is first-in-first-out.
+    /// Maximum number of tasks running at a time: 1 to 1,000,000, and 1 if the order is first in, first out.
     pub concurrency: Option<u32>,
-    /// How often tasks are given out.
+    /// Rate limit of the key.
     pub rate: Option<Rate>,
-    /// First in, first out: one at a time, and a failed task keeps its place, so that those behind it in its line wait
-    /// until it is done or dead.
+    /// First in, first out: one task at a time. A failed task keeps its place, so those behind it in its key
+    /// group wait until it is done or dead.
     pub fifo: bool,
 }
 
 impl KeyLimits {
-    /// How many tasks of one key may be under a lease at a time.
+    /// Maximum concurrency of a key.
     pub fn at_a_time(&self) -> Option<u32> {
         if self.fifo { Some(1) } else { self.concurrency }
     }
 }
 
-/// At most so many in any stretch of time of that length.
+/// Sliding-window rate limit: at most `n` tasks in any period of `per`.
 ///
-/// It is exact: it counts the latest `n` times that a task was given out, whatever became of it, and gives out another
-/// when the first of them is as long ago as `per`. There is no window at whose edge twice as many could pass.
+/// It is exact: it remembers the latest `n` claims, whatever happened to the tasks, and allows the next one when
+/// the oldest of them is `per` ago. There is no window edge at which twice as many could pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// So many: 1 to 10,000.
+    /// Maximum number of tasks: 1 to 10,000.
     pub n: u32,
-    /// In so long: 1 ms to 400 days.
+    /// Period: 1 ms to 400 days.
     #[serde(rename = "per_us", with = "crate::time::as_micros")]
     pub per: Duration,
 }
 
 impl Rate {
-    /// The most that may be counted.
+    /// Maximum of `n`.
     pub const MAX: u32 = 10_000;
 
-    /// So many in so long.
+    /// At most `n` tasks in any period of `per`.
     pub const fn new(n: u32, per: Duration) -> Self {
         Self { n, per }
     }
 }
 
-/// A task that failed for good.
+/// A dead letter: a task that failed for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its id. The latest death of an id is kept.
+    /// ID of the task. Only the latest dead letter of an ID is kept.
     pub id: TaskId,
-    /// Its content.
+    /// Payload.
     pub payload: Payload,
-    /// Its urgency.
+    /// Priority.
     pub priority: Priority,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// How often it could be.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
     /// Why the last attempt failed.
     pub error: String,
-    /// When it was given up.
+    /// When it became a dead letter.
     pub died_at: Timestamp,
-    /// Whose turn it was part of.
+    /// Key that it shared with others, if any.
     pub key: Option<TaskKey>,
-    /// Its latest runs, the oldest first: at most [`PastRun::KEPT`].
+    /// Its latest runs, oldest first: at most [`PastRun::KEPT`].
     pub past: Vec<PastRun>,
 }
 
 impl DeadLetter {
-    /// Why a task died whose deadline passed.
+    /// Error text of a task that became a dead letter at its deadline.
     pub const LATE: &str = "its deadline passed before it was carried out";
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Those with these ids, at most 1,000.
+    /// These IDs, at most 1,000.
     Ids(Vec<TaskId>),
-    /// All.
+    /// All dead letters.
     All,
 }
 
-/// The answer to [`QueueStore::revive`].
+/// Outcome of [`QueueStore::revive`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revived {
-    /// So many wait again.
+    /// Number of tasks that were requeued.
     pub revived: u64,
-    /// So many stay dead because their id is live, or the queue is full.
+    /// Number of tasks that stay dead because their ID is live or the queue is full.
     pub kept: u64,
 }
 

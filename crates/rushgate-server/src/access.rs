@@ -1,4 +1,4 @@
-//! Who may do what: roles, scopes, and the file of tokens.
+//! Authorization: roles, scopes and the token file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use subtle::ConstantTimeEq;
 
 use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
 
-/// What a caller is there for. Each may do what those before it may.
+/// Role of a caller. Each role may do everything the roles before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looks at sales, reserves, and looks at and cancels reservations.
+    /// Reads sales, reserves, and reads and cancels reservations.
     Buyer,
-    /// Locks, queues, and confirms reservations once they are paid for.
+    /// Uses locks and queues, and confirms reservations once they are paid for.
     Worker,
-    /// Makes, changes, stops and looks at everything.
+    /// Creates, changes, halts and reads everything.
     Operator,
 }
 
 impl Role {
-    /// Every role, the least first.
+    /// Every role, least privileged first.
     pub const ALL: [Self; 3] = [Self::Buyer, Self::Worker, Self::Operator];
 
     /// Its name.
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-/// The three kinds of thing that a scope may name.
+/// Kinds of resources that a scope can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A lock.
@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name, which is also that of its place in a path: `{queue}`.
+    /// Its name, which is also its placeholder in a path: `{queue}`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Lock => "lock",
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// Names of one kind: `queue:mail` for one, `queue:mail*` for all that begin so, `queue:*` for all queues.
+/// A set of names of one kind: `queue:mail` for one queue, `queue:mail*` for a prefix, `queue:*` for all queues.
 ///
 /// ```
 /// use rushgate_server::{Kind, Scope};
@@ -81,7 +81,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether that name of that kind is among them.
+    /// Whether the scope covers this name.
     pub fn covers(&self, kind: Kind, name: &str) -> bool {
         self.kind == kind && if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
     }
@@ -126,42 +126,42 @@ impl From<Scope> for String {
     }
 }
 
-/// A token as the file knows it: everything but the secret, of which it has the SHA-256.
+/// A token as stored in the file: the SHA-256 of the secret instead of the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Says which token it is, also in logs: 8 hexadecimal digits.
+    /// ID of the token, 8 hexadecimal digits. It also appears in logs.
     pub id: String,
-    /// What it is for, for people who look.
+    /// Purpose of the token, as shown to operators.
     pub label: String,
-    /// What its bearer may do.
+    /// Role of the bearer.
     pub role: Role,
-    /// The only names that it is for; none means all.
+    /// The names that the token is limited to. Empty means all.
     pub scopes: Vec<Scope>,
-    /// The only buyer it is for.
+    /// The only buyer that the token is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buyer: Option<BuyerId>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     sha256: String,
 }
 
-/// What a new token is to allow.
+/// A token to create.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// What it is for, for people who look.
+    /// Purpose of the token, as shown to operators.
     pub label: String,
-    /// What its bearer may do.
+    /// Role of the bearer.
     pub role: Role,
-    /// The only names that it is for; none means all.
+    /// The names that the token is limited to. Empty means all.
     pub scopes: Vec<Scope>,
-    /// The only buyer it is for.
+    /// The only buyer that the token is for.
     pub buyer: Option<BuyerId>,
 }
 
-/// The file that knows which tokens are good. A token is 256 random bits, so its plain SHA-256 gives nothing away.
+/// The file of valid tokens. A token is 256 random bits, so a plain SHA-256 of it reveals nothing.
 ///
-/// Tokens are created and revoked in the file while a server runs: it reads the file anew within 200 ms.
+/// Tokens can be created and revoked while a server runs: it reloads the file within 200 ms.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ struct Written {
     keys: Vec<WrittenKey>,
 }
 
-/// What the file says.
+/// Content of the file.
 #[derive(Debug, Default)]
 struct Known {
     tokens: Vec<TokenEntry>,
@@ -208,7 +208,7 @@ impl Known {
     }
 }
 
-/// Refuses scopes that a buyer has no use for.
+/// Refuses scopes that make no sense for a buyer.
 pub(crate) fn check_sales(scopes: &[Scope]) -> Result<(), Error> {
     match scopes.iter().find(|scope| scope.kind != Kind::Sale) {
         Some(scope) => Err(Error::invalid("the scope", format_args!("`{scope}` is of no use to a buyer"))
@@ -223,20 +223,22 @@ fn now_ms() -> u64 {
 }
 
 impl TokenFile {
-    /// The file of that path, which need not be there yet.
+    /// The file at this path, which need not exist yet.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a token, and gives it with what is said once and never again: the text that its bearer sends.
+    /// Creates a token and returns it with its secret. Only the hash of the secret is stored, so it cannot be shown
+    /// again.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written: no token was made.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written. No token was created
+    /// then.
     pub fn create(&self, new: NewToken) -> Result<(TokenEntry, String), Error> {
         let mut known = self.read()?;
         let id = known.new_id();
@@ -256,10 +258,10 @@ impl TokenFile {
         Ok((entry, secret))
     }
 
-    /// Makes a key that a shop signs its buyers' tokens with.
+    /// Creates a key with which a shop signs tokens for its buyers.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if a scope is not of sales; otherwise as [`create`](Self::create).
+    /// [`is_invalid`](Error::is_invalid) for scopes other than sales; otherwise as [`create`](Self::create).
     pub fn create_key(&self, label: impl Into<String>, scopes: Vec<Scope>) -> Result<SigningKey, Error> {
         check_sales(&scopes)?;
         let mut known = self.read()?;
@@ -269,7 +271,7 @@ impl TokenFile {
         Ok(key)
     }
 
-    /// The keys that are good, in the order in which they were made.
+    /// The valid keys, oldest first.
     ///
     /// # Errors
     /// As [`list`](Self::list).
@@ -277,19 +279,19 @@ impl TokenFile {
         Ok(self.read()?.keys)
     }
 
-    /// The tokens that are good, in the order in which they were made.
+    /// The valid tokens, oldest first.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the file is there and cannot be read.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file exists and cannot be read.
     pub fn list(&self) -> Result<Vec<TokenEntry>, Error> {
         Ok(self.read()?.tokens)
     }
 
-    /// Takes a token or a key out by its id, and says whether there was one. With a key, all that it has signed is
-    /// worthless.
+    /// Revokes a token or a key by its ID; returns whether it existed. Revoking a key invalidates every token that it
+    /// signed.
     ///
     /// # Errors
-    /// As [`create`](Self::create); the token is good as before.
+    /// As [`create`](Self::create); the token stays valid then.
     pub fn revoke(&self, id: &str) -> Result<bool, Error> {
         let mut known = self.read()?;
         let before = known.tokens.len() + known.keys.len();
@@ -305,19 +307,19 @@ impl TokenFile {
     fn read(&self) -> Result<Known, Error> {
         let text = match std::fs::read(&self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Known::default()),
-            text => text.map_err(|error| self.amiss("cannot be read", error))?,
+            text => text.map_err(|error| self.unusable("cannot be read", error))?,
         };
         let written: Written =
-            serde_json::from_slice(&text).map_err(|error| self.amiss("is no file of tokens", error))?;
+            serde_json::from_slice(&text).map_err(|error| self.unusable("is no file of tokens", error))?;
         let keys: Result<Vec<_>, _> = written.keys.into_iter().map(SigningKey::try_from).collect();
-        let keys = keys.map_err(|error| self.amiss("has a key that is none", error))?;
+        let keys = keys.map_err(|error| self.unusable("has a key that is none", error))?;
         if !keys.is_empty() {
             self.warn_of_readers();
         }
         Ok(Known { tokens: written.tokens, keys })
     }
 
-    /// Hashes of tokens may be read by anybody, keys by nobody else.
+    /// Anyone may read hashes of tokens, but only the owner may read keys.
     fn warn_of_readers(&self) {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(&self.path).map(|data| data.permissions().mode());
@@ -326,29 +328,29 @@ impl TokenFile {
         }
     }
 
-    /// Beside the file and then in its place, so that whoever reads finds the old one or the new one.
+    /// Writes a temporary file and renames it, so readers see either the old or the new content.
     fn write(&self, known: &Known) -> Result<(), Error> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
-        let amiss = |error| self.amiss("cannot be written", error);
+        let unusable = |error| self.unusable("cannot be written", error);
         let keys = known.keys.iter().cloned().map(WrittenKey::from).collect();
         let written = Written { tokens: known.tokens.clone(), keys };
         let mut text =
-            serde_json::to_vec_pretty(&written).map_err(|error| self.amiss("cannot be written", error))?;
+            serde_json::to_vec_pretty(&written).map_err(|error| self.unusable("cannot be written", error))?;
         text.push(b'\n');
         let mut beside = self.path.clone().into_os_string();
         beside.push(format!(".{:08x}", rand::random::<u32>()));
         let options = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
-        let mut file = options.open(&beside).map_err(amiss)?;
+        let mut file = options.open(&beside).map_err(unusable)?;
         let done = file.write_all(&text).and_then(|()| file.sync_all());
         done.and_then(|()| std::fs::rename(&beside, &self.path)).map_err(|error| {
-            // What was begun is of no use to anybody.
+            // Remove the unfinished temporary file.
             let _ = std::fs::remove_file(&beside);
-            amiss(error)
+            unusable(error)
         })
     }
 
-    fn amiss(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    fn unusable(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
         let path = self.path.display();
         Error::misconfigured(format_args!("the file of tokens `{path}` {what}: {error}")).caused_by(error)
     }
@@ -362,18 +364,18 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The token's id, or the key's and the buyer; `open` where nobody is asked for one.
+    /// ID of the token, or of the key and the buyer. `open` if the server requires no tokens.
     pub id: String,
     pub role: Role,
     scopes: Vec<Scope>,
-    /// The token's own, if the scopes are those of the key that signed it.
+    /// Scopes of the token, or of the key that signed it.
     narrower: Vec<Scope>,
-    /// The only buyer it may act for.
+    /// The only buyer that the caller may act for.
     pub buyer: Option<BuyerId>,
-    /// What only this caller and the server know.
+    /// A secret that only this caller and the server know.
     secret: [u8; 32],
 }
 
@@ -389,13 +391,13 @@ impl Caller {
         }
     }
 
-    /// Whoever looks at what anybody may see.
+    /// A caller that reads public information.
     pub fn nobody() -> Self {
         Self { id: "nobody".to_owned(), role: Role::Buyer, ..Self::open() }
     }
 
-    /// 128 bits that the same caller arrives at again, in whichever process, and that others cannot work out: they are
-    /// made with what only the caller and the server know. The parts contain no NUL.
+    /// Derives 128 bits from the caller's secret: the same for this caller in every process, and unpredictable for
+    /// others. The parts contain no NUL.
     pub fn derive(&self, parts: &[&str]) -> [u8; 16] {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else {
             unreachable!("HMAC takes keys of every length");
@@ -410,7 +412,7 @@ impl Caller {
         half
     }
 
-    /// Whether that name is within its scopes.
+    /// Whether the caller's scopes cover this name.
     pub fn may(&self, kind: Kind, name: &str) -> bool {
         let within =
             |scopes: &[Scope]| scopes.is_empty() || scopes.iter().any(|scope| scope.covers(kind, name));
@@ -418,12 +420,12 @@ impl Caller {
     }
 }
 
-/// The door: knows who is let in.
+/// The authenticator of a server.
 #[derive(Debug)]
 pub(crate) enum Door {
-    /// Everybody is an operator. Fit for loopback only.
+    /// Every caller is an operator. Only fit for loopback.
     Open,
-    /// Whoever bears a token of the file.
+    /// Callers need a token from the file.
     Tokens(TokenDoor),
 }
 
@@ -440,7 +442,7 @@ struct Latest {
     version: Option<Version>,
 }
 
-/// How long a revoked token may go on at most.
+/// Maximum time that a revoked token stays valid.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl TokenDoor {
@@ -450,7 +452,7 @@ impl TokenDoor {
         Ok(Self { file, latest: Mutex::new(latest) })
     }
 
-    /// What the file says, read anew if it changed. One that cannot be read lets nobody in who was not in before.
+    /// The content of the file, reloaded if it changed. While the file cannot be read, no new tokens are accepted.
     fn known(&self) -> Arc<Known> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.looked.elapsed() >= LOOK_EVERY {
@@ -476,12 +478,12 @@ impl TokenDoor {
 }
 
 impl Known {
-    /// Who bears a token of the file.
+    /// Authenticates a token from the file.
     fn bearer(&self, bearer: &str, rest: &str) -> Option<Caller> {
         let (id, _) = rest.split_once('_')?;
         let hashed = digest(bearer);
         let entry = self.tokens.iter().find(|token| token.id == id)?;
-        // The hash of what was sent is compared, in the same time whatever differs.
+        // The hashes are compared in constant time.
         let is_it = bool::from(hex(&hashed).as_bytes().ct_eq(entry.sha256.as_bytes()));
         is_it.then(|| Caller {
             id: entry.id.clone(),
@@ -493,7 +495,7 @@ impl Known {
         })
     }
 
-    /// Who bears a token that one of the keys has signed.
+    /// Authenticates a token signed by one of the keys.
     fn buyer(&self, token: &Unread<'_>) -> Option<Caller> {
         let key = self.keys.iter().find(|key| key.id == token.kid)?;
         let Signed { buyer, scopes, secret } = key.read(token)?;
@@ -508,7 +510,7 @@ impl Known {
     }
 }
 
-/// Which file it is, and since when. The time alone is too coarse: two changes may fall into one tick.
+/// Identity and time of the loaded file. The time alone is too coarse: two changes can fall into one tick.
 type Version = (u64, u64, SystemTime);
 
 fn version(file: &TokenFile) -> Option<Version> {
@@ -518,7 +520,7 @@ fn version(file: &TokenFile) -> Option<Version> {
 }
 
 impl Door {
-    /// Who bears that header; `None` if nobody known does.
+    /// Authenticates the value of an Authorization header; `None` if it is unknown.
     pub fn caller(&self, authorization: Option<&[u8]>) -> Option<Caller> {
         match self {
             Self::Open => Some(Caller::open()),

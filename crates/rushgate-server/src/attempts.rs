@@ -8,9 +8,9 @@ use rushgate::{GateStats, SaleId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Sales that are counted for at most: of more, the one that was asked for the longest ago begins anew.
+/// Maximum number of counted sales. Beyond it, the sale with the oldest attempt starts over.
 const SALES_MAX: usize = 1_000;
-/// Looks whose attempts count as the latest. There is one a second while somebody watches.
+/// Number of latest snapshots that quantiles cover. There is one per second while there are watchers.
 const LOOKS: usize = 10;
 
 /// The attempts at every sale, counted since this process began.
@@ -116,7 +116,7 @@ impl Spread {
         self.0[Self::class(us)] += 1;
     }
 
-    /// What came since. A sale that began anew in between has had nothing before.
+    /// The attempts since `before`. A sale that was dropped in between counts from zero.
     fn since(&self, before: &Self) -> Self {
         let mut grown = self.clone();
         if self.0.iter().zip(&before.0).all(|(now, then)| now >= then) {
@@ -125,7 +125,7 @@ impl Spread {
         grown
     }
 
-    /// The time that so many of a thousand did not exceed, in microseconds; `None` of nothing.
+    /// The latency quantile in microseconds, with `thousandth` in per mille; `None` without attempts.
     fn quantile_us(&self, permille: u64) -> Option<u64> {
         let total: u64 = self.0.iter().sum();
         let wanted = (total * permille).div_ceil(1_000).max(1);
@@ -138,7 +138,7 @@ impl Spread {
     }
 }
 
-/// The attempts of the latest looks, for whoever looks again and again.
+/// Attempts over the latest snapshots.
 #[derive(Default)]
 pub(crate) struct Recently {
     looks: HashMap<String, VecDeque<Spread>>,
@@ -183,12 +183,11 @@ impl Recently {
 pub(crate) struct AttemptsView {
     /// Of which sale.
     pub sale: String,
-    /// How many by answer: `reserved`, `replayed`, or the code of the refusal.
+    /// Attempts by answer: `reserved`, `replayed`, or the code of the refusal.
     answers: BTreeMap<&'static str, u64>,
-    /// How many of all the store was asked for; the others were answered without it.
+    /// Attempts that reached the store. The others were answered from the admission cache.
     at_store: u64,
-    /// Half of those of the last ten seconds were answered within so many microseconds, rounded up to an eighth; absent if
-    /// there were none.
+    /// Median latency of the last ten seconds, in microseconds, rounded up to an eighth. Absent without attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_us: Option<u64>,
     /// 99 of 100 of them, likewise.
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(latest.quantile_us(500), Some(103));
         assert_eq!(latest.quantile_us(980), Some(103));
         assert_eq!(latest.quantile_us(990), Some(5_119));
-        assert_eq!(before.since(&spread).quantile_us(500), Some(1_048_575), "it has begun anew");
+        assert_eq!(before.since(&spread).quantile_us(500), Some(1_048_575), "it started over");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::problem::Problem;
 /// A larger body is not written down, only its length.
 const BODY_MAX: usize = 8 << 10;
 
-/// The file that actions are written to, one line each. Whoever has been let in is written down, also if the answer was no.
+/// The file of the audit log, one line per action. Refused actions of authenticated callers are logged too.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     path: PathBuf,
@@ -59,7 +59,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a Value>,
     body_bytes: usize,
-    /// `None` if the client left before: whether it was carried out is not known here.
+    /// `None` if the client left first: the outcome is then unknown here.
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
@@ -76,14 +76,14 @@ impl AuditLog {
             options.mode(0o600);
             options.create(true).append(true).open(path)
         };
-        let amiss = |error: io::Error| {
+        let unusable = |error: io::Error| {
             Error::misconfigured(format_args!(
                 "the audit log `{}` cannot be written: {error}",
                 path.display()
             ))
             .caused_by(error)
         };
-        Ok(Self { path: path.to_owned(), file: file.map_err(amiss)? })
+        Ok(Self { path: path.to_owned(), file: file.map_err(unusable)? })
     }
 
     /// In one call, so that lines of several processes do not mix.

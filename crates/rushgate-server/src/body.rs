@@ -10,12 +10,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 
-/// So much of a body that nobody wants is still read, and for so long.
+/// Limits in bytes and time for draining the rest of an unwanted body.
 const DRAINED_MAX: u64 = 4 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// Reads what is left of a request's body and forgets it, and says whether that is all of it. Whoever sends it only when
-/// asked for it (`Expect: 100-continue`) is not asked.
+/// Reads and discards the rest of a request's body; returns whether it reached the end. A client that waits for
+/// `100 Continue` is not asked for the body.
 pub(crate) async fn is_drained(body: &mut Incoming, sends_when_asked: bool) -> bool {
     if body.is_end_stream() {
         return true;
@@ -52,7 +52,7 @@ impl Body {
         Self::Coming(body.boxed_unsync())
     }
 
-    /// One that goes on for as long as the stream.
+    /// A body that ends with the stream.
     pub fn streaming(parts: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::new(StreamBody::new(parts.map(|part| Ok(Frame::data(part)))))
     }

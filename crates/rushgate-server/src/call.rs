@@ -1,4 +1,4 @@
-//! A request as a verb sees it: read, checked, and with whoever sent it.
+//! A request as a verb sees it: parsed, checked and authenticated.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -85,13 +85,13 @@ impl<B, Q> Call<B, Q> {
         Ok(self.shop.gate.sale(self.path.get("sale"))?)
     }
 
-    /// Refuses a buyer who is not let in, if there is somebody who is asked about buyers.
+    /// Refuses a buyer who fails the bot check, if the server has one.
     pub async fn must_be_let_in(&self, sale: &Sale, buyer: &BuyerId) -> Result<(), Problem> {
         let Some(check) = self.check() else { return Ok(()) };
         check.admit(sale.id(), buyer, self.visitor.address, self.visitor.proof.as_ref()).await
     }
 
-    /// Who is to be asked about the sender: nobody for whoever sells to others.
+    /// The bot check for this caller. Workers and operators skip it.
     pub fn check(&self) -> Option<&Checker> {
         self.shop.check.as_ref().filter(|_| self.caller.role == Role::Buyer)
     }
@@ -209,7 +209,7 @@ pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = B::deserialize(Strict(&mut reader)).map_err(|error| blame::<B>(bytes, error))?;
-    reader.end().map_err(|error| amiss(false, &error, None))?;
+    reader.end().map_err(|error| unusable(false, &error, None))?;
     Ok(read)
 }
 
@@ -220,15 +220,15 @@ fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem
     let placed = serde_path_to_error::deserialize::<_, B>(Strict(&mut reader)).err();
     let field = placed.and_then(|error| field_at(error.path()));
     let is_data = error.is_data() || error.to_string().starts_with("number out of range");
-    amiss(is_data, &error, field)
+    unusable(is_data, &error, field)
 }
 
 /// Reads a query.
 pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
-        let problem = amiss(true, &error, field_at(error.path()));
-        // A query is no JSON, whatever is amiss with it.
+        let problem = unusable(true, &error, field_at(error.path()));
+        // A query is not JSON, so no error in it is malformed JSON.
         if problem.code() == Code::MalformedJson { problem.called(Code::Invalid) } else { problem }
     })
 }
@@ -240,7 +240,7 @@ fn field_at(path: &serde_path_to_error::Path) -> Option<String> {
 
 /// What a reader says, as a problem. Words of serde that are not in the words of the API are kept: they say what was
 /// expected.
-fn amiss(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> Problem {
+fn unusable(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> Problem {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     let code = match () {

@@ -1,4 +1,4 @@
-//! Whoever is asked whether a buyer is let in at all: a captcha's service, or one that tells people from programs.
+//! The bot check: asks an external service, such as a CAPTCHA, whether a buyer is human.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,81 +15,81 @@ use tokio::sync::Semaphore;
 
 use crate::problem::{Code, Problem};
 
-/// What the buyer's page has to show.
+/// Header with the proof from the buyer's page.
 pub(crate) const PROOF: HeaderName = HeaderName::from_static("rushgate-proof");
-/// The longest proof, in bytes.
+/// Maximum length of a proof, in bytes.
 pub(crate) const PROOF_MAX: usize = 8 << 10;
-/// So many are asked about at a time; others wait, and the wait counts as time without an answer.
+/// Maximum number of concurrent checks. Others wait, and their wait counts toward the time limit.
 const AT_A_TIME: usize = 256;
-/// A proof that was refused is refused again for so long without asking.
+/// How long a refused proof is refused again without asking the service.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
-/// So many buyers, and so many refused proofs, are remembered at most.
+/// Maximum number of cached buyers, and of cached refused proofs.
 const REMEMBERED_MAX: usize = 500_000;
 
-/// A buyer who wants to join a waiting room, or to reserve where there is none.
+/// A visit to check: a buyer who wants to join a waiting room, or to reserve where there is none.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// At which sale.
+    /// The sale.
     pub sale: SaleId,
-    /// Who.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// From where.
+    /// The client address.
     pub address: IpAddr,
-    /// What his page has to show: 1 to 8,192 visible ASCII characters.
+    /// The proof: 1 to 8,192 visible ASCII characters.
     pub proof: String,
 }
 
-/// What is said of a visit.
+/// Verdict on a visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// He is let in.
+    /// The buyer is admitted.
     Yes,
-    /// He is not.
+    /// The buyer is refused.
     No,
-    /// Nobody could tell, and why.
+    /// The service could not decide, with the reason.
     Unknown(String),
 }
 
-/// Whoever is asked about buyers.
+/// A service that checks buyers.
 pub trait BuyerCheck: Send + Sync {
-    /// Looks at one visit. A call that takes too long is dropped, and counts as [`Verdict::Unknown`].
+    /// Checks one visit. A call that exceeds the time limit is dropped and counts as [`Verdict::Unknown`].
     fn ask(&self, visit: Visit) -> BoxFuture<'static, Verdict>;
 }
 
-/// How a [`BuyerCheck`] is asked.
+/// Settings of a [`BuyerCheck`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckRules {
-    /// How long it may take, the wait for a free place included.
+    /// Time limit of a check, including the wait for a free slot.
     pub timeout: Duration,
-    /// How long a buyer who was let in is let in again, at the same sale, without asking.
+    /// How long an admitted buyer is admitted again at the same sale without a check.
     pub remember: Duration,
-    /// Whether a buyer of whom nobody could tell is let in.
+    /// Whether to admit buyers while the service cannot decide.
     pub admit_unknown: bool,
 }
 
 impl Default for CheckRules {
-    /// 2 s; ten minutes; and nobody is let in of whom nobody could tell: whoever brings the service down must not get his
-    /// programs in by it.
+    /// 2 s; 10 minutes; and no admission while the service cannot decide, so that bringing it down does not let bots
+    /// in.
     fn default() -> Self {
         Self { timeout: Duration::from_secs(2), remember: Duration::from_secs(600), admit_unknown: false }
     }
 }
 
-/// The check of a server, with what it remembers. Each process has its own.
+/// The bot check of a server with its caches. Each process has its own.
 pub(crate) struct Checker {
     check: Arc<dyn BuyerCheck>,
     rules: CheckRules,
-    /// Where a buyer's page gets what it has to show.
+    /// URL where a buyer's page gets a proof.
     page: Option<String>,
     places: Arc<Semaphore>,
     admitted: Arc<Memory>,
     refused: Arc<Memory>,
-    /// What is being asked: a request that is sent again waits for the answer to the first, because many a proof can be
-    /// redeemed once only.
+    /// Running checks. A repeated request waits for the answer to the first one, because many proofs can be redeemed
+    /// only once.
     asking: Arc<Asking>,
 }
 
-/// What is being asked, by who and with what.
+/// Key of a running check: the buyer and the proof.
 #[derive(Default)]
 struct Asking(Mutex<HashMap<Key, WeakShared<BoxFuture<'static, Verdict>>>>);
 
@@ -99,7 +99,7 @@ impl Asking {
     }
 }
 
-/// Forgets a question when it was answered, or everybody who asked has left.
+/// Removes a running check once it is answered or all its callers have left.
 struct Forgets(Arc<Asking>, Key);
 
 impl Drop for Forgets {
@@ -114,7 +114,7 @@ impl fmt::Debug for Checker {
     }
 }
 
-/// Who, and for a refusal with what, hashed: proofs are long, and nobody else's business.
+/// Key of a cached verdict, hashed: proofs are long, and secret.
 type Key = [u8; 16];
 
 fn key(parts: [&str; 3]) -> Key {
@@ -128,10 +128,10 @@ fn key(parts: [&str; 3]) -> Key {
     key
 }
 
-/// How often a memory that is full looks for what is over.
+/// How often a full cache looks for expired entries.
 const SWEEP_EACH: Duration = Duration::from_secs(1);
 
-/// What holds for a while, of so many at most.
+/// A bounded cache whose entries expire.
 #[derive(Default)]
 struct Memory(Mutex<Kept>);
 
@@ -147,7 +147,7 @@ impl Memory {
         kept.until.get(key).is_some_and(|until| now < *until)
     }
 
-    /// What is over goes when there is no place. If nothing is over the newcomer is not remembered, and asked about again.
+    /// Expired entries make room. If none has expired the new entry is not cached, and the buyer is checked again.
     fn keep(&self, key: Key, now: Instant, time: Duration) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.until.len() >= REMEMBERED_MAX && kept.swept.is_none_or(|swept| now >= swept + SWEEP_EACH) {
@@ -173,7 +173,8 @@ impl Checker {
         }
     }
 
-    /// Lets the buyer in, or says why not. Dropped, it leaves nothing behind but what was answered.
+    /// Admits the buyer or returns the reason for the refusal. Dropping the future leaves nothing behind except
+    /// cached answers.
     pub async fn admit(
         &self,
         sale: &SaleId,
@@ -199,8 +200,8 @@ impl Checker {
         }
     }
 
-    /// The answer, from the first place that has it. All places are looked at under one lock: a question is remembered
-    /// before it is forgotten here, so whoever came while it was asked finds it in one of them.
+    /// The cached or running answer. All places are searched under one lock, and a check is cached before it is
+    /// removed from the running ones, so a caller always finds it in one of them.
     fn ask(&self, visit: Visit, who: Key, with: Key) -> Shared<BoxFuture<'static, Verdict>> {
         let mut asking = self.asking.lock();
         if let Some(shared) = asking.get(&with).and_then(WeakShared::upgrade) {
@@ -248,7 +249,7 @@ impl Checker {
         .boxed()
     }
 
-    /// With the place where the page gets a proof, if that is known.
+    /// Adds the URL where the page gets a proof, if it is known.
     fn refusal(&self, code: Code) -> Problem {
         let problem = Problem::plain(code)
             .hint("have the page get a proof, and ask again with it in the header Rushgate-Proof");
@@ -259,19 +260,19 @@ impl Checker {
     }
 }
 
-/// The proof of a request: what cannot be one is left to [`readable`].
+/// Reads the proof of a request. A value that cannot be a proof is left to [`readable`].
 pub(crate) fn proof(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(&PROOF).filter(|proof| !proof.is_empty()).cloned()
 }
 
 fn readable(proof: &HeaderValue) -> Result<&str, Problem> {
-    let amiss = || {
+    let unusable = || {
         let why = format_args!("the header Rushgate-Proof is not 1 to {PROOF_MAX} visible ASCII characters");
         Problem::new(Code::Invalid, why).field("Rushgate-Proof")
     };
-    let text = proof.to_str().map_err(|_| amiss())?;
+    let text = proof.to_str().map_err(|_| unusable())?;
     let is_good = text.len() <= PROOF_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
-    is_good.then_some(text).ok_or_else(amiss)
+    is_good.then_some(text).ok_or_else(unusable)
 }
 
 #[cfg(test)]
@@ -289,7 +290,7 @@ mod tests {
         assert!(!memory.holds(&ann, start + Duration::from_secs(10)));
     }
 
-    /// Says yes, and counts how often it was asked.
+    /// Says yes, and counts the calls.
     #[derive(Default)]
     struct Counts(AtomicUsize);
 

@@ -55,7 +55,7 @@ impl Clerks {
                 () = self.shop.more_to_look_after.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 Some(left) = self.tasks.join_next() => {
-                    // Whoever left is sent again at the next look, if there is still something to do.
+                    // The next poll starts the service again if there is still work.
                     if let Ok(charge) = left {
                         self.at_work.remove(&charge);
                     }

@@ -1,4 +1,4 @@
-//! Answers that are asked for again and again: what a client has already is not sent to it anew (ETag, If-None-Match).
+//! Conditional requests: an unchanged answer is not sent again (ETag, If-None-Match).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub(crate) async fn unless_known(
     let tag = format!("W/{}", tag(&lasting(&bytes, passing)));
     let is_known = known.has(&tag);
     head.headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
-    // Kept by whoever asked, who asks each time whether it still holds.
+    // Clients may cache the answer and must revalidate it each time.
     head.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     if is_known {
         head.status = StatusCode::NOT_MODIFIED;

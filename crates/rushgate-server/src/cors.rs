@@ -1,7 +1,7 @@
-//! Pages of other origins: which of them may ask from a browser, and what they may see of an answer.
+//! CORS: which origins may send requests from a browser, and what they may read of an answer.
 //!
-//! Nothing is allowed unless it is named. No answer says `*`, and none lets a browser send credentials of its own, such
-//! as cookies: the server has none, and a token is put into `Authorization` by whoever was given it.
+//! Only named origins are allowed. No answer says `*`, and none allows browser credentials such as cookies: the server
+//! has none, and pages send their token in `Authorization`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,12 +41,12 @@ impl FromStr for Origin {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for what no browser sends as its origin, and for `*` and `null`.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let amiss = |what: &str| {
+        let unusable = |what: &str| {
             Err(Error::invalid(&format!("the origin `{text}`"), what)
                 .hint("write a scheme and a host, such as https://shop.example or http://localhost:5173"))
         };
         if text.contains('*') {
-            return amiss("would let in more than one: name each");
+            return unusable("would let in more than one: name each");
         }
         let text = text.to_ascii_lowercase();
         let uri = text.parse::<Uri>().ok();
@@ -55,13 +55,15 @@ impl FromStr for Origin {
             Some((scheme @ ("http" | "https"), authority)) if text == format!("{scheme}://{authority}") => {
                 let own = if scheme == "http" { 80 } else { 443 };
                 match authority.port_u16() {
-                    _ if authority.as_str().contains('@') => amiss("has a user in it"),
-                    Some(port) if port == own => amiss("has its scheme's own port, which browsers leave out"),
-                    None if authority.as_str() != authority.host() => amiss("has no number as its port"),
+                    _ if authority.as_str().contains('@') => unusable("has a user in it"),
+                    Some(port) if port == own => {
+                        unusable("has its scheme's own port, which browsers leave out")
+                    }
+                    None if authority.as_str() != authority.host() => unusable("has no number as its port"),
                     _ => Ok(Self(text)),
                 }
             }
-            _ => amiss("is not a scheme and a host alone"),
+            _ => unusable("is not a scheme and a host alone"),
         }
     }
 }
@@ -131,7 +133,7 @@ impl Origins {
             return;
         }
         let headers = response.headers_mut();
-        // Whoever keeps answers must not give one page what was meant for another.
+        // A cache must not serve one origin the answer for another.
         headers.append(header::VARY, HeaderValue::from(HeaderName::from_static("origin")));
         if let Some(origin) = origin.filter(|origin| origin.to_str().is_ok_and(|origin| self.allow(origin))) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -1,4 +1,4 @@
-//! Server-sent events. However many watch, each sale that is watched is looked at by one task, and so is the whole.
+//! Server-sent events. One task per watched sale, and one for the snapshot, serves any number of watchers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,33 +25,33 @@ use crate::verbs::lock::LockView;
 use crate::verbs::queue::StatsView;
 use crate::verbs::sale::SaleView;
 
-/// The media type of a stream of events.
+/// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// How often the store is asked for what is new. It tells of no event by itself.
+/// Polling interval for new events. The store does not push them.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A comment is sent after so long without an event, so that whoever has gone is noticed.
+/// Interval of keep-alive comments, which detect clients that have left.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// How long a client should wait before it connects again, in milliseconds.
+/// Reconnect delay for clients, in milliseconds.
 const RETRY_MS: u32 = 1_000;
-/// Events that are read at a time.
+/// Events per read.
 const PAGE: u32 = 1_000;
 
-/// The sales that are watched, each with the number of its latest event.
+/// The watched sales, each with the number of its latest event.
 #[derive(Default)]
 pub(crate) struct Tails(Mutex<HashMap<SaleId, watch::Sender<u64>>>);
 
 impl Tails {
-    /// The number of the sale's latest event, which changes while somebody watches.
+    /// Number of the sale's latest event, updated while the sale has watchers.
     async fn follow(
         self: &Arc<Self>,
         sale: &Sale,
         closing: &CancellationToken,
     ) -> Result<watch::Receiver<u64>> {
-        // Asked for before the map is locked; whoever is first tells the others.
+        // Subscribe before the map is locked. The first watcher starts the task for the others.
         let seq = sale.state().await?.seq;
         let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that nobody watches for the moment goes on, or is taken out under this lock.
+        // A sale without watchers is removed under this lock, or kept.
         if let Some(tail) = tails.get(sale.id()) {
             return Ok(tail.subscribe());
         }
@@ -61,7 +61,7 @@ impl Tails {
         Ok(receiver)
     }
 
-    /// Whether nobody watches any more; the sale is then forgotten.
+    /// Whether no watchers are left. The sale is then removed.
     fn is_left(&self, sale: &SaleId, sender: &watch::Sender<u64>) -> bool {
         let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_left = sender.is_closed();
@@ -72,12 +72,12 @@ impl Tails {
     }
 }
 
-/// Looks for new events of a sale while somebody watches it.
+/// Polls for new events of a sale while it has watchers.
 async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing: CancellationToken) {
     while !tails.is_left(sale.id(), &sender) && !closing.is_cancelled() {
         match sale.state().await {
             Ok(state) => _ = sender.send_if_modified(|seq| std::mem::replace(seq, state.seq) != state.seq),
-            Err(error) => tracing::debug!(sale = %sale.id(), %error, "the sale cannot be looked at"),
+            Err(error) => tracing::debug!(sale = %sale.id(), %error, "cannot read the sale"),
         }
         tokio::select! {
             () = sleep(LOOK_EVERY) => {}
@@ -86,7 +86,7 @@ async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing
     }
 }
 
-/// One that watches a sale.
+/// A watcher of a sale.
 struct Watcher {
     sale: Sale,
     after: u64,
@@ -110,7 +110,7 @@ pub(crate) async fn of_sale(
 }
 
 impl Watcher {
-    /// What to send next; `None` at the end.
+    /// The next chunk to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if *self.latest.borrow_and_update() > self.after {
@@ -138,7 +138,7 @@ impl Watcher {
         let mut text = String::new();
         for event in events {
             self.after = event.seq;
-            // Names and numbers always become JSON.
+            // Names and numbers always serialize.
             let data = serde_json::to_string(&EventView::from(event)).unwrap_or_default();
             let name = serde_json::to_value(event.kind).unwrap_or_default();
             text += &message(event.seq, name.as_str().unwrap_or_default(), &data);
@@ -155,21 +155,21 @@ pub(crate) struct EventView {
     seq: u64,
     /// When, in microseconds since the Unix epoch.
     at_us: u64,
-    /// Whose reservation, if one.
+    /// Buyer of the reservation, if the event concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     reservation: Option<String>,
-    /// Which units it took, gave back, added or withdrew.
+    /// The units that the event reserved, released, added or withdrew.
     units: Vec<UnitsView>,
 }
 
-/// Numbers without a gap.
+/// A range of consecutive unit numbers.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UnitsView {
-    /// Of what.
+    /// Name of the SKU.
     sku: String,
-    /// The lowest.
+    /// Lowest number.
     first: u32,
-    /// The highest.
+    /// Highest number.
     last: u32,
 }
 
@@ -189,14 +189,14 @@ impl From<&Event> for EventView {
     }
 }
 
-/// One that follows a queue.
+/// A follower of a queue.
 struct TaskWatcher {
     events: Follower,
     closing: CancellationToken,
     ping_at: Instant,
 }
 
-/// The events of a queue with numbers greater than `after`, as they happen. The store tells of them.
+/// The events of a queue with numbers greater than `after`, as they happen. The store sends notifications.
 pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationToken) -> Response<Body> {
     let events = queue.follow();
     let events = if let Some(after) = after { events.after(after) } else { events };
@@ -206,12 +206,12 @@ pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationT
 }
 
 impl TaskWatcher {
-    /// What to send next; `None` at the end.
+    /// The next chunk to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let text = tokio::select! {
             next = self.events.next() => match next {
                 Ok(Followed::Event(event)) => {
-                    // Names and numbers always become JSON.
+                    // Names and numbers always serialize.
                     let data = serde_json::to_string(&TaskEventView::from(&event)).unwrap_or_default();
                     message(event.seq, &name_of(&event.what), &data)
                 }
@@ -231,33 +231,33 @@ impl TaskWatcher {
     }
 }
 
-/// What happened, in one word: `given_back`.
+/// Name of an event in one word, such as `given_back`.
 fn name_of(what: &TaskChange) -> String {
     let value = serde_json::to_value(what).unwrap_or_default();
     value["event"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Something that happened to a task. What it was is the name of the event: added, replaced, claimed, done, discarded,
-/// requeued, failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. One
-/// that is named `missed` has only `next`: events before that number are not kept any more.
+/// An event of a task. The name of the event says what happened: added, replaced, claimed, done, discarded, requeued,
+/// failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. An event
+/// named `missed` has only `next`: events before that number are no longer kept.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TaskEventView {
-    /// 1, 2, 3, … through the whole queue, without gaps.
+    /// 1, 2, 3, … per queue, without gaps.
     seq: u64,
     /// When, in microseconds since the Unix epoch.
     at_us: u64,
-    /// The task's id.
+    /// ID of the task.
     id: String,
-    /// Which attempt began or ended, if one did.
+    /// The attempt that began or ended, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
-    /// When it is due, if it waits for a time.
+    /// When the task is due, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_us: Option<u64>,
-    /// Who claimed it.
+    /// The worker that claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<String>,
-    /// Why it failed or is dead; cut to 200 bytes.
+    /// Why it failed or is dead. Truncated to 200 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -296,12 +296,12 @@ impl From<&TaskEvent> for TaskEventView {
     }
 }
 
-/// How often everything is looked at while somebody watches.
+/// Interval of the snapshots while there are watchers.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
-/// Things of one kind that a snapshot has at most.
+/// Maximum number of sales, queues and locks in a snapshot.
 const SNAPSHOT_MAX: u32 = 200;
 
-/// Everything at a glance.
+/// A snapshot of everything.
 #[derive(Clone)]
 struct Snapshot {
     sales: Vec<SaleState>,
@@ -311,27 +311,27 @@ struct Snapshot {
     locks: Vec<LockState>,
 }
 
-/// Everything at a glance, as far as the caller may see it: up to 200 of each kind.
+/// A snapshot of everything that the caller may see: up to 200 sales, queues and locks each.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SnapshotView {
-    /// The server's clock, in microseconds since the Unix epoch, for countdowns that people look at.
+    /// The server's clock, in microseconds since the Unix epoch, for countdowns on pages.
     now_us: u64,
     /// The sales.
     sales: Vec<SaleView>,
-    /// Attempts to reserve that this process has answered since it began, for each of these sales that had one.
+    /// Reservation attempts that this process has answered since it started, for each of these sales with attempts.
     attempts: Vec<AttemptsView>,
-    /// When they were counted, by the same clock: rates are of the time from one count to the next.
+    /// When they were counted, by the same clock. Compute rates from the time between two counts.
     counted_us: u64,
     /// The queues.
     queues: Vec<QueueStatsView>,
-    /// The locks that are held or waited for.
+    /// Locks that are held or waited for.
     locks: Vec<LockView>,
 }
 
-/// A queue with its lengths.
+/// A queue and its counts.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct QueueStatsView {
-    /// Its name.
+    /// Name of the queue.
     name: String,
     #[serde(flatten)]
     stats: StatsView,
@@ -378,10 +378,10 @@ impl Snapshot {
     }
 }
 
-/// The latest snapshot, with its number; none before the first.
+/// The latest snapshot and its number; none before the first.
 type Latest = (u64, Option<Arc<Snapshot>>);
 
-/// Those who watch everything.
+/// The watchers of the snapshot.
 #[derive(Default)]
 pub(crate) struct Live(Mutex<Option<watch::Sender<Latest>>>);
 
@@ -399,7 +399,7 @@ impl Live {
         receiver
     }
 
-    /// Whether nobody watches any more.
+    /// Whether no watchers are left.
     fn is_left(&self, sender: &watch::Sender<Latest>) -> bool {
         let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_left = sender.is_closed();
@@ -424,7 +424,7 @@ async fn look_at_all(
                 number += 1;
                 sender.send_replace((number, Some(Arc::new(snapshot))));
             }
-            Err(error) => tracing::debug!(%error, "the store cannot be looked at"),
+            Err(error) => tracing::debug!(%error, "cannot read the store"),
         }
         tokio::select! {
             () = sleep(SNAPSHOT_EVERY) => {}
@@ -433,7 +433,7 @@ async fn look_at_all(
     }
 }
 
-/// Snapshots of everything, one a second. Each is whole, so whoever comes again misses nothing by beginning anew.
+/// Snapshots of everything, one per second. Each is complete, so a client that reconnects misses nothing.
 pub(crate) fn of_all(shop: &Shop, caller: Caller) -> Response<Body> {
     let (latest, closing) = (shop.live.follow(shop), shop.closing.clone());
     let snapshots =
@@ -456,7 +456,7 @@ pub(crate) fn of_all(shop: &Shop, caller: Caller) -> Response<Body> {
     response(snapshots.boxed())
 }
 
-/// One event. JSON has no line breaks of its own.
+/// One event. JSON contains no line breaks.
 fn message(id: u64, name: &str, data: &str) -> String {
     format!("id: {id}\nevent: {name}\ndata: {data}\n\n")
 }

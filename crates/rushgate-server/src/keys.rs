@@ -1,4 +1,4 @@
-//! Idempotency keys: what was answered, and what is being carried out.
+//! Idempotency keys: cached answers and requests in flight.
 //!
 //! A reservation's key is the sale's own and a lock's is its token, so those two are known to the store and to every
 //! process. For all else the answers are kept here, by this process, for a while.
@@ -56,13 +56,13 @@ struct Entry {
 
 enum State {
     InFlight,
-    /// Carried out, at that moment. Without an answer the key is good for the same request again.
+    /// Done, at this time. Without an answer the same request may run again under this key.
     Done(Instant, Option<Remembered>),
 }
 
 /// What a key says of a request.
 pub(crate) enum Begun {
-    /// It is new. While this lives, others with the same key are told so.
+    /// The key is new. While this value lives, requests with the same key are refused as concurrent.
     New(Turn),
     /// It was answered before.
     Before(Remembered),
@@ -119,7 +119,7 @@ impl Turn {
         self.ends = Some(State::Done(Instant::now(), Some(answer)));
     }
 
-    /// Once this is dropped the same request is carried out again, and another is refused.
+    /// After the drop the same request may run again under this key, and a different one is refused.
     pub fn bind(mut self) -> Self {
         self.ends = Some(State::Done(Instant::now(), None));
         self

@@ -14,7 +14,7 @@ use crate::problem::{Code, Problem};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// So many asks are looked up at a time without one waiting for another.
+/// Shards of the table, so that lookups rarely wait for each other.
 const SHARDS: usize = 16;
 
 /// How long those who are done are remembered at most.
@@ -94,7 +94,7 @@ fn too_often(who: &str, rate: Rate, wait: Duration) -> Problem {
     Problem::new(Code::TooMany, format_args!("{who} may ask {n} times in {per:?}")).retry_after(wait)
 }
 
-/// Whoever has one address of an IPv6 network of 64 bits has them all.
+/// The unit that is limited. A client with one address of an IPv6 /64 network has them all.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -134,7 +134,7 @@ impl<K: Hash + Eq> Meter<K> {
         let Rate { n, per } = self.rate;
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is done is as one who never asked.
+        // A full quota needs no entry.
         if now.saturating_duration_since(shard.swept) > per.min(SWEEP_EVERY) {
             shard.done_at.retain(|_, done_at| *done_at > now);
             shard.swept = now;

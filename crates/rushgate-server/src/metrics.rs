@@ -1,4 +1,4 @@
-//! What the server counts, and how the store stands when somebody asks: OpenMetrics text, as Prometheus reads it.
+//! Metrics of the server and of the store, as OpenMetrics text for Prometheus.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::shop::Shop;
 /// The media type of the text.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Things of one kind that are told of at most: each is a question to the store.
+/// Maximum number of queues, sales or locks with metrics: each one costs a request to the store.
 const THINGS_MAX: u32 = 1_000;
 
 type RouteLabels = [(&'static str, &'static str); 2];
@@ -31,7 +31,7 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     connections: Gauge,
-    /// Sale by sale: those who watch are told of them, too.
+    /// Attempts per sale, which the snapshot shows too.
     pub attempts: Attempts,
 }
 

@@ -148,7 +148,7 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     if route.waits {
         parameters.push(json!({
             "name": "Prefer", "in": "header", "required": false,
-            "description": "`wait=SECONDS`: wait so long for what is asked for. `Preference-Applied` says what was granted.",
+            "description": "`wait=SECONDS`: how long to wait for the result. `Preference-Applied` says which wait was granted.",
             "schema": { "type": "string" }, "example": "wait=10",
         }));
     }

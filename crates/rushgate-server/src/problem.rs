@@ -182,11 +182,11 @@ codes! {
 
 /// How soon to ask again if nothing better is known.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Crowds that were sent away together come back apart: by so much, and never too early.
+/// Spread of retry times, so that clients refused together do not return together. Never too early.
 const JITTER: f64 = 0.2;
-/// Those who wait for a moment that is known come within so long after it.
+/// Clients that wait for a known time are spread over this period after it.
 const COMING: Duration = Duration::from_secs(1);
-/// What is to happen at a known moment may happen earlier: so long without a look at most.
+/// Longest pause before the next poll, because a known time may still be moved forward.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A refusal or an error on its way to the client.
@@ -218,7 +218,7 @@ pub(crate) struct ProblemView {
     status: u16,
     /// The stable word for programs.
     code: &'static str,
-    /// What is amiss with this request.
+    /// What is wrong with this request.
     detail: String,
     /// What to do next, if there is something to say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,8 +231,8 @@ pub(crate) struct ProblemView {
     /// When to ask again, in milliseconds, with some jitter; `Retry-After` says it in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// What else the code has to say, such as `position` or `free`; of what is told to nobody but the server's log, the
-    /// `request_id` under which it is found there.
+    /// Members that depend on the code, such as `position` or `free`. An internal error has the `request_id` under which
+    /// the server logged it.
     #[serde(flatten)]
     more: Map<String, Value>,
 }
@@ -262,7 +262,7 @@ impl Problem {
         self
     }
 
-    /// The same of a request that changes nothing: what became of it is known.
+    /// The same for a request that changes nothing: its outcome is known.
     pub(crate) fn of_a_look(mut self) -> Self {
         if self.0.code == Code::OutcomeUnknown {
             (self.0.code, self.0.detail) = (Code::Unavailable, Code::Unavailable.title().to_owned());

@@ -41,7 +41,7 @@ fn code_table() -> String {
     text
 }
 
-/// The page with its tables made anew.
+/// The page with its tables generated again.
 fn written(page: &str) -> String {
     let mut page = page.to_owned();
     for (name, table) in [("routes", route_table()), ("codes", code_table())] {
@@ -61,9 +61,6 @@ fn the_page_about_the_api_is_that_of_the_code() {
     if std::env::var_os("RUSHGATE_WRITE_TABLES").is_some() {
         std::fs::write(&path, written).unwrap();
     } else {
-        assert!(
-            page == written,
-            "docs/http.md is not that of the code; RUSHGATE_WRITE_TABLES=1 writes it anew"
-        );
+        assert!(page == written, "docs/http.md differs from the code; RUSHGATE_WRITE_TABLES=1 rewrites it");
     }
 }

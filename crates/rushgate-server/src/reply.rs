@@ -23,9 +23,9 @@ pub(crate) struct Reply<T> {
     owed: Option<Box<dyn Owed>>,
 }
 
-/// What was given out with an answer. Dropped before it was delivered, it takes that back.
+/// A claim or lock that an answer hands to the client. If it is dropped before delivery it is released.
 pub(crate) trait Owed: Send {
-    /// The answer is on its way: what was given out is the client's.
+    /// The answer was delivered: the client owns the claim or lock.
     fn delivered(self: Box<Self>);
 }
 
@@ -38,7 +38,7 @@ impl<T> Reply<T> {
         Self { status: StatusCode::CREATED, ..Self::ok(view) }
     }
 
-    /// Decided, and not carried out yet.
+    /// Accepted, and not finished yet.
     pub fn accepted(view: T) -> Self {
         Self { status: StatusCode::ACCEPTED, ..Self::ok(view) }
     }

@@ -82,8 +82,8 @@ pub(crate) enum KeyUse {
     AnswersRequired,
     /// With the body it makes a lock's token, which the store knows, for every process.
     Token,
-    /// It is the buyer's, which the store knows, for every process; the request needs one. Each buyer has his own keys,
-    /// whoever sends them.
+    /// The key of a buyer's attempt, required, which the store knows for every process. Keys are per buyer, independent
+    /// of the sender.
     Buyer,
 }
 
@@ -378,7 +378,7 @@ impl Route {
         }
     }
 
-    /// The span of a request, which goes on from where its sender says (`traceparent`).
+    /// The span of a request, a child of the client's `traceparent` if it sent one.
     fn span(&self, headers: &HeaderMap) -> Span {
         let (method, path) = (self.method_word(), self.path);
         let span = tracing::info_span!(
@@ -517,8 +517,8 @@ impl Route {
         Ok(key)
     }
 
-    /// Two requests with one key never run at a time: whoever drops the first would undo the second. A reservation is
-    /// not undone, and the store itself sees to its key.
+    /// Two requests with one key never run concurrently: dropping the first would undo the second. Reservations are
+    /// never undone, and the store itself handles their key.
     fn begin(
         &self,
         shop: &Shop,
@@ -541,7 +541,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
 }
 
-/// Whoever watches is looked at again and again: his token may be revoked or over.
+/// Ends when the token of a stream is revoked or has expired.
 async fn let_in_no_more(shop: Arc<Shop>, bearer: Option<Box<[u8]>>) {
     while shop.door.caller(bearer.as_deref()).is_some() {
         tokio::time::sleep(LOOK_AGAIN_AFTER).await;
@@ -564,7 +564,7 @@ async fn copied(response: Response<Body>) -> (Response<Body>, Remembered) {
     (Response::from_parts(head, Body::from(body)), answer)
 }
 
-/// Refuses what a browser was made to send by somebody else's page.
+/// Refuses cross-site requests that a browser sends for another page.
 ///
 /// Where the door is open, any page that the machine's browser shows could name a host of its own that leads here (DNS
 /// rebinding), so only the server's own names are answered. A page of another origin may not write in any case, unless that

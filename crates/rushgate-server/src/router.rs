@@ -43,7 +43,7 @@ impl Router {
         }
         let mut paths = matchit::Router::new();
         for (path, place) in places {
-            paths.insert(path, place).expect("the paths of the table are told apart");
+            paths.insert(path, place).expect("the paths of the table are distinct");
         }
         Self { paths, shop }
     }

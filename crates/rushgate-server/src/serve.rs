@@ -1,4 +1,4 @@
-//! The listener: connections with their limits, and an orderly end.
+//! The listener: connections, their limits and an orderly shutdown.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -32,18 +32,18 @@ use crate::router::Router;
 use crate::shop::Shop;
 use crate::tls::Certificate;
 
-/// Beyond these a connection is ended by a bare answer; well within them, with a problem.
+/// Hard limits end the connection with a bare answer. Requests well within them get a problem document.
 const HEADERS_MAX: usize = 200;
 const BUFFER_MAX: usize = 64 << 10;
-/// How many connections may wait to be accepted, as far as the system lets them (Linux: `net.core.somaxconn`, 4,096). Beyond
-/// it a crowd that comes within a moment is not let in, and comes back a second later.
+/// Backlog of connections waiting to be accepted. The system may cap it (Linux: `net.core.somaxconn`, 4,096). Clients
+/// beyond it retry after a second.
 const BACKLOG: u32 = 65_535;
-/// Whoever does not read has so many times as long as a request may take to arrive.
+/// A client that reads nothing is disconnected after this many request timeouts.
 const READ_TIMES: u32 = 3;
-/// How long to wait when no file descriptor is left.
+/// Pause before the next accept when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Rushgate over HTTP: say what it serves, then [`bind`](Self::bind) it.
+/// The Rushgate HTTP server: configure it, then [`bind`](Self::bind) it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -90,7 +90,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves what that client reaches, on loopback and to everybody there.
+    /// Creates a server for this client, on loopback addresses and without tokens.
     pub fn new(gate: Rushgate) -> Self {
         Self {
             gate,
@@ -113,125 +113,126 @@ impl Server {
         }
     }
 
-    /// Carries the orders of every sale to that ledger, and audits against it.
+    /// Carries the orders of every sale to this ledger, and audits against it.
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.ledger = Some(ledger);
         self
     }
 
-    /// Lets in only whoever bears a token of that file, by its role and within its scopes.
+    /// Requires a token from this file for every request, and enforces its role and scopes.
     pub fn tokens(mut self, file: TokenFile) -> Self {
         self.tokens = Some(file);
         self
     }
 
-    /// Speaks TLS 1.2 and 1.3 and nothing else, with the certificate of one PEM file, its own first and then what leads to
-    /// its authority, and the key of another. Whoever connects a second after the files were replaced gets the new one.
+    /// Serves TLS 1.2 and 1.3 only. `certificates` is a PEM file with the server's certificate first and its chain
+    /// after it; `key` is the PEM file of its key. Replaced files apply to new connections within a second.
     pub fn tls(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls = Some((chain.into(), key.into()));
         self
     }
 
-    /// Writes down what operators do: at the end of that file, a line of JSON for each request that wants an operator
-    /// and may change something, with who sent it, from where, and what was answered.
+    /// Appends an audit log of admin actions to this file: one line of JSON per request that requires an operator and
+    /// may change something, with the caller, the address and the answer.
     pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
         self.audit_log = Some(path.into());
         self
     }
 
-    /// Serves beyond loopback without tokens: everybody who reaches the address is an operator.
+    /// Allows addresses other than loopback without tokens. Every client that reaches the address is an operator.
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// Answers to that name too, without tokens. Loopback's names and addresses are always answered to; others only if
-    /// they are named, so that no web page can lead a browser here under a name of its own.
+    /// Accepts requests for this host name when there are no tokens. Names and addresses of loopback are always
+    /// accepted; others are refused, so that a web page cannot reach the server under a name of its own (DNS
+    /// rebinding).
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into());
         self
     }
 
-    /// Lets pages of that origin ask, too, and read the answers (CORS); without it a browser lets none but the server's own.
-    /// Credentials that a browser adds by itself, such as cookies, are never allowed.
+    /// Allows pages from this origin to send requests and read the answers (CORS). Without it browsers allow only the
+    /// server's own pages. Browser credentials such as cookies are never allowed.
     pub fn origin(mut self, origin: Origin) -> Self {
         self.origins.push(origin);
         self
     }
 
-    /// How often one buyer may ask this process, if the token says who that is: as often at once as the rate has, and then
-    /// evenly. There is no limit unless it is said.
+    /// Rate limit for each buyer in this process, if the token names the buyer. A full period's quota may come as a
+    /// burst. Default: no limit.
     pub fn limit_buyer(mut self, rate: Rate) -> Self {
         self.of_buyer = Some(rate);
         self
     }
 
-    /// The same for buyers who ask from one address, or from one IPv6 network of 64 bits. Workers and operators are not
-    /// counted: a shop's program asks for all its buyers.
+    /// Rate limit for each client address, or each IPv6 network of 64 bits. It applies to buyers only: a shop's
+    /// backend sends requests for many buyers.
     pub fn limit_address(mut self, rate: Rate) -> Self {
         self.of_address = Some(rate);
         self
     }
 
-    /// Takes that proxy's word, in `X-Forwarded-For`, for where a request comes from.
+    /// Trusts this proxy's `X-Forwarded-For` for the client address.
     pub fn proxy(mut self, address: IpAddr) -> Self {
         self.proxies.push(address.to_canonical());
         self
     }
 
-    /// Has somebody asked about each buyer who wants to join a waiting room, or to reserve where there is none, once what is
-    /// known without the store is answered. Workers and operators are not asked about: a shop's program sells to all its
-    /// buyers.
+    /// Runs a bot check on each buyer who wants to join a waiting room, or to reserve where there is none. Requests
+    /// that can be answered without the store skip it. Workers and operators are not checked: a shop's backend sells
+    /// to many buyers.
     pub fn check(mut self, check: Arc<dyn BuyerCheck>, rules: CheckRules) -> Self {
         self.check = Some((check, rules));
         self
     }
 
-    /// Where a buyer's page gets the proof that the [check](Self::check) wants; told with its refusals, as `prove_at`.
+    /// URL where a buyer's page gets the proof for the [check](Self::check). Refusals carry it as `prove_at`.
     pub fn check_page(mut self, url: impl Into<String>) -> Self {
         self.check_page = Some(url.into());
         self
     }
 
-    /// The longest that `Prefer: wait` is given: 60 s unless said otherwise.
+    /// Maximum wait that `Prefer: wait` can ask for. Default: 60 s.
     pub fn longest_wait(mut self, longest: Duration) -> Self {
         self.longest_wait = longest;
         self
     }
 
-    /// How long the headers of a request may take to arrive, and then its body: 10 s each unless said otherwise. Whoever
-    /// is slower loses the connection, so that nobody holds many of them by sending little. On Linux so does whoever takes
-    /// nothing of an answer for three times as long.
+    /// Time limit for the headers of a request, and again for its body. Default: 10 s. Slower clients are
+    /// disconnected, so that nobody can hold many connections by sending little. On Linux a client that reads nothing
+    /// of its answer for three times as long is disconnected too.
     pub fn arrival(mut self, arrival: Duration) -> Self {
         self.arrival = arrival;
         self
     }
 
-    /// How long requests may go on after the shutdown: 10 s unless said otherwise.
+    /// Grace period for running requests after shutdown begins. Default: 10 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How many connections there are at a time: 50,000 unless said otherwise. Others wait to be accepted.
+    /// Maximum number of connections. Default: 50,000. Further ones wait to be accepted.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Listens there; port 0 is any that is free.
+    /// Listens on this address. Port 0 selects a free port.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be listened at, if the audit log or the file of
-    /// tokens or those of the certificate cannot be used, and for an address beyond loopback without tokens, unless
-    /// that is [asked for](Self::insecure); [`is_invalid`](Error::is_invalid) for a rate outside its limits.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the address cannot be bound, if the audit log, the token file
+    /// or a TLS file cannot be used, and for an address other than loopback without tokens, unless that is
+    /// [allowed](Self::insecure); [`is_invalid`](Error::is_invalid) for a rate out of range.
     pub async fn bind(self, address: SocketAddr) -> Result<Bound> {
         if !address.ip().is_loopback() && self.tokens.is_none() && !self.insecure {
             return Err(Error::misconfigured(format_args!(
                 "{address} can be reached from other machines, and there are no tokens"
             ))
             .hint(
-                "create tokens, or serve without them by --insecure if you trust whoever reaches the address",
+                "Create tokens, or pass --insecure if every client that can reach the address is trusted.",
             ));
         }
         self.of_buyer.iter().chain(&self.of_address).try_for_each(Rate::check)?;
@@ -251,7 +252,7 @@ impl Server {
         };
         let audit_log = self.audit_log.as_deref().map(AuditLog::open).transpose()?.map(Arc::new);
         let tls = self.tls.map(|(chain, key)| Certificate::open(chain, key)).transpose()?;
-        let amiss = |error: std::io::Error| {
+        let unusable = |error: std::io::Error| {
             let why = match error.kind() {
                 std::io::ErrorKind::AddrInUse => "address already in use".to_owned(),
                 _ => error.to_string(),
@@ -260,8 +261,8 @@ impl Server {
                 .hint("Pass --listen to use another address.")
                 .caused_by(error)
         };
-        let listener = listen(address).map_err(amiss)?;
-        let address = listener.local_addr().map_err(amiss)?;
+        let listener = listen(address).map_err(unusable)?;
+        let address = listener.local_addr().map_err(unusable)?;
         let mut hosts = self.hosts;
         hosts.push(address.ip().to_string());
         let shop = Arc::new(Shop {
@@ -287,7 +288,7 @@ impl Server {
     }
 }
 
-/// A server that listens, and answers once it [runs](Self::run).
+/// A server that listens. It answers once it [runs](Self::run).
 #[derive(Debug)]
 #[must_use = "nothing is answered before `run`"]
 pub struct Bound {
@@ -299,23 +300,23 @@ pub struct Bound {
     connections: usize,
 }
 
-/// How a server ended.
+/// Result of a server's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeReport {
-    /// Connections that it accepted.
+    /// Number of accepted connections.
     pub accepted: u64,
-    /// Whether every request was answered within the grace.
+    /// Whether every request was answered within the grace period.
     pub is_orderly: bool,
 }
 
 impl Bound {
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `shutdown` is cancelled. Then it accepts nothing more, ends long waits, lets requests end within
-    /// the grace, and stops its order workers, which finish the batch at hand.
+    /// Serves requests until `shutdown` is canceled. Then it stops accepting, ends long waits, lets running requests
+    /// finish within the grace period, and stops its order workers after their current batch.
     pub async fn run(self, shutdown: CancellationToken) -> ServeReport {
         let Self { listener, shop, tls, grace, connections, .. } = self;
         let clerks_end = CancellationToken::new();
@@ -335,10 +336,10 @@ impl Bound {
     }
 }
 
-/// Listens, with a long line of connections that are still to be accepted.
+/// Listens with a long backlog.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Whoever starts again need not wait until the connections of before are forgotten.
+    // A restarted server need not wait until the old connections have timed out.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -370,12 +371,12 @@ async fn accept(
                 let (router, closing, arrival) = (Arc::clone(&router), shop.closing.clone(), shop.arrival);
                 let (counted, acceptor) = (shop.metrics.connection(), tls.map(Certificate::acceptor));
                 tracker.spawn(async move {
-                    // Small answers are not held back to be sent together.
+                    // Send small answers at once (no Nagle delay).
                     let _ = stream.set_nodelay(true);
                     must_read_within(&stream, READ_TIMES * arrival);
                     let peer = Peer(peer.ip());
                     match acceptor {
-                        // Boxed: what it needs to agree on keys is not for those who do not.
+                        // Boxed: connections without TLS should not pay for the state of a handshake.
                         Some(acceptor) => {
                             Box::pin(greet(acceptor, stream, peer, router, closing, arrival)).await
                         }
@@ -385,7 +386,7 @@ async fn accept(
                 });
             }
             Err(error) => {
-                // Out of file descriptors, or the peer has left: the next one may fare better.
+                // Out of file descriptors, or the peer has left. The next accept may succeed.
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -393,8 +394,8 @@ async fn accept(
     }
 }
 
-/// Ends the connection of a client that takes nothing of what was sent to it for so long, or is not there any more: otherwise
-/// it could have many answers kept for it by reading none.
+/// Disconnects a client that reads nothing of its answers for this long, or that has vanished. Otherwise unread
+/// answers would pile up.
 #[cfg(target_os = "linux")]
 fn must_read_within(stream: &TcpStream, time: Duration) {
     let _ = SockRef::from(stream).set_tcp_user_timeout(Some(time));
@@ -403,7 +404,7 @@ fn must_read_within(stream: &TcpStream, time: Duration) {
 #[cfg(not(target_os = "linux"))]
 fn must_read_within(_: &TcpStream, _: Duration) {}
 
-/// Agrees on keys with whoever connects, who has as long for it as for a request's headers.
+/// Runs the TLS handshake, with the same time limit as for the headers of a request.
 async fn greet(
     acceptor: TlsAcceptor,
     stream: TcpStream,
@@ -423,7 +424,7 @@ async fn greet(
     }
 }
 
-/// One connection. A peer that goes away drops the request that was under way, which leaves nothing behind.
+/// Serves one connection. If the peer leaves, the running request is dropped, which leaves nothing behind.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     peer: Peer,
@@ -433,7 +434,7 @@ async fn converse(
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = Arc::clone(&router);
-        // Boxed, so that a connection without a request does not keep room for one, and it is not moved about.
+        // Boxed, so that an idle connection does not reserve room for a request.
         Box::pin(async move { Ok::<_, Infallible>(router.answer(peer, request).await) })
     });
     let connection = http1::Builder::new()

@@ -15,13 +15,13 @@ use crate::access::{Scope, check_sales};
 
 /// Whom a token is to be shown to, if it says so.
 const AUDIENCE: &str = "rushgate";
-/// The longest that is looked at, in bytes.
+/// Maximum length of a signed token, in bytes.
 const TEXT_MAX: usize = 4 << 10;
 
 /// A key that a shop signs its buyers' tokens with.
 ///
-/// Whoever has it may act as any buyer within its scopes, and nothing more. Unlike a token's secret, which is kept as a
-/// hash, the key itself is in the file: it is what signatures are checked with.
+/// A holder of the key can act as any buyer within its scopes, and nothing more. The file stores the key itself, not a
+/// hash, because signatures are verified with it.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ impl SigningKey {
         BASE64_URL_SAFE_NO_PAD.encode(self.secret.0)
     }
 
-    /// A token for that buyer, which is good for so long: at least a second.
+    /// Signs a token for a buyer with this lifetime, at least 1 s.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if a scope is not of sales.
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(buyer(&signed(head.clone(), claims.clone())), None, "{claims}");
         }
         let long = signed(head, json!({ "sub": "ann", "exp": 9e9, "padding": "x".repeat(4_096) }));
-        assert_eq!(buyer(&long), None, "longer than is looked at");
+        assert_eq!(buyer(&long), None, "longer than the maximum");
     }
 
     #[test]

@@ -50,78 +50,74 @@ pub(crate) fn routes() -> Vec<Route> {
 
 fn look_routes() -> Vec<Route> {
     vec![
-        get("/healthz", "healthz", "Says that the process answers.").for_anybody().work(look::healthz),
-        get("/readyz", "readyz", "Says that the store answers, and what an acknowledged write survives.")
+        get("/healthz", "healthz", "Check that the process answers").for_anybody().work(look::healthz),
+        get("/readyz", "readyz", "Check that store and ledger answer, and what acknowledged writes survive")
             .for_anybody()
             .work(look::readyz),
-        get("/openapi.json", "openapi", "Describes every route.")
+        get("/openapi.json", "openapi", "Get the OpenAPI description")
             .for_anybody()
             .tagged(&[])
             .write::<_, _, Description, _, _>("application/json", look::openapi),
-        get("/metrics", "metrics", "Counts requests, and says how the store stands, as OpenMetrics text.")
+        get("/metrics", "metrics", "Get metrics as OpenMetrics text")
             .needs(Worker)
             .write::<_, _, String, _, _>(OPENMETRICS, look::metrics),
-        get("/v1/events", "events", "Sends a snapshot of everything each second, as server-sent events.")
+        get("/v1/events", "events", "Stream a snapshot of everything every second (server-sent events)")
             .write::<_, _, SnapshotView, _, _>(EVENT_STREAM, look::events),
     ]
 }
 
 fn lock_routes() -> Vec<Route> {
     vec![
-        get("/v1/locks", "list_locks", "Lists the locks that are held or waited for.")
+        get("/v1/locks", "list_locks", "List the locks that are held or waited for")
             .tagged(&[])
             .needs(Worker)
             .work(lock::list),
-        get("/v1/locks/{lock}", "show_lock", "Shows who holds a lock and who waits.")
+        get("/v1/locks/{lock}", "show_lock", "Get a lock's holder and its wait queue")
             .tagged(&[])
             .needs(Worker)
             .work(lock::show),
-        post("/v1/locks/{lock}/acquire", "acquire", "Takes a lock, or waits in line for it.")
+        post("/v1/locks/{lock}/acquire", "acquire", "Acquire a lock, or join its wait queue")
             .needs(Worker)
             .key(KeyUse::Token)
             .waits()
             .succeeds(&[201])
             .refuses(&[Code::LockBusy])
             .work(lock::acquire),
-        post("/v1/locks/{lock}/extend", "extend_lock", "Starts the lease of a lock's holder anew.")
+        post("/v1/locks/{lock}/extend", "extend_lock", "Extend the lease of a lock")
             .needs(Worker)
             .refuses(&[Code::NotHeld])
             .work(lock::extend),
-        post("/v1/locks/{lock}/release", "release", "Gives a lock up and hands it to the first in line.")
+        post("/v1/locks/{lock}/release", "release", "Release a lock and hand it to the next waiter")
             .needs(Worker)
             .refuses(&[Code::NotHeld])
             .work(lock::release),
-        post(
-            "/v1/locks/{lock}/release-with",
-            "release_with",
-            "Gives a lock up and puts a task into a queue, in one step: both, or neither.",
-        )
-        .needs(Worker)
-        .key(KeyUse::Answers)
-        .body_max(TASK_MAX)
-        .succeeds(&[200, 201])
-        .refuses(&[Code::NotHeld, Code::QueueFull, Code::QueueReserved, Code::Unmet])
-        .work(lock::release_with),
-        post("/v1/locks/{lock}/force-release", "force_release", "Takes a lock from whoever holds it.")
+        post("/v1/locks/{lock}/release-with", "release_with", "Release a lock and enqueue a task atomically")
+            .needs(Worker)
+            .key(KeyUse::Answers)
+            .body_max(TASK_MAX)
+            .succeeds(&[200, 201])
+            .refuses(&[Code::NotHeld, Code::QueueFull, Code::QueueReserved, Code::Unmet])
+            .work(lock::release_with),
+        post("/v1/locks/{lock}/force-release", "force_release", "Force-release a lock")
             .work(lock::force_release),
     ]
 }
 
 fn queue_routes() -> Vec<Route> {
     vec![
-        get("/v1/queues", "queues", "Lists the queues.").tagged(&[]).needs(Worker).work(queue::list),
-        get("/v1/queues/{queue}", "stats", "Says how many tasks a queue has in each state, and its lag.")
+        get("/v1/queues", "queues", "List the queues").tagged(&[]).needs(Worker).work(queue::list),
+        get("/v1/queues/{queue}", "stats", "Get a queue's task counts, lag and limits")
             .tagged(&["lag_ms"])
             .needs(Worker)
             .work(queue::stats),
-        post("/v1/queues/{queue}/tasks", "enqueue", "Puts a task in.")
+        post("/v1/queues/{queue}/tasks", "enqueue", "Enqueue a task")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
             .refuses(&[Code::QueueFull, Code::Unmet, Code::QueueReserved])
             .work(queue::enqueue),
-        post("/v1/queues/{queue}/batch", "enqueue_all", "Puts up to 1,000 tasks in, in one step.")
+        post("/v1/queues/{queue}/batch", "enqueue_all", "Enqueue up to 1,000 tasks atomically")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
@@ -130,7 +126,7 @@ fn queue_routes() -> Vec<Route> {
         get(
             "/v1/queues/{queue}/tasks",
             "tasks",
-            "Lists the tasks of a queue by id: the live ones, or those in a state.",
+            "List a queue's tasks by ID: live ones, or those in one state",
         )
         .tagged(&[])
         .needs(Worker)
@@ -138,29 +134,25 @@ fn queue_routes() -> Vec<Route> {
         get(
             "/v1/queues/{queue}/tasks/{task}",
             "task",
-            "Shows a task that is live, or done and kept; or waits for its end.",
+            "Get a live or retained task, or wait until it finishes",
         )
         .tagged(&[])
         .needs(Worker)
         .waits()
         .refuses(&[Code::NotFound, Code::NothingKept, Code::Dead])
         .work(queue::task),
-        delete("/v1/queues/{queue}/tasks/{task}", "cancel", "Removes a task, or tells whoever works on it.")
+        delete("/v1/queues/{queue}/tasks/{task}", "cancel", "Cancel a task, or ask its worker to stop")
             .needs(Worker)
             .refuses(&[Code::NotFound, Code::QueueReserved])
             .work(queue::cancel),
-        delete(
-            "/v1/queues/{queue}/tasks/{task}/unique",
-            "lift",
-            "Ends the time for which an id is unique: it may be put in again.",
-        )
-        .needs(Worker)
-        .refuses(&[Code::NotFound])
-        .work(queue::lift),
+        delete("/v1/queues/{queue}/tasks/{task}/unique", "lift", "Clear the uniqueness window of an ID")
+            .needs(Worker)
+            .refuses(&[Code::NotFound])
+            .work(queue::lift),
         post(
             "/v1/queues/{queue}/tasks/{task}/close",
             "close_batch",
-            "Lets a task that is held open take no more parts: it runs when all of them are over.",
+            "Close a batch: its callback runs when all members have finished",
         )
         .needs(Worker)
         .key(KeyUse::Answers)
@@ -169,7 +161,7 @@ fn queue_routes() -> Vec<Route> {
         get(
             "/v1/queues/{queue}/tasks/{task}/waits",
             "waits",
-            "Says what a live task waits for, and how far that has come.",
+            "Get what a live task waits for, and the progress",
         )
         .needs(Worker)
         .refuses(&[Code::NotFound])
@@ -177,83 +169,69 @@ fn queue_routes() -> Vec<Route> {
         get(
             "/v1/queues/{queue}/tasks/{task}/waited",
             "waited",
-            "Lists those that a live task waited for and that are over, with their results.",
+            "List the finished tasks that a live task waited for, with results",
         )
         .needs(Worker)
         .work(queue::waited),
-        get("/v1/queues/{queue}/tasks/{task}/why", "why", "Says what keeps a task from running now.")
+        get("/v1/queues/{queue}/tasks/{task}/why", "why", "Explain why a task is not running")
             .needs(Worker)
             .work(queue::why),
-        get("/v1/queues/{queue}/top", "top", "Looks at the first due tasks without taking them.")
+        get("/v1/queues/{queue}/top", "top", "Peek at the first due tasks").needs(Worker).work(queue::top),
+        post("/v1/queues/{queue}/pop", "pop", "Pop the first due tasks: lost if the client dies")
             .needs(Worker)
-            .work(queue::top),
-        post(
-            "/v1/queues/{queue}/pop",
-            "pop",
-            "Takes the first due tasks for good: if the taker dies they are lost.",
-        )
-        .needs(Worker)
-        .key(KeyUse::Answers)
-        .refuses(&[Code::QueueReserved])
-        .work(queue::pop),
-        post(
-            "/v1/queues/{queue}/claim",
-            "claim",
-            "Takes the first due tasks under a lease, or waits for one.",
-        )
-        .needs(Worker)
-        .key(KeyUse::Answers)
-        .waits()
-        .refuses(&[Code::QueueReserved])
-        .work(queue::claim),
-        post("/v1/queues/{queue}/complete", "complete", "Ends claimed tasks that are done.")
+            .key(KeyUse::Answers)
+            .refuses(&[Code::QueueReserved])
+            .work(queue::pop),
+        post("/v1/queues/{queue}/claim", "claim", "Claim the first due tasks under a lease, or wait for one")
+            .needs(Worker)
+            .key(KeyUse::Answers)
+            .waits()
+            .refuses(&[Code::QueueReserved])
+            .work(queue::claim),
+        post("/v1/queues/{queue}/complete", "complete", "Complete claimed tasks")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
             .refuses(&[Code::Stale, Code::QueueReserved])
             .work(queue::complete),
-        post(
-            "/v1/queues/{queue}/retry",
-            "retry",
-            "Ends claimed tasks that failed: they wait again, or are dead.",
-        )
-        .needs(Worker)
-        .key(KeyUse::Answers)
-        .body_max(BATCH_MAX)
-        .refuses(&[Code::Stale, Code::QueueReserved])
-        .work(queue::retry),
+        post("/v1/queues/{queue}/retry", "retry", "Retry failed tasks, or turn them into dead letters")
+            .needs(Worker)
+            .key(KeyUse::Answers)
+            .body_max(BATCH_MAX)
+            .refuses(&[Code::Stale, Code::QueueReserved])
+            .work(queue::retry),
         post(
             "/v1/queues/{queue}/give-back",
             "give_back",
-            "Gives claimed tasks back as if they had not been claimed.",
+            "Release claimed tasks: they return to the queue unclaimed",
         )
         .needs(Worker)
         .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale, Code::QueueReserved])
         .work(queue::give_back),
-        post("/v1/queues/{queue}/extend", "extend_tasks", "Starts the leases of claimed tasks anew.")
+        post("/v1/queues/{queue}/extend", "extend_tasks", "Extend the leases of claimed tasks")
             .needs(Worker)
             .body_max(BATCH_MAX)
             .refuses(&[Code::Stale, Code::QueueReserved])
             .work(queue::extend),
-        post("/v1/queues/{queue}/dequeue", "dequeue", "Removes a task if it is as it was when it was read.")
+        post("/v1/queues/{queue}/dequeue", "dequeue", "Remove a task if it is unchanged since it was read")
             .needs(Worker)
             .refuses(&[Code::Stale, Code::Leased, Code::QueueReserved])
             .work(queue::dequeue),
-        post("/v1/queues/{queue}/pause", "pause", "Stops giving tasks out.")
+        post("/v1/queues/{queue}/pause", "pause", "Pause a queue")
             .refuses(&[Code::QueueReserved])
             .work(queue::pause),
-        post("/v1/queues/{queue}/resume", "resume", "Gives tasks out again.")
+        post("/v1/queues/{queue}/resume", "resume", "Resume a queue")
             .refuses(&[Code::QueueReserved])
             .work(queue::resume),
-        put("/v1/queues/{queue}/limits", "limit", "Sets what a queue puts up with.")
+        put("/v1/queues/{queue}/limits", "limit", "Set a queue's limits and retention")
             .refuses(&[Code::QueueReserved])
             .work(queue::limit),
         get(
             "/v1/queues/{queue}/events",
             "queue_events",
-            "Sends what happens to the tasks of a queue, as it happens (server-sent events).",
+            "Stream the events of a queue's tasks (server-sent events)",
         )
         .write::<_, _, TaskEventView, _, _>(EVENT_STREAM, queue::events),
     ]
@@ -261,19 +239,15 @@ fn queue_routes() -> Vec<Route> {
 
 fn dead_routes() -> Vec<Route> {
     vec![
-        get("/v1/queues/{queue}/dead", "dead", "Lists the tasks that failed for good.")
+        get("/v1/queues/{queue}/dead", "dead", "List a queue's dead letters")
             .tagged(&[])
             .needs(Worker)
             .work(queue::dead),
-        post(
-            "/v1/queues/{queue}/dead/retry",
-            "retry_dead",
-            "Puts dead letters back, with all attempts before them.",
-        )
-        .body_max(BATCH_MAX)
-        .refuses(&[Code::QueueReserved])
-        .work(queue::retry_dead),
-        post("/v1/queues/{queue}/dead/delete", "delete_dead", "Deletes dead letters.")
+        post("/v1/queues/{queue}/dead/retry", "retry_dead", "Requeue dead letters with all their attempts")
+            .body_max(BATCH_MAX)
+            .refuses(&[Code::QueueReserved])
+            .work(queue::retry_dead),
+        post("/v1/queues/{queue}/dead/delete", "delete_dead", "Delete dead letters")
             .body_max(BATCH_MAX)
             .refuses(&[Code::QueueReserved])
             .work(queue::delete_dead),
@@ -282,142 +256,116 @@ fn dead_routes() -> Vec<Route> {
 
 fn schedule_routes() -> Vec<Route> {
     vec![
-        get("/v1/queues/{queue}/schedules", "schedules", "Lists the schedules of a queue.")
+        get("/v1/queues/{queue}/schedules", "schedules", "List a queue's schedules")
             .tagged(&[])
             .needs(Worker)
             .work(schedule::schedules),
-        get("/v1/queues/{queue}/schedules/{schedule}", "find_schedule", "Shows a schedule.")
+        get("/v1/queues/{queue}/schedules/{schedule}", "find_schedule", "Get a schedule")
             .tagged(&[])
             .needs(Worker)
             .refuses(&[Code::NotFound])
             .work(schedule::find_schedule),
-        put(
-            "/v1/queues/{queue}/schedules/{schedule}",
-            "schedule",
-            "Enters a schedule, or changes the one of that id.",
-        )
-        .needs(Worker)
-        .body_max(TASK_MAX)
-        .succeeds(&[200, 201])
-        .refuses(&[Code::QueueFull, Code::Stale, Code::QueueReserved])
-        .work(schedule::schedule),
-        delete("/v1/queues/{queue}/schedules/{schedule}", "unschedule", "Takes a schedule out.")
+        put("/v1/queues/{queue}/schedules/{schedule}", "schedule", "Create or change a schedule")
+            .needs(Worker)
+            .body_max(TASK_MAX)
+            .succeeds(&[200, 201])
+            .refuses(&[Code::QueueFull, Code::Stale, Code::QueueReserved])
+            .work(schedule::schedule),
+        delete("/v1/queues/{queue}/schedules/{schedule}", "unschedule", "Delete a schedule")
             .refuses(&[Code::NotFound])
             .work(schedule::unschedule),
-        post(
-            "/v1/queues/{queue}/schedules/{schedule}/pause",
-            "pause_schedule",
-            "Has a schedule stand still.",
-        )
-        .refuses(&[Code::NotFound])
-        .work(schedule::pause_schedule),
+        post("/v1/queues/{queue}/schedules/{schedule}/pause", "pause_schedule", "Pause a schedule")
+            .refuses(&[Code::NotFound])
+            .work(schedule::pause_schedule),
         post(
             "/v1/queues/{queue}/schedules/{schedule}/resume",
             "resume_schedule",
-            "Has a schedule go on from now.",
+            "Resume a schedule from now on",
         )
         .refuses(&[Code::NotFound])
         .work(schedule::resume_schedule),
-        post(
-            "/v1/queues/{queue}/schedules/{schedule}/run",
-            "run_schedule",
-            "Puts a task of a schedule in at once.",
-        )
-        .key(KeyUse::Answers)
-        .succeeds(&[200, 201])
-        .refuses(&[Code::NotFound, Code::QueueFull])
-        .work(schedule::run_schedule),
+        post("/v1/queues/{queue}/schedules/{schedule}/run", "run_schedule", "Run a schedule now")
+            .key(KeyUse::Answers)
+            .succeeds(&[200, 201])
+            .refuses(&[Code::NotFound, Code::QueueFull])
+            .work(schedule::run_schedule),
     ]
 }
 
 fn sale_routes() -> Vec<Route> {
     vec![
-        get("/v1/sales", "sales", "Lists the sales.").needs(Buyer).work(sale::sales),
-        post("/v1/sales", "create", "Makes a sale, not yet open.")
+        get("/v1/sales", "sales", "List the sales").needs(Buyer).work(sale::sales),
+        post("/v1/sales", "create", "Create a sale without opening it")
             .key(KeyUse::Answers)
             .body_max(1 << 20)
             .succeeds(&[201])
             .refuses(&[Code::Exists])
             .work(sale::create),
-        get("/v1/sales/{sale}", "sale", "Shows a sale and its stock.")
+        get("/v1/sales/{sale}", "sale", "Get a sale and its stock")
             .tagged(&["now_us"])
             .needs(Buyer)
             .refuses(&[Code::NotFound])
             .work(sale::sale),
-        post("/v1/sales/{sale}/open", "open", "Opens a sale, from its opening time if it has one.")
+        post("/v1/sales/{sale}/open", "open", "Open a sale, from its opening time on if it has one")
             .refuses(&[Code::NotFound, Code::SaleEnded])
             .work(sale::open),
-        post("/v1/sales/{sale}/end", "end", "Ends a sale for good; holds can still be decided.")
+        post("/v1/sales/{sale}/end", "end", "End a sale permanently: holds can still be decided")
             .refuses(&[Code::NotFound])
             .work(sale::end),
-        post("/v1/sales/{sale}/pause", "pause_sale", "Stops a sale with a ledger until it is rebuilt.")
+        post("/v1/sales/{sale}/pause", "pause_sale", "Halt a sale with a ledger until it is rebuilt")
             .refuses(&[Code::NotFound])
             .work(sale::pause),
-        post("/v1/sales/{sale}/rebuild", "rebuild", "Rebuilds a sale from the ledger, and has it go on.")
+        post("/v1/sales/{sale}/rebuild", "rebuild", "Rebuild a sale from the ledger and resume it")
             .refuses(&[Code::NotFound, Code::Stale])
             .work(sale::rebuild),
-        post(
-            "/v1/sales/{sale}/orders/retry",
-            "retry_orders",
-            "Retries orders of a sale that are dead letters.",
-        )
-        .body_max(BATCH_MAX)
-        .refuses(&[Code::NotFound])
-        .work(sale::retry_orders),
-        post(
-            "/v1/sales/{sale}/orders/delete",
-            "delete_orders",
-            "Deletes orders of a sale that are dead letters.",
-        )
-        .body_max(BATCH_MAX)
-        .refuses(&[Code::NotFound])
-        .work(sale::delete_orders),
-        post("/v1/sales/{sale}/orders/pause", "pause_orders", "Stops giving orders to order workers.")
+        post("/v1/sales/{sale}/orders/retry", "retry_orders", "Requeue dead orders of a sale")
+            .body_max(BATCH_MAX)
+            .refuses(&[Code::NotFound])
+            .work(sale::retry_orders),
+        post("/v1/sales/{sale}/orders/delete", "delete_orders", "Delete dead orders of a sale")
+            .body_max(BATCH_MAX)
+            .refuses(&[Code::NotFound])
+            .work(sale::delete_orders),
+        post("/v1/sales/{sale}/orders/pause", "pause_orders", "Pause the orders of a sale")
             .refuses(&[Code::NotFound])
             .work(sale::pause_orders),
-        post("/v1/sales/{sale}/orders/resume", "resume_orders", "Gives orders to order workers again.")
+        post("/v1/sales/{sale}/orders/resume", "resume_orders", "Resume the orders of a sale")
             .refuses(&[Code::NotFound])
             .work(sale::resume_orders),
-        post("/v1/sales/{sale}/stock", "stock", "Adds units, or withdraws free ones for good.")
+        post("/v1/sales/{sale}/stock", "stock", "Add units, or withdraw free ones permanently")
             .key(KeyUse::AnswersRequired)
             .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SalePaused])
             .work(sale::stock),
-        get(
-            "/v1/sales/{sale}/audit",
-            "audit",
-            "Adds up a sale again, and says whether every promise was kept.",
-        )
-        .refuses(&[Code::NotFound])
-        .work(sale::audit),
-        get(
-            "/v1/sales/{sale}/events",
-            "sale_events",
-            "Sends the events of a sale as they happen (server-sent events).",
-        )
-        .refuses(&[Code::NotFound])
-        .write::<_, _, EventView, _, _>(EVENT_STREAM, sale::events),
+        get("/v1/sales/{sale}/audit", "audit", "Audit a sale").refuses(&[Code::NotFound]).work(sale::audit),
+        get("/v1/sales/{sale}/events", "sale_events", "Stream the events of a sale (server-sent events)")
+            .refuses(&[Code::NotFound])
+            .write::<_, _, EventView, _, _>(EVENT_STREAM, sale::events),
     ]
 }
 
 fn room_routes() -> Vec<Route> {
     vec![
-        put("/v1/sales/{sale}/room", "set_room", "Opens a sale's waiting room, or gives it other rules.")
+        put("/v1/sales/{sale}/room", "set_room", "Open a sale's waiting room, or change its rules")
             .refuses(&[Code::NotFound])
             .work(room::set_room),
-        get("/v1/sales/{sale}/room", "room", "Shows a sale's waiting room: the same for everybody.")
+        get("/v1/sales/{sale}/room", "room", "Get a sale's waiting room: the same for every reader")
             .needs(Buyer)
             .refuses(&[Code::NotFound])
             .work(room::room),
-        delete("/v1/sales/{sale}/room", "close_room", "Takes a waiting room away: everybody may buy.")
+        delete("/v1/sales/{sale}/room", "close_room", "Close a waiting room: all buyers may reserve")
             .refuses(&[Code::NotFound])
             .work(room::close),
-        post("/v1/sales/{sale}/room/close-entry", "close_entry", "Fixes who takes part in the draw, once.")
+        post("/v1/sales/{sale}/room/close-entry", "close_entry", "Close the entry to the draw, once")
             .refuses(&[Code::NotFound])
             .work(room::close_entry),
-        post("/v1/sales/{sale}/room/draw", "draw", "Draws who goes first, once, and begins to let them in.")
-            .refuses(&[Code::NotFound, Code::EntryOpen, Code::Stale])
-            .work(room::draw),
-        post("/v1/sales/{sale}/tickets", "join", "Takes a place in the waiting room.")
+        post(
+            "/v1/sales/{sale}/room/draw",
+            "draw",
+            "Draw the order of admission, once, and begin to admit buyers",
+        )
+        .refuses(&[Code::NotFound, Code::EntryOpen, Code::Stale])
+        .work(room::draw),
+        post("/v1/sales/{sale}/tickets", "join", "Join a waiting room")
             .needs(Buyer)
             .proves()
             .succeeds(&[200, 201])
@@ -429,7 +377,7 @@ fn room_routes() -> Vec<Route> {
                 Code::CheckUnavailable,
             ])
             .work(room::join),
-        post("/v1/sales/{sale}/passes", "enter", "Gives a pass, or waits for the buyer's turn.")
+        post("/v1/sales/{sale}/passes", "enter", "Get an admission token, or wait for the buyer's turn")
             .needs(Buyer)
             .waits()
             .succeeds(&[201, 202])
@@ -456,7 +404,7 @@ fn reservation_routes() -> Vec<Route> {
     ];
     const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SalePaused];
     vec![
-        post("/v1/sales/{sale}/reservations", "reserve", "Reserves units: all lines or none.")
+        post("/v1/sales/{sale}/reservations", "reserve", "Reserve units: all lines or none")
             .needs(Buyer)
             .proves()
             .counts()
@@ -467,7 +415,7 @@ fn reservation_routes() -> Vec<Route> {
         get(
             "/v1/sales/{sale}/reservations/{reservation}",
             "reservation",
-            "Shows a reservation, or waits for its end.",
+            "Get a reservation, or wait until it is decided",
         )
         .tagged(&[])
         .needs(Buyer)
@@ -477,20 +425,20 @@ fn reservation_routes() -> Vec<Route> {
         post(
             "/v1/sales/{sale}/reservations/{reservation}/confirm",
             "confirm",
-            "Confirms a reservation: it is paid for.",
+            "Confirm a reservation that is paid for",
         )
         .needs(Worker)
         .waits()
         .succeeds(&[200, 202])
         .refuses(DECISIONS)
         .work(sale::confirm),
-        post("/v1/sales/{sale}/reservations/{reservation}/cancel", "cancel_hold", "Calls a reservation off.")
+        post("/v1/sales/{sale}/reservations/{reservation}/cancel", "cancel_hold", "Cancel a reservation")
             .needs(Buyer)
             .waits()
             .succeeds(&[200, 202])
             .refuses(DECISIONS)
             .work(sale::cancel_hold),
-        post("/v1/sales/{sale}/restore", "restore", "Gives a buyer back what a receipt promises.")
+        post("/v1/sales/{sale}/restore", "restore", "Restore a reservation from its receipt")
             .needs(Buyer)
             .body_max(BATCH_MAX)
             .succeeds(&[200, 201])
@@ -519,7 +467,7 @@ mod tests {
         let places: BTreeSet<_> = routes.iter().map(|route| (route.method.as_str(), route.path)).collect();
         assert_eq!((verbs.len(), places.len()), (routes.len(), routes.len()));
         for route in &routes {
-            assert!(route.says.ends_with('.') && route.says.len() <= 90, "{}", route.verb);
+            assert!(!route.says.ends_with('.') && route.says.len() <= 90, "{}", route.verb);
         }
     }
 

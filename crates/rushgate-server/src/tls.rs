@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at while connections come.
+/// How often new connections check the files for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A certificate with what leads to its authority, and its key, each in a file.
@@ -35,7 +35,7 @@ struct Loaded {
 /// Whether a server could use a certificate and its key, each in a file.
 ///
 /// # Errors
-/// [`is_misconfigured`](Error::is_misconfigured) if it could not, with the file that is amiss.
+/// [`is_misconfigured`](Error::is_misconfigured) otherwise, naming the unusable file.
 pub fn check_certificate(chain: &Path, key: &Path) -> Result<()> {
     load(chain, key).map(drop)
 }
@@ -50,8 +50,8 @@ impl Certificate {
         Ok(Self { chain, key, loaded: Mutex::new(loaded) })
     }
 
-    /// What greets the next connection. If the files have changed it has the new certificate; while they are amiss, the
-    /// one before.
+    /// The acceptor for the next connection. It reloads changed files, and keeps the previous certificate while they are
+    /// unusable.
     pub fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.looked.elapsed() >= LOOK_EVERY {
@@ -79,12 +79,12 @@ fn written(chain: &Path, key: &Path) -> Written {
 fn load(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let certificates = certificates(chain)?;
     let secret = PrivateKeyDer::from_pem_slice(&read(key)?);
-    let secret = secret.map_err(|_| amiss(key, "there is no private key in PEM in it"))?;
+    let secret = secret.map_err(|_| unusable(key, "there is no private key in PEM in it"))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(certificates, secret));
     let mut config = config.map_err(|error| {
-        amiss(key, format_args!("it does not go with the certificate `{}`: {error}", chain.display()))
+        unusable(key, format_args!("it does not go with the certificate `{}`: {error}", chain.display()))
     })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -95,14 +95,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<std::result::Result<Vec<_>, _>>();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(amiss(path, "there is no certificate in PEM in it")),
+        _ => Err(unusable(path, "there is no certificate in PEM in it")),
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error: io::Error| amiss(path, format_args!("{error}")).caused_by(error))
+    fs::read(path).map_err(|error: io::Error| unusable(path, format_args!("{error}")).caused_by(error))
 }
 
-fn amiss(path: &Path, why: impl std::fmt::Display) -> Error {
+fn unusable(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::misconfigured(format_args!("`{}` cannot be used for TLS: {why}", path.display()))
 }

@@ -882,7 +882,7 @@ pub(crate) struct LiftedView {
 pub(crate) async fn lift(call: Call) -> Answer<LiftedView> {
     match call.queue()?.lift(call.path.get("task")).await? {
         Lifted::Lifted { until } => Ok(Reply::ok(LiftedView { until_us: until.as_micros() })),
-        Lifted::NotFound => Err(Problem::new(Code::NotFound, "the id is not unique: it may be put in")),
+        Lifted::NotFound => Err(Problem::new(Code::NotFound, "the ID has no uniqueness window")),
     }
 }
 

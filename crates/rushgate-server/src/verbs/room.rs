@@ -271,8 +271,8 @@ pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<TurnView> {
     let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let room = sale.room();
     if call.check().is_some() {
-        // Whoever cannot join in any case is told so without being asked about. Nobody joins unasked, so a room that this
-        // process does not know of yet is none.
+        // Refuse a buyer who cannot join anyway before the bot check runs. A room that this process does not know yet
+        // counts as none, because nobody joins without the check.
         if room.recent().await?.is_none() {
             return Err(no_room());
         }

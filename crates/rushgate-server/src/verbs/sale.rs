@@ -693,7 +693,9 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
                 refused: texts(report.refused),
             }))
         }
-        RebuildOutcome::Superseded => Err(Problem::new(Code::Stale, "somebody else has begun to rebuild it")),
+        RebuildOutcome::Superseded => {
+            Err(Problem::new(Code::Stale, "another rebuild of this sale has started"))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum MissedWord {
 pub(crate) struct ScheduleBody {
     /// When it fires: `minute hour day month weekday`, with seconds in front if there are six fields.
     cron: Option<String>,
-    /// The time zone of the pattern, such as `Europe/Berlin`; UTC unless said otherwise.
+    /// The time zone of the pattern, such as `Europe/Berlin`. Default: UTC.
     zone: Option<String>,
     /// In place of `cron`, an interval in milliseconds: 1 s to 400 days.
     #[schemars(range(min = 1_000, max = 34_560_000_000_u64))]
@@ -54,11 +54,11 @@ pub(crate) struct ScheduleBody {
     /// What sort of work its tasks are, by which a worker finds their handler.
     #[schemars(with = "Option<KindText>")]
     kind: Option<Kind>,
-    /// 0 goes first, 9 last; 5 unless said otherwise.
+    /// Priority of its tasks, from 0 (first) to 9 (last). Default: 5.
     #[serde(default)]
     #[schemars(with = "u8", range(max = 9))]
     priority: Priority,
-    /// How often each of its tasks may be claimed before it is dead: 1 to 1,000; 20 unless said otherwise.
+    /// Maximum number of attempts of each task: 1 to 1,000. Default: 20.
     #[serde(default = "max_attempts")]
     #[schemars(range(min = 1, max = 1_000))]
     max_attempts: u32,
@@ -85,7 +85,7 @@ impl ScheduleBody {
     }
 }
 
-/// What became of a schedule that was entered.
+/// Outcome of saving a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum ScheduledView {
@@ -197,11 +197,11 @@ pub(crate) async fn find_schedule(call: Call) -> Answer<ScheduleView> {
     found.map(|found| Reply::ok(found.into())).ok_or_else(no_schedule)
 }
 
-/// Whether a schedule was taken out.
+/// Outcome of deleting a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum UnscheduledView {
-    /// It is gone; tasks that it has put in stay.
+    /// The schedule is gone. Tasks that it enqueued stay.
     Removed,
 }
 
