@@ -125,10 +125,9 @@ impl NewTask {
     /// Refuses a deadline that leaves no time, in a step at `now`: what a store asks before it changes anything.
     pub fn check_at(&self, now: Timestamp) -> Result<()> {
         match self.deadline {
-            Some(deadline) if deadline.at(now) <= self.due.at(now).max(now) => Err(Error::invalid(
-                "the deadline",
-                "must be after the time from which on the task may be given out",
-            )),
+            Some(deadline) if deadline.at(now) <= self.due.at(now).max(now) => {
+                Err(Error::invalid("the deadline", "must be later than the due time"))
+            }
             _ => Ok(()),
         }
     }

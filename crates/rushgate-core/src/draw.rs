@@ -64,7 +64,7 @@ digits! {
     /// What a draw is decided by before anybody knows it: 256 random bits, made when its room is opened and shown when it
     /// is drawn.
     DrawSecret = "the draw's secret";
-    /// The SHA-256 of a [`DrawSecret`], shown while people join: whoever made the secret cannot change it any more.
+    /// The SHA-256 of a [`DrawSecret`], shown while buyers join, so that the secret can no longer be changed.
     Commitment = "the commitment";
 }
 
@@ -147,7 +147,7 @@ impl From<Beacon> for String {
 /// A draw that has taken place: what decides who stands where.
 ///
 /// Those who had joined when its entry was closed have the serials 0 to `entrants` - 1, and each of them gets another of the
-/// places 0 to `entrants` - 1. Whoever joined later stands behind them, in the order of arrival.
+/// places 0 to `entrants` - 1. Buyers who joined later stand behind them, in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
     /// How many take part.
@@ -168,7 +168,7 @@ impl Drawn {
         Sha256::new().chain_update(self.secret.0).chain_update(self.beacon.as_str()).finalize().into()
     }
 
-    /// Where whoever has that serial stands: 0 is the first.
+    /// Position of a serial, from 0.
     ///
     /// `docs/draw.md` has it as a short program, with vectors. A balanced Feistel network over the smallest number of
     /// pairs of bits that has room for all, gone through until it arrives at a place that exists (cycle walking: Black
@@ -188,7 +188,7 @@ impl Drawn {
     }
 }
 
-/// One way through the network, on two halves of so many bits.
+/// One pass of the Feistel network, on two halves of `bits` bits.
 fn network(seed: &[u8; 32], half: u32, number: u64) -> u64 {
     let mask = (1 << half) - 1;
     let (mut left, mut right) = (number >> half, number & mask);

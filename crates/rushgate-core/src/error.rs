@@ -176,7 +176,7 @@ impl Error {
         self.0.kind == Kind::Bug
     }
 
-    /// True if the step may have been carried out although no answer came. Retry with the same token to learn
+    /// Whether the step may have taken effect although no answer came. Retry with the same token to learn
     /// the answer: a step that did happen is not done twice.
     ///
     /// When this is false the data are as they were before the call.

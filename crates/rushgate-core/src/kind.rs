@@ -108,7 +108,7 @@ impl TraceParent {
         &self.0[3..35]
     }
 
-    /// The span that the task was put in by: 16 hexadecimal digits.
+    /// ID of the span that enqueued the task: 16 hexadecimal digits.
     pub fn span_id(&self) -> &str {
         &self.0[36..52]
     }
@@ -168,7 +168,7 @@ impl ContentType {
         parameters(self.as_str()).find_map(named)
     }
 
-    /// The [`Kind`] of the task. A parameter of that name that is no kind is one of somebody else's.
+    /// The [`Kind`] of the task. A `kind` parameter with an invalid value belongs to another program and is ignored.
     pub fn kind(&self) -> Option<&str> {
         self.parameter(KIND).filter(|text| Kind::check(text).is_ok())
     }

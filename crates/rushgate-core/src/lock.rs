@@ -9,277 +9,281 @@ use crate::{
 
 /// The locks of a store.
 ///
-/// A lock has at most one holder and a line of waiters. A place in line is taken in the same step that finds the
-/// lock held; a release hands the lock to the first live waiter in the same step. All times are the store's.
+/// A lock has at most one holder and a FIFO wait queue. The step that finds the lock held also adds the caller to
+/// the queue, and a release hands the lock to the first live waiter in the same step. All times are the store's.
 ///
-/// Rules that every backend keeps, and the contract suite checks:
-/// - Every grant carries a [`Fence`] greater than all before it for that name.
-/// - A step by a token that is not the holder's changes nothing.
-/// - A step sent twice with one token is answered twice and carried out once.
+/// Rules that every backend keeps and the contract suite checks:
+/// - Every grant carries a [`Fence`] (fencing token) greater than all before it for that name.
+/// - A step by a token that does not hold the lock changes nothing.
+/// - A step sent twice with one token takes effect once and gets the same answer twice.
 pub trait LockStore: Send + Sync {
-    /// Asks for the lock, or confirms a grant, or asks how the line stands: the three are one question.
+    /// Acquires the lock, confirms a grant, or refreshes the position in the wait queue: all three are one
+    /// request.
     ///
-    /// - The token holds the lock: [`Acquired::Granted`] with the fence it has, and the lease starts anew.
-    /// - Free, nobody live in line before the token: granted. (`barging` ignores the line.)
-    /// - Otherwise with `wait`: [`Acquired::Queued`], in line once however often it asks, and kept there until the
-    ///   wait runs out. Without: [`Acquired::Busy`].
+    /// - The token holds the lock: [`Acquired::Granted`] with its fencing token, and the lease is renewed.
+    /// - The lock is free and no live waiter is ahead: granted. (`barging` ignores waiters.)
+    /// - Otherwise, with `wait`: [`Acquired::Queued`]. The token is in the queue once, however often it asks,
+    /// until the wait expires. Without `wait`: [`Acquired::Busy`].
     ///
-    /// If the last holder's lease has run out, the first live waiter is granted the lock in this step, whoever asks.
+    /// If the holder's lease has expired, this step grants the lock to the first live waiter, for any caller.
     fn acquire(&self, request: Acquire) -> Answer<'_, Acquired>;
 
-    /// Gives the lock up and hands it to the first live waiter.
+    /// Releases the lock and hands it to the first live waiter.
     ///
     /// [`Released::Released`] also if this token is among the [latest to release it](Released::REMEMBERED);
-    /// [`Released::NotHeld`] if it does not hold it or its lease has run out. An expired holder's release changes nothing but the line: the first live
-    /// waiter gets the lock.
+    /// [`Released::NotHeld`] if it does not hold the lock or its lease has expired. The release of an expired
+    /// holder only hands the lock to the first live waiter.
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
 
-    /// Gives the lock up as [`release`](Self::release) does, and puts a task into a queue in the same step: either both
-    /// happen or neither. Nothing happens if the token does not hold the lock, or the queue does not take the task.
+    /// Releases the lock like [`release`](Self::release) and enqueues a task, atomically. Nothing happens if the
+    /// token does not hold the lock or the queue refuses the task.
     ///
-    /// A store that keeps the lock and the queue in different places cannot do this in one step: a Redis Cluster. There the
-    /// lock is looked at first, then the task is put in, then the lock is given up. Whoever dies on the way leaves a lock
-    /// that ends with its lease, and perhaps the task.
+    /// In a Redis Cluster, lock and queue can be on different nodes, so this is not atomic: it checks the lock,
+    /// enqueues the task, then releases the lock. A client that dies in between leaves a lock that ends with its
+    /// lease, and possibly the task.
     fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith>;
 
-    /// Starts the leases anew, in the order given; each is answered by itself. A lease that has run out is not
-    /// extended, even if nobody else holds the lock.
+    /// Extends leases, in the given order; each gets its own answer. An expired lease is not extended, even if
+    /// the lock is free.
     fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>>;
 
-    /// The grant that the token holds now, if it does.
+    /// Returns the grant that the token holds now, if any.
     fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>>;
 
-    /// Leaves the line; if the token has just been granted the lock, releases it.
+    /// Leaves the wait queue. If the token has just been granted the lock, releases it.
     fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left>;
 
-    /// Releases every lock that the client holds, and takes its waiters out of every line. Says how many locks.
+    /// Releases every lock that the client holds and removes its waiters; returns how many locks.
     fn release_all(&self, client: ClientId) -> Answer<'_, u64>;
 
-    /// Takes the lock from whoever holds it and hands it on. The holder is told by a [`Notice`]; what it writes with
-    /// its old fence is refused. Gives the holder who lost it.
+    /// Force-releases the lock and hands it to the next waiter. A [`Notice`] informs the holder, whose writes
+    /// with the old fencing token are refused. Returns the holder that lost the lock.
     fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>>;
 
-    /// The holder and the line.
+    /// Returns the holder and the wait queue.
     fn show(&self, name: &LockName) -> Answer<'_, LockState>;
 
-    /// Locks that are held or waited for, by name.
+    /// Lists locks that are held or waited for, by name.
     fn list(&self, page: Page) -> Answer<'_, Vec<LockState>>;
 
-    /// Waits for news of a token: it was granted a lock, or lost one by force.
+    /// Waits for a notification for a token: it was granted a lock, or lost one by force.
     ///
-    /// Listening starts at the call. News is a hint and may be late, doubled or lost; the state is what
-    /// [`acquire`](Self::acquire) and [`extend`](Self::extend) answer. Dropping the future stops listening.
+    /// Listening starts at the call. A notification is a hint and may be late, duplicated or lost; the answers of
+    /// [`acquire`](Self::acquire) and [`extend`](Self::extend) are authoritative. Dropping the future stops
+    /// listening.
     fn notice(&self, token: Token) -> Answer<'_, Notice>;
 }
 
-/// A question for a lock.
+/// A request to acquire a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
-    /// Which lock.
+    /// Name of the lock.
     pub name: LockName,
-    /// Made for this acquisition, before sending.
+    /// Token of this acquisition, created before the first request.
     pub token: Token,
-    /// How long to hold it unless extended.
+    /// Lease duration.
     pub lease: Lease,
-    /// Stay in line for so long from now; zero to be told "busy" instead. At most 24 h.
+    /// Maximum wait from now, at most 24 h. Zero to be answered "busy" instead of waiting.
     pub wait: Duration,
-    /// Take the lock if it is free, although others are in line.
+    /// Whether to take a free lock ahead of the wait queue.
     pub barging: bool,
-    /// Who asks.
+    /// The requesting client.
     pub owner: Owner,
 }
 
 impl Acquire {
-    /// The longest time in line.
+    /// Maximum wait.
     pub const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
-    /// A waiter that was granted the lock by somebody's release has so long to confirm (or its lease, if that is
-    /// shorter): what a dead waiter costs, once.
+    /// Claim window: the time in which a waiter must confirm a lock that was handed to it (or its lease, if that
+    /// is shorter). A dead waiter delays the queue by this much, once.
     pub const CLAIM_WINDOW: Duration = Duration::from_secs(2);
 }
 
-/// Who holds or waits, for people who look.
+/// Identity of a holder or waiter, as shown to operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The machine's name.
+    /// Host name.
     pub host: String,
-    /// The process id.
+    /// Process ID.
     pub pid: u32,
-    /// What the caller says it is doing; at most 200 bytes.
+    /// What the client says it does: at most 200 bytes.
     pub label: String,
 }
 
-/// The answer to [`LockStore::acquire`].
+/// Outcome of [`LockStore::acquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// The lock is the token's.
+    /// The token holds the lock.
     Granted(Grant),
-    /// The token is in line.
+    /// The token is in the wait queue.
     Queued(Queued),
-    /// Somebody else has it, and the token is not in line.
+    /// Another token holds the lock, and this one is not in the wait queue.
     Busy(Busy),
 }
 
-/// A lock in hand.
+/// A granted lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Greater than that of every grant before.
+    /// Fencing token, greater than that of every earlier grant.
     pub fence: Fence,
-    /// When it ends unless extended.
+    /// When the lease expires unless it is extended.
     pub lease_until: Timestamp,
-    /// What is left of it, measured by the store in the step that answered.
+    /// Remaining lease, measured by the store in the step that answered.
     pub lease_left: Duration,
 }
 
-/// A place in line.
+/// A position in the wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
     /// 1 is next.
     pub position: u64,
-    /// When to ask again if no notice comes: the moment at which the present grant would end.
+    /// When to ask again if no notification comes: when the current lease would expire.
     pub check_after: Duration,
-    /// The lock's latest fence. A notice of a grant with a greater one is younger than this answer.
+    /// The latest fencing token of the lock. A notification with a greater one is newer than this answer.
     pub fence: Fence,
 }
 
-/// Why not.
+/// Why the lock is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busy {
-    /// When the present grant would end if it is not extended.
+    /// When the current lease expires unless it is extended.
     pub retry_after: Duration,
-    /// How many live waiters are in line.
+    /// Number of live waiters.
     pub waiters: u64,
 }
 
-/// The answer to [`LockStore::release`].
+/// Outcome of [`LockStore::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Released {
-    /// It was held, and is no more.
+    /// The token held the lock and has released it.
     Released,
-    /// It was not this token's to release: the lease ran out, or it was forced away, or never granted.
+    /// The token does not hold the lock: the lease expired, the lock was force-released, or it was never granted.
     NotHeld,
 }
 
 impl Released {
-    /// Releases that a lock remembers, so that one whose answer was lost and that is sent again gets the same answer.
+    /// Number of releases that a lock remembers, so that a repeated release gets the answer that was lost.
     pub const REMEMBERED: usize = 64;
 }
 
-/// A lock to give up, and the task that is put in by it.
+/// A lock to release and the task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseWith {
-    /// Which lock.
+    /// Name of the lock.
     pub name: LockName,
-    /// The holder's token.
+    /// Token of the holder.
     pub token: Token,
-    /// Where the task goes.
+    /// Queue of the task.
     pub queue: QueueName,
-    /// What is put in.
+    /// The task.
     pub task: NewTask,
 }
 
 impl ReleaseWith {
-    /// Whether the task is within its limits.
+    /// Checks the limits of the task.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) if not.
+    /// [`is_invalid`](crate::Error::is_invalid) if it exceeds one.
     pub fn check(&self) -> Result<()> {
         self.task.check()
     }
 }
 
-/// The answer to [`LockStore::release_with`].
+/// Outcome of [`LockStore::release_with`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleasedWith {
-    /// The lock is given up, and that became of the task: neither [`Enqueued::Full`] nor [`Enqueued::Refused`].
+    /// The lock is released, with the outcome of the enqueue: neither [`Enqueued::Full`] nor
+    /// [`Enqueued::Refused`].
     Released(Enqueued),
-    /// The lock was not this token's to release. The task was not put in.
+    /// The token does not hold the lock. The task was not enqueued.
     NotHeld,
-    /// The queue did not take the task: [`Enqueued::Full`] or [`Enqueued::Refused`]. The token holds the lock as before.
+    /// The queue refused the task: [`Enqueued::Full`] or [`Enqueued::Refused`]. The token still holds the lock.
     NotTaken(Enqueued),
 }
 
-/// One lease to start anew.
+/// A lease to extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extend {
-    /// Which lock.
+    /// Name of the lock.
     pub name: LockName,
-    /// The holder's token.
+    /// Token of the holder.
     pub token: Token,
-    /// The lease, from now.
+    /// New lease duration, from now.
     pub lease: Lease,
 }
 
-/// The answer to one [`Extend`].
+/// Outcome of one [`Extend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extended {
-    /// The lease runs anew; the fence is unchanged.
+    /// The lease was extended. The fencing token is unchanged.
     Extended(Grant),
-    /// The token does not hold the lock, or its lease has run out.
+    /// The token does not hold the lock, or its lease has expired.
     NotHeld,
 }
 
-/// The answer to [`LockStore::leave`].
+/// Outcome of [`LockStore::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
-    /// Out of the line.
+    /// The token has left the wait queue.
     Line,
-    /// It had been granted, and was released.
+    /// The token had been granted the lock and has released it.
     Lock,
-    /// There was nothing to leave.
+    /// The token was not in the wait queue.
     Nothing,
 }
 
-/// News of a token.
+/// A notification for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It has been granted the lock for its full lease: no need to confirm.
+    /// The token was granted the lock for its full lease: no confirmation needed.
     Granted(Grant),
-    /// It has been granted the lock for the claim window: [`extend`](LockStore::extend) gives it the whole lease.
+    /// The token was granted the lock for the claim window: [`extend`](LockStore::extend) turns it into the full
+    /// lease.
     Handed(Grant),
-    /// Ask: the token was granted a lock for the claim window, or something about its line changed.
+    /// Ask the store: the token was granted a lock for the claim window, or its wait queue changed.
     Ask,
-    /// The lock was taken from it by force.
+    /// The lock was force-released.
     Revoked,
 }
 
-/// Who holds a lock.
+/// A holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its token.
     pub token: Token,
-    /// Its fence.
+    /// Its fencing token.
     pub fence: Fence,
-    /// Who it says it is.
+    /// Its identity.
     pub owner: Owner,
     /// When it was granted.
     pub since: Timestamp,
-    /// When it ends unless extended.
+    /// When the lease expires unless it is extended.
     pub lease_until: Timestamp,
 }
 
-/// Who waits for a lock.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaiterState {
     /// Its token.
     pub token: Token,
-    /// Who it says it is.
+    /// Its identity.
     pub owner: Owner,
-    /// When it took its place.
+    /// When it joined the wait queue.
     pub since: Timestamp,
     /// When it gives up.
     pub wait_until: Timestamp,
 }
 
-/// A lock as it stands.
+/// A lock, its holders and its wait queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockState {
-    /// Its name.
+    /// Name of the lock.
     pub name: LockName,
-    /// Those who hold it: none or one. (Shared variants will have more.)
+    /// The holders: none or one. (Shared locks will have more.)
     pub holders: Vec<Holder>,
-    /// Those who wait, first in line first.
+    /// The waiters, next in line first.
     pub waiters: Vec<WaiterState>,
 }

@@ -6,9 +6,9 @@ use crate::{Answer, NewTask, OutboxId, QueueName};
 /// again, perhaps after they have run and ended. So the relay numbers the tasks of an outbox, and each queue
 /// remembers, for good, up to which number it has them: what it had before it does not take again.
 pub trait OutboxStore: Send + Sync {
-    /// Puts in, in order, the tasks whose number is greater than all that this queue had from this outbox, up to the
-    /// first for which there is no room, and says how far it got. Sent again, it goes on from there. One whose id is
-    /// [unique](crate::NewTask::unique_for) is passed over: it counts as had.
+    /// Enqueues, in order, the tasks with numbers greater than all that this queue has from this outbox, up to the first
+    /// that finds no room, and returns how far it got. A repeated call continues from there. A task whose ID is still
+    /// [unique](crate::NewTask::unique_for) is skipped and counts as relayed.
     fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed>;
 }
 

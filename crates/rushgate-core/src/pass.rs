@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::signed::Kind;
 use crate::{BuyerId, SaleId, SaleSecret, Timestamp};
 
-/// What lets a buyer from the waiting room into the sale, for a while.
+/// An admission token: it lets a buyer from the waiting room reserve, until it expires.
 ///
-/// As text it is `rgp1.` with the content and a signature, as a [`Receipt`](crate::Receipt)'s is. Whoever knows the sale's
-/// secret can check it without asking the store.
+/// As text it is `rgp1.` with the content and a signature, like a [`Receipt`](crate::Receipt). The sale's secret verifies it
+/// without a request to the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     /// To which sale.
@@ -33,7 +33,7 @@ pub enum BadPass {
     Unreadable,
     /// It is another sale's.
     OtherSale,
-    /// Its content is not what was signed, or somebody else signed it.
+    /// Its content was changed after signing, or another key signed it.
     Forged,
     /// It is another buyer's.
     OtherBuyer,

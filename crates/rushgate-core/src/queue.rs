@@ -1017,7 +1017,7 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// Error text of a task that became a dead letter at its deadline.
-    pub const LATE: &str = "its deadline passed before it was carried out";
+    pub const LATE: &str = "its deadline passed before it ran";
 }
 
 /// Selects dead letters.

@@ -45,7 +45,7 @@ pub enum BadReceipt {
     Unreadable,
     /// It is another sale's.
     OtherSale,
-    /// Its content is not what was signed, or somebody else signed it.
+    /// Its content was changed after signing, or another key signed it.
     Forged,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for BadReceipt {
 const KIND: Kind = Kind { prefix: "rg1.", domain: b"rushgate receipt 1\0", text_max: Receipt::TEXT_MAX };
 
 impl Receipt {
-    /// The longest text that is looked at: that of a cart with every line full is shorter.
+    /// Maximum length. The receipt of a cart with every line full is shorter.
     pub const TEXT_MAX: usize = 16 << 20;
 
     /// What a reservation of that sale promises.

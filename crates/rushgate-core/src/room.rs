@@ -4,121 +4,122 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Answer, Beacon, BuyerId, Commitment, DrawSecret, Drawn, Rate, SaleId, Timestamp};
 
-/// The waiting rooms of sales: whoever wants to buy joins, has a place, and is let in when it is his turn.
+/// The waiting rooms of sales: buyers join, get a position, and are admitted at a steady rate.
 ///
-/// A room has at most one entry for each buyer: his serial, 0, 1, 2, … by arrival, and when he was let in. How many places
-/// are **served**, that is, whose turn it is or was, follows from the store's clock and the room's [`Pace`] alone: nothing
-/// ticks. Places of those who never come are passed over, and places that nobody stood at are not saved up.
+/// A room has at most one entry per buyer: a serial (0, 1, 2, … by arrival) and the time of admission. How many
+/// positions have been **served** follows from the store's clock and the room's [`Pace`] alone: no background
+/// work is needed. Positions of buyers who left are passed over, and idle capacity is not saved up.
 ///
-/// In a [`RoomOrder::FirstCome`] room the place is the serial. In a [`RoomOrder::Draw`] room nobody is let in before the
-/// draw. Before it the room's entry is closed ([`close_entry`](Self::close_entry)): the draw gives those who had joined by
-/// then other places ([`Drawn::place`]); those who join later stand behind them.
+/// In a [`RoomOrder::FirstCome`] room the position is the serial. In a [`RoomOrder::Draw`] room nobody is
+/// admitted before the draw. The entry is [closed](Self::close_entry) first: the draw assigns new positions to
+/// the buyers who had joined by then ([`Drawn::place`]), and later buyers stand behind them.
 ///
-/// A sale has one room or none, and every verb fails with [`is_not_found`](crate::Error::is_not_found) for a sale that is
-/// not there. A rebuild of the sale leaves its room alone.
+/// A sale has at most one room. Every verb fails with [`is_not_found`](crate::Error::is_not_found) for an unknown
+/// sale. A rebuild of the sale leaves its room unchanged.
 pub trait RoomStore: Send + Sync {
-    /// Opens the sale's room, or gives it other rules while people wait. Nobody's place changes: what is served stays
-    /// served, and the new rate counts from there. The same rules again change nothing.
+    /// Opens the sale's room, or changes its rules while buyers wait. Positions stay, served positions stay
+    /// served, and the new rate applies from there. Repeating the same rules changes nothing.
     ///
-    /// `secret` is what a draw is decided by; a room that is there keeps its own. The order cannot be changed
-    /// ([`is_invalid`](crate::Error::is_invalid)).
+    /// `secret` decides a draw; an open room keeps its own. Changing the order fails with
+    /// [`is_invalid`](crate::Error::is_invalid).
     fn set_room(&self, sale: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState>;
 
-    /// The room as it stands, if the sale has one.
+    /// Returns the room, if the sale has one.
     fn room(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>>;
 
-    /// Gives the buyer a serial; none if there is no room. Whoever is in keeps his, unless his pass ran out: he joins
-    /// anew, at the end.
+    /// Adds the buyer to the room and returns the serial; `None` without a room. A buyer who is in the room keeps
+    /// the serial, unless the admission token has expired: then the buyer joins again at the end.
     fn join(&self, sale: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>>;
 
-    /// Looks where the buyer stands, and lets him in if his place is served; none if there is no room. He is let in once:
-    /// asked again, his pass ends at the same moment.
+    /// Reads the buyer's position, and admits the buyer if it is served; `None` without a room. A buyer is
+    /// admitted once: a repeated call returns the same expiry.
     ///
-    /// The place is worked out by the caller, for the serial that the buyer has; without one, or for another serial,
-    /// nobody is let in after a draw. Without a draw the store knows the place.
+    /// After a draw the caller computes the position from the buyer's serial; without it, or with another serial,
+    /// nobody is admitted. Without a draw the store knows the position.
     fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>>;
 
-    /// Closes the entry for the draw: fixes who takes part in it, which is whoever has joined by now; none if there is no
-    /// room. Whoever joins later stands behind them, in the order of arrival. An entry is closed once: later calls change
-    /// nothing, and the answer says when it was closed and how many take part.
-    /// [`is_invalid`](crate::Error::is_invalid) for a room that has no draw.
+    /// Closes the entry to the draw; `None` without a room. Everyone who has joined by then takes part, and later
+    /// buyers stand behind them by arrival. The entry is closed once: later calls change nothing and return the
+    /// time and the number of entrants. Fails with [`is_invalid`](crate::Error::is_invalid) for a room without a
+    /// draw.
     fn close_entry(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>>;
 
-    /// Draws: shows the secret and begins to let people in; none if there is no room. Nothing is drawn before the entry is
-    /// closed, so that how many take part can be published before anybody knows the beacon. A room is drawn once: later
-    /// calls change nothing, and the answer says by which beacon it was drawn. [`is_invalid`](crate::Error::is_invalid) for
-    /// a room that has no draw.
+    /// Draws the order: reveals the secret and starts admissions; `None` without a room. The entry must be closed
+    /// first, so that the number of entrants can be published before anyone knows the beacon. A room is drawn
+    /// once: later calls change nothing and return the beacon that was used. Fails with
+    /// [`is_invalid`](crate::Error::is_invalid) for a room without a draw.
     fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>>;
 
-    /// Takes the room away, with all who wait, and says whether there was one: everybody may buy.
+    /// Closes the room and removes all waiting buyers; returns whether there was one. Then every buyer may
+    /// reserve.
     fn close_room(&self, sale: &SaleId) -> Answer<'_, bool>;
 }
 
-/// How a room lets people in.
+/// Rules of a waiting room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomRules {
-    /// How many are let in, evenly: 1 to 10,000 in 1 ms to a day.
+    /// Admission rate, spread evenly: 1 to 10,000 buyers in 1 ms to 24 h.
     pub rate: Rate,
-    /// How long a pass holds, from the moment at which its buyer was let in: 1 s to a day.
+    /// Lifetime of an admission token, from the time of admission: 1 s to 24 h.
     #[serde(rename = "pass_us", with = "crate::time::as_micros")]
     pub pass: Duration,
-    /// Who goes first.
+    /// Order of admission.
     pub order: RoomOrder,
-    /// Nobody is let in before this moment.
+    /// No admissions before this time.
     pub from: Option<Timestamp>,
 }
 
 impl RoomRules {
-    /// How long a pass holds unless somebody says otherwise.
+    /// Default lifetime of an admission token.
     pub const PASS: Duration = Duration::from_secs(60);
-    /// The shortest pass.
+    /// Minimum lifetime of an admission token.
     pub const PASS_MIN: Duration = Duration::from_secs(1);
-    /// The longest pass.
+    /// Maximum lifetime of an admission token.
     pub const PASS_MAX: Duration = Duration::from_secs(86_400);
-    /// The latest moment from which people are let in: every store counts exactly that far.
+    /// Latest time at which admissions may begin: the range of time that every store can represent.
     pub const FROM_MAX_US: u64 = (1 << 53) - 1;
-    /// The longest time of a rate.
+    /// Maximum period of a rate.
     pub const PER_MAX: Duration = Duration::from_secs(86_400);
 
-    /// First come, first served, at that rate, with a minute to buy.
+    /// First come, first served at this rate, with one minute to reserve.
     pub const fn new(rate: Rate) -> Self {
         Self { rate, pass: Self::PASS, order: RoomOrder::FirstCome, from: None }
     }
 }
 
-/// Who goes first.
+/// Order of admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoomOrder {
-    /// Whoever came first.
+    /// First come, first served.
     #[default]
     FirstCome,
-    /// Whoever is drawn first of those who came before the entry was closed.
+    /// Randomized draw among the buyers who joined before the entry was closed.
     Draw,
 }
 
-/// The entry of a draw that was closed: nobody takes part in it who came later.
+/// The closed entry to a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedEntry {
-    /// How many take part: those with the serials below this number.
+    /// Number of entrants: buyers with serials below this number.
     pub entrants: u64,
-    /// When it was closed.
+    /// When the entry was closed.
     pub at: Timestamp,
 }
 
-/// When which place is served: one after another, evenly, from a moment on.
+/// Schedule of admissions: one position after another, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// How fast.
+    /// Admission rate.
     pub rate: Rate,
-    /// Places that were served before.
+    /// Positions served before `next`.
     pub base: u64,
-    /// When the next one after them is served.
+    /// When the next position is served.
     pub since: Timestamp,
 }
 
 impl Pace {
-    /// From the first place on.
+    /// Starts with the first position.
     pub fn from(rate: Rate, since: Timestamp) -> Self {
         Self { rate, base: 0, since }
     }
@@ -127,7 +128,7 @@ impl Pace {
         (self.rate.per.as_micros() as u64).max(1)
     }
 
-    /// How many places could be served by then, however many there are.
+    /// Number of positions that could have been served by then, regardless of how many exist.
     fn reach(self, now: Timestamp) -> u64 {
         if now < self.since {
             return self.base;
@@ -141,28 +142,27 @@ impl Pace {
         now.since(self.since).as_micros() as u64
     }
 
-    /// How many places are served by then, if so many exist.
+    /// Number of positions served by then, given how many exist.
     pub fn served(self, now: Timestamp, joined: u64) -> u64 {
         self.reach(now).min(joined)
     }
 
-    /// When a place is served, unless the pace changes.
+    /// When a position is served, if the pace does not change.
     pub fn at(self, place: u64) -> Timestamp {
         let (ahead, n) = (place.saturating_sub(self.base), u64::from(self.rate.n).max(1));
         let micros = (u128::from(ahead) * u128::from(self.per_us())).div_ceil(u128::from(n));
         self.since + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// After somebody has joined a line of so many. At the end of an empty line it is his turn at once, and the next one's
-    /// an interval later: what nobody stood at is not saved up.
+    /// The pace after a buyer has joined a room with `joined` entries. A buyer at the end of an empty queue is
+    /// served at once, and the next one an interval later: idle capacity is not saved up.
     #[must_use]
     pub fn joined(self, now: Timestamp, joined: u64) -> Self {
         if self.reach(now) > joined { Self { base: joined, since: now, ..self } } else { self }
     }
 
-    /// At another rate, or not before another moment, with what was served before. The next place is served when it would
-    /// have been, or an interval of the new rate from now, if that is sooner; so neither do changes hold the line up, nor
-    /// do they let more people in.
+    /// The pace after a change of rate or start time. The next position is served at its old time, or one new
+    /// interval from now if that is sooner, so changes neither stall the queue nor admit extra buyers.
     #[must_use]
     pub fn changed(self, now: Timestamp, joined: u64, rate: Rate, from: Option<Timestamp>) -> Self {
         let base = self.served(now, joined);
@@ -172,33 +172,33 @@ impl Pace {
     }
 }
 
-/// A room as it stands.
+/// A waiting room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomState {
-    /// How it lets people in.
+    /// Rules of the room.
     pub rules: RoomRules,
     /// When it was opened.
     pub opened: Timestamp,
-    /// How many have joined: the next serial.
+    /// Number of buyers who joined, which is the next serial.
     pub joined: u64,
-    /// How many places are served by now: those below this number.
+    /// Number of positions served by now.
     pub served: u64,
-    /// How many passes were given out.
+    /// Number of admission tokens issued.
     pub admitted: u64,
-    /// When which place is served; none before a draw.
+    /// Schedule of admissions; `None` before a draw.
     pub pace: Option<Pace>,
-    /// In a room with a draw: the SHA-256 of its secret.
+    /// SHA-256 of the secret, in a room with a draw.
     pub commitment: Option<Commitment>,
-    /// Who takes part in the draw, once that is fixed. A room that was drawn before entries were closed has none.
+    /// Entrants of the draw, once the entry is closed. `None` for rooms drawn by an old version without closing.
     pub closed_entry: Option<ClosedEntry>,
-    /// What was drawn.
+    /// The draw, if it has happened.
     pub drawn: Option<Drawn>,
     /// The store's clock when this was read.
     pub now: Timestamp,
 }
 
 impl RoomState {
-    /// Where whoever has that serial stands; none for whoever takes part in a draw that is still to come.
+    /// Position of a serial; `None` for entrants of a pending draw.
     pub fn place(&self, serial: u64) -> Option<u64> {
         match (&self.drawn, self.rules.order) {
             (Some(drawn), _) => Some(drawn.place(serial)),
@@ -210,56 +210,56 @@ impl RoomState {
         }
     }
 
-    /// When that place is served, as long as the rate stays what it is; none before a draw.
+    /// When a position is served at the current rate; `None` before a draw.
     pub fn at(&self, place: u64) -> Option<Timestamp> {
         self.pace.map(|pace| pace.at(place))
     }
 }
 
-/// The answer to [`RoomStore::join`].
+/// Outcome of [`RoomStore::join`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// The buyer's serial.
+    /// Serial of the buyer.
     pub serial: u64,
-    /// Whether he was in before.
+    /// Whether the buyer had joined before.
     pub again: bool,
-    /// Until when his pass holds, if he was let in.
+    /// When the admission token expires, if the buyer was admitted.
     pub until: Option<Timestamp>,
-    /// The room, with him in it.
+    /// The room, including the buyer.
     pub room: RoomState,
 }
 
-/// The answer to [`RoomStore::draw`].
+/// Outcome of [`RoomStore::draw`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// The room's entry is not closed yet. Nothing was drawn.
+    /// The entry is not closed yet. Nothing was drawn.
     EntryOpen(RoomState),
-    /// It is drawn, by this call or before.
+    /// The order is drawn, by this call or an earlier one.
     Drawn(RoomState),
 }
 
 impl Draw {
-    /// What has become of a room that was to be drawn.
+    /// The outcome for a room in this state.
     pub fn of(room: RoomState) -> Self {
         if room.drawn.is_some() { Self::Drawn(room) } else { Self::EntryOpen(room) }
     }
 }
 
-/// A buyer who wants to be let in.
+/// A buyer who asks for admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enter {
-    /// To which sale.
+    /// ID of the sale.
     pub sale: SaleId,
-    /// Who.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// His serial and the place that follows from it, if they are known.
+    /// Serial of the buyer and the position computed from it, if known.
     pub place: Option<(u64, u64)>,
 }
 
-/// The answer to [`RoomStore::enter`].
+/// Outcome of [`RoomStore::enter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// The buyer's serial, if he is in, and until when his pass holds, or held, if he was let in.
+    /// Serial of the buyer, if joined, and when the admission token expires or expired, if admitted.
     pub ticket: Option<(u64, Option<Timestamp>)>,
     /// The room.
     pub room: RoomState,

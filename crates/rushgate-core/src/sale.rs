@@ -11,11 +11,11 @@ use crate::{
     Receipt, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
 };
 
-/// The sales of a store: units numbered 1..N per SKU, reserved by buyers.
+/// The sales of a store: numbered units of SKUs, reserved by buyers.
 ///
-/// A reservation takes its **numbered** units, counts them against the buyer's limit, appends an event and puts its
-/// order into the orders' queue in one step, so nothing can come between the stock and the order. A unit has exactly
-/// one place at any moment: free, held, confirmed or withdrawn.
+/// One atomic step takes a reservation's **numbered** units, counts them against the buyer's limit, appends an
+/// event and enqueues the order. Stock and orders cannot diverge. At any time a unit is in exactly one place:
+/// free, held, confirmed or withdrawn.
 ///
 /// ```text
 ///                    ┌─ confirm ─► confirming ─┐            ┌─► confirmed
@@ -23,47 +23,48 @@ use crate::{
 ///                    └─ deadline ► expiring ───┘            ├─► expired     (units free again)
 ///                                                           └─► rejected    (the ledger refused)
 /// ```
-/// The store's row decides, in one step, which of confirm, cancel and the deadline comes first. With a ledger behind
-/// the sale the middle states wait until it has committed ([`settle`](Self::settle)); without one the step from
-/// `held` leads straight to the end.
+/// The store's record decides atomically which comes first: confirmation, cancellation or the deadline. With a
+/// ledger, the middle states wait until it has committed ([`settle`](Self::settle)); without one, `held` leads
+/// straight to a final state.
 ///
 /// # Generations
-/// A store may lose writes that it acknowledged: by a failover, or because an old backup took its place. Whoever finds
-/// out [pauses](Self::pause_sale) the sale; a rebuild reads it from the ledger, loads it beside what is there and
-/// [switches](Self::switch) to it in one step, under the next generation. A hold that the ledger has not heard of
-/// comes back by its signed [`Receipt`] ([`restore`](Self::restore)).
+/// A store can lose writes that it acknowledged: by a failover, or because an old backup replaced it. The client
+/// that notices [halts](Self::pause_sale) the sale. A rebuild reads the sale from the ledger, loads it beside the
+/// old state, and [switches](Self::switch) to it atomically under the next generation. A signed [`Receipt`]
+/// restores a hold that the ledger does not know ([`restore`](Self::restore)).
 pub trait SaleStore: Send + Sync {
-    /// Makes a sale, not yet open, and reserves its orders' queue. The same call again is answered the same way.
-    /// [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks.
+    /// Creates a sale without opening it, and reserves its order queue. Repeating the call gives the same answer.
+    /// Fails with [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks.
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
 
-    /// Opens the sale, from its `opens_at` if it has one. Opening an open sale changes nothing; an ended one stays
-    /// ended. Gives the status that it has then.
+    /// Opens the sale, from its `opens_at` on if it has one. Returns the resulting status. An open sale stays
+    /// open, and an ended one stays ended.
     fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
 
-    /// Ends the sale for good: no more reservations. Holds can still be confirmed, cancelled and expire. Gives the
-    /// status that it has then.
+    /// Ends the sale permanently: no more reservations. Holds can still be confirmed, be canceled and expire.
+    /// Returns the resulting status.
     fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
 
-    /// Asks for units.
+    /// Reserves units.
     ///
-    /// Checks in this order: replay, open, limit of the buyer, stock of every line; then takes all or nothing. If the
-    /// limit or a line is in the way, holds whose deadline has passed are ended first (up to
-    /// [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by deadline), as [`expire`](Self::expire) does.
+    /// Checks in this order: replay, open, limit of the buyer, stock of every line. Then it takes all lines or
+    /// none. If the limit or a line fails, expired holds are ended first, as in [`expire`](Self::expire): up to
+    /// [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by deadline.
     fn reserve(&self, request: Reserve) -> Answer<'_, Reserved>;
 
-    /// Confirms a hold: it is paid for. A hold whose deadline has passed is ended instead, and refused.
+    /// Confirms a hold that was paid for. A hold whose deadline has passed expires instead, and the confirmation
+    /// is refused.
     fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
 
-    /// Cancels a hold: the buyer does not want it. A hold whose deadline has passed is ended as expired.
+    /// Cancels a hold. A hold whose deadline has passed ends as expired.
     fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
 
-    /// Ends up to `n` holds whose deadline has passed, by deadline, and says how many (1 to 1,000).
+    /// Ends up to `n` holds (1 to 1,000) whose deadline has passed, by deadline, and returns how many.
     fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32>;
 
-    /// Tells what the ledger has committed, in the order given, of orders of that generation. Only a reservation in
-    /// the matching middle state moves, so telling it twice changes nothing. What is said of another generation than
-    /// the sale's changes nothing either: a rebuild has read it from the ledger.
+    /// Applies what the ledger has committed for orders of `generation`, in the given order. Only a reservation
+    /// in the matching middle state changes, so repeating the call changes nothing. Verdicts for another
+    /// generation than the sale's change nothing: a rebuild has read them from the ledger.
     fn settle(
         &self,
         sale: &SaleId,
@@ -71,248 +72,248 @@ pub trait SaleStore: Send + Sync {
         verdicts: Vec<(ReservationId, Verdict)>,
     ) -> Answer<'_, Vec<Settled>>;
 
-    /// Adds units (numbered on from the last) or withdraws free ones for good (the highest), all or nothing.
+    /// Adds units (numbered from the last one on) or withdraws the highest free ones permanently, all or nothing.
     ///
-    /// The store keeps the answer beside the stock for at least [`StockChange::REMEMBERED`], so a process that starts
-    /// later gets it as well. The same `Op` with another request is [`StockChanged::KeyReused`].
+    /// The store keeps the answer for at least [`StockChange::REMEMBERED`], so a process that starts later gets
+    /// the same answer. The same `Op` with another request is [`StockChanged::KeyReused`].
     fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
 
-    /// Stops the sale, because the store of that generation cannot be trusted: nothing is reserved, decided, ended or
-    /// stocked any more, and nothing but a rebuild goes on from there. Says whether it is stopped; a sale of another
-    /// generation is left alone. [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, from which
-    /// alone it could be rebuilt.
+    /// Halts the sale, because the store of that generation cannot be trusted: nothing is reserved, decided,
+    /// expired or restocked until a rebuild. Returns whether the sale is halted; a sale of another generation
+    /// stays as it is. Fails with [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because
+    /// it could not be rebuilt.
     fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool>;
 
-    /// Begins to rebuild the sale from the ledger: stops it, and makes room beside it for what will be loaded. Whoever
-    /// begins last goes on; what an earlier one loads is refused from then on, and what it has loaded is dropped.
+    /// Begins to rebuild the sale from the ledger: halts it, and creates space for the load. The latest rebuild
+    /// wins: parts of earlier ones are refused from then on, and their loaded data is dropped.
     fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()>;
 
-    /// Loads a part of what the ledger knows, beside the sale, for the generation to come. A part that was loaded
-    /// before changes nothing. Up to 1,000 orders, which may be none to ask whether this rebuild goes on, or 1 to
-    /// 10,000 units.
+    /// Loads a part of the ledger's data for the next generation. Loading a part again changes nothing. A part
+    /// has up to 1,000 orders (none to ask whether this rebuild is still the latest), or 1 to 10,000 units.
     fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt>;
 
-    /// Puts what was loaded in the place of the sale, in one step, if it adds up; the sale goes on from there.
+    /// Replaces the sale with the loaded data in one step, if it adds up, and resumes the sale.
     fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt>;
 
-    /// Gives a buyer the units of a receipt back, if the store has lost the reservation: the same if they are free,
-    /// others if not. The sale need not be open, because the reservation was made when it was.
+    /// Restores the units of a receipt if the store has lost the reservation: the same units if they are free,
+    /// others otherwise. The sale need not be open, because it was when the reservation was made.
     ///
-    /// A receipt of the generation that the sale is in, for a reservation that it does not know, proves a lost write:
-    /// a sale with a ledger is stopped, as by [`pause_sale`](Self::pause_sale).
+    /// A receipt of the current generation for an unknown reservation proves a lost write: a sale with a ledger
+    /// is then halted, as by [`pause_sale`](Self::pause_sale).
     fn restore(&self, receipt: Receipt) -> Answer<'_, Restored>;
 
-    /// The sale as it stands.
+    /// Returns the sale and its stock.
     fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState>;
 
-    /// Sales by id.
+    /// Lists sales by ID.
     fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>>;
 
-    /// One reservation.
+    /// Returns a reservation.
     fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>>;
 
-    /// Events with a number greater than `after`, in order, at most `limit` (1 to 10,000).
+    /// Returns events with a number greater than `after`, in order: at most `limit` (1 to 10,000).
     fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>>;
 
-    /// Everything the store knows of the sale, read in one snapshot, for the audit.
+    /// Returns a snapshot of everything that the store knows of the sale, for the audit.
     fn books(&self, sale: &SaleId) -> Answer<'_, crate::Books>;
 }
 
-/// Units per line at most.
+/// Maximum number of units per line.
 pub const MAX_UNITS_PER_LINE: u32 = 1_000;
-/// Lines per reservation at most.
+/// Maximum number of lines per reservation.
 pub const MAX_LINES: usize = 32;
-/// Units per reservation at most.
+/// Maximum number of units per reservation.
 pub const MAX_UNITS: u32 = MAX_LINES as u32 * MAX_UNITS_PER_LINE;
 
-/// A sale to make.
+/// A sale to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleSpec {
-    /// Its id.
+    /// ID of the sale.
     pub id: SaleId,
-    /// What it sells: 1 to 1,000 SKUs, each once.
+    /// The SKUs: 1 to 1,000, each listed once.
     pub skus: Vec<SkuSpec>,
-    /// How long a reservation holds its units.
+    /// Hold duration of a reservation.
     pub hold: HoldTime,
-    /// Not before this moment, even if opened.
+    /// Opening time. An open sale refuses buyers before it.
     pub opens_at: Option<Timestamp>,
-    /// Not from this moment on.
+    /// Closing time. The sale refuses buyers from then on.
     pub closes_at: Option<Timestamp>,
-    /// The queue that gets an [`OrderTask`] in the step of each reservation and of each decision, if a ledger has the
-    /// last word. Its limits do not apply to these tasks: an accepted reservation never lacks its order.
+    /// Order queue of a sale with a ledger. Each reservation and decision enqueues an [`OrderTask`] in its own
+    /// step. Queue limits do not apply, so an accepted reservation never lacks its order.
     ///
-    /// The queue must never have been used, except for the orders of other sales. From then on it is reserved: it can
-    /// be read, but only a handle [for orders](crate::Store::for_orders) changes it.
+    /// The queue must never have been used except for orders of other sales. From then on it is reserved: every
+    /// handle can read it, but only a handle [for orders](crate::Store::for_orders) can change it.
     pub orders: Option<QueueName>,
-    /// Made at random; see [`ReservationId::derive`].
+    /// Random; see [`ReservationId::derive`].
     pub secret: SaleSecret,
 }
 
 impl SaleSpec {
-    /// Units per SKU at most.
+    /// Maximum number of units per SKU.
     pub const UNITS_MAX: u32 = 10_000_000;
-    /// SKUs per sale at most.
+    /// Maximum number of SKUs per sale.
     pub const SKUS_MAX: usize = 1_000;
-    /// The largest limit per buyer.
+    /// Maximum purchase limit per buyer.
     pub const PER_BUYER_MAX: u32 = 10_000;
-    /// Holds that one reservation ends on its way at most.
+    /// Maximum number of expired holds that one reservation ends.
     pub const SWEEP_MAX: u32 = 100;
 }
 
-/// One SKU of a sale.
+/// A SKU of a sale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuSpec {
-    /// Its name.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// How many units it begins with: 1 to 10,000,000.
+    /// Initial number of units: 1 to 10,000,000.
     pub units: u32,
-    /// How many of them one buyer may have at a time, held or confirmed: 1 to 10,000.
+    /// Purchase limit per buyer, held and confirmed units together: 1 to 10,000.
     pub per_buyer: u32,
 }
 
-/// The answer to [`SaleStore::create`].
+/// Outcome of [`SaleStore::create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Created {
-    /// It is there, not yet open.
+    /// The sale exists and is not open yet.
     Created,
-    /// Another sale has this id. Nothing was changed.
+    /// A different sale has this ID. Nothing was changed.
     Exists,
 }
 
-/// Whether a sale sells.
+/// Status of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleStatus {
-    /// Made, not opened.
+    /// Created, not opened.
     Created,
-    /// Opened. (`opens_at` and `closes_at` may still keep buyers out.)
+    /// Opened. `opens_at` and `closes_at` may still keep buyers out.
     Open,
-    /// Over.
+    /// Ended.
     Ended,
 }
 
-/// One line of a cart.
+/// A line of a cart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Line {
-    /// Of what.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// How many: 1 to 1,000.
+    /// Quantity: 1 to 1,000.
     pub quantity: u32,
 }
 
-/// Which numbers will do.
+/// How unit numbers are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnitChoice {
-    /// Any: given-back numbers first, lowest first.
+    /// Any numbers: released ones first, lowest first.
     #[default]
     Any,
-    /// The same number in every line, the lowest that is free in all: one seat over several segments of a journey.
+    /// The same number in every line, the lowest that is free in all: one seat on several legs of a journey.
     /// Every line must ask for one unit.
     SameNumber,
 }
 
-/// A wish for units.
+/// A request to reserve units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// Which sale.
+    /// ID of the sale.
     pub sale: SaleId,
-    /// The reservation, derived from buyer and idempotency key.
+    /// ID of the reservation, derived from buyer and idempotency key.
     pub id: ReservationId,
-    /// Who buys.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// What: 1 to 32 lines, each SKU once.
+    /// 1 to 32 lines, each SKU once.
     pub lines: Vec<Line>,
-    /// Which numbers.
+    /// How unit numbers are chosen.
     pub choice: UnitChoice,
 }
 
-/// The answer to [`SaleStore::reserve`].
+/// Outcome of [`SaleStore::reserve`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Reserved {
-    /// The units are the buyer's until the deadline.
+    /// The units are on hold for the buyer until the deadline.
     Reserved(Hold),
-    /// The same key was sent before: the reservation that it made, as it stands now.
+    /// Idempotent replay: the reservation that the same key made, in its current state.
     Replayed(Hold),
-    /// The same key was sent before with other lines. Nothing was changed.
+    /// The key was used with other lines. Nothing was changed.
     KeyReused,
-    /// Too little is left and nothing is held that could come back.
+    /// Sold out: too few units are free, and no hold can release any.
     SoldOut {
-        /// The first line that is short.
+        /// The first line that cannot be served.
         sku: Sku,
-        /// What is free of it.
+        /// Free units of that SKU.
         free: u32,
     },
-    /// Too little is free, but units are held and may come back.
+    /// All on hold: too few units are free, but holds may release some.
     AllHeld {
-        /// The first line that is short.
+        /// The first line that cannot be served.
         sku: Sku,
-        /// What is free of it.
+        /// Free units of that SKU.
         free: u32,
-        /// The earliest deadline of a hold, if one is not decided yet.
+        /// The earliest deadline of an undecided hold, if there is one.
         next_give_back: Option<Timestamp>,
     },
-    /// The buyer would have more than allowed.
+    /// The request exceeds the purchase limit.
     LimitReached {
         /// The first line over the limit.
         sku: Sku,
-        /// What is allowed.
+        /// The limit.
         limit: u32,
-        /// What the buyer has.
+        /// Units that the buyer has.
         has: u32,
     },
-    /// Not opened yet.
+    /// The sale is not open yet.
     NotOpen {
-        /// When it opens, if that is known.
+        /// When it opens, if known.
         opens_at: Option<Timestamp>,
     },
-    /// Over.
+    /// The sale has ended.
     Ended,
-    /// Nobody is let in for the moment: the store lost writes, or lately did and honours receipts only. Not sold out.
+    /// The sale is halted, because the store lost writes, or honors only receipts after a rebuild. It is not sold
+    /// out.
     Paused {
-        /// When to ask again.
+        /// When to retry.
         retry_at: Timestamp,
     },
 }
 
-/// A reservation as it stands.
+/// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its id.
+    /// ID of the reservation.
     pub id: ReservationId,
-    /// Whose it is.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// Its units, in the order of the lines and by number within one.
+    /// Its units, by line and then by number.
     pub units: Vec<(Sku, UnitNumber)>,
-    /// Where it stands.
+    /// State of the reservation.
     pub state: HoldState,
-    /// Until when it may be confirmed.
+    /// Deadline for the confirmation.
     pub deadline: Timestamp,
-    /// The number of the event that made it.
+    /// Number of the event that created it.
     pub seq: u64,
-    /// The sale's generation in which it was made.
+    /// Generation of the sale in which it was created.
     pub generation: u32,
 }
 
-/// Where a reservation stands.
+/// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldState {
-    /// The buyer may confirm or cancel.
+    /// On hold: the buyer may confirm or cancel.
     Held,
-    /// Paid for; the ledger has not committed yet.
+    /// Paid for. The ledger has not committed yet.
     Confirming,
-    /// Called off; the ledger has not committed yet.
+    /// Canceled. The ledger has not committed yet.
     Cancelling,
-    /// Run out; the ledger has not committed yet.
+    /// Hold expired. The ledger has not committed yet.
     Expiring,
     /// Sold.
     Confirmed,
-    /// Called off; the units were given back.
+    /// Canceled. The units were released.
     Cancelled,
-    /// Run out; the units were given back.
+    /// Hold expired. The units were released.
     Expired,
     /// Refused by the ledger.
     Rejected,
@@ -331,35 +332,35 @@ impl HoldState {
         Self::Rejected,
     ];
 
-    /// True if the units are taken but not sold: held, or waiting for the ledger.
+    /// Whether the units are taken but not sold: held, or waiting for the ledger.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Confirming | Self::Cancelling | Self::Expiring)
     }
 
-    /// True if the reservation has its units: held or confirmed.
+    /// Whether the reservation has its units: held or confirmed.
     pub const fn is_live(self) -> bool {
         self.is_held() || matches!(self, Self::Confirmed)
     }
 
-    /// True if nothing moves it any more.
+    /// Whether the state is final.
     pub const fn is_final(self) -> bool {
         !self.is_held()
     }
 }
 
-/// The answer to a confirmation or a cancellation.
+/// Outcome of a confirmation or a cancellation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Decision {
-    /// It is final, now or since an earlier call.
+    /// The decision is final, now or since an earlier call.
     Done(Hold),
-    /// It is decided; the ledger has still to commit.
+    /// The decision is made, and the ledger has not committed yet.
     Pending(Hold),
-    /// It was decided otherwise before: the hold's state says how. A payment for it must be given back.
+    /// The reservation was decided differently before; the state of the hold says how. Refund a payment for it.
     Refused(Hold),
-    /// There is no such reservation. Where the store lost it, its [`Receipt`] brings it back.
+    /// No such reservation. If the store lost it, its [`Receipt`] restores it.
     Unknown,
-    /// It is not decided, and cannot be while the sale is stopped. Ask again once it goes on.
+    /// Not decided, because the sale is halted. Retry once it has resumed.
     Paused,
 }
 
@@ -369,26 +370,28 @@ pub enum Decision {
 pub enum Verdict {
     /// Sold.
     Confirmed,
-    /// Called off: the units may be sold again.
+    /// Canceled: the units can be sold again.
     Cancelled,
-    /// Run out: the units may be sold again.
+    /// Hold expired: the units can be sold again.
     Expired,
     /// The ledger refused the order.
     Rejected {
-        /// The ledger knows the units as somebody else's: withdraw them. Otherwise they may be sold again.
+        /// Whether the ledger assigned the units to another order, so that they must be withdrawn. Otherwise they
+        /// can be sold again.
         units_taken: bool,
     },
 }
 
-/// The answer to one verdict.
+/// Outcome of one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
-    /// The reservation moved.
+    /// The reservation changed its state.
     Settled,
-    /// It does not wait for this verdict: settled before, or decided otherwise. Nothing was changed.
+    /// The reservation does not wait for this verdict: it was settled before, or decided differently. Nothing was
+    /// changed.
     Unchanged(HoldState),
-    /// There is no such reservation.
+    /// No such reservation.
     Unknown,
 }
 
@@ -396,22 +399,23 @@ pub enum Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StockChange {
-    /// So many more: 1 to 10,000,000, and no more than that in all.
+    /// Adds this many units: 1 to 10,000,000, and no more than that in total.
     Add(u32),
-    /// So many fewer, the highest of those that are free: 1 to 10,000,000, of which at most
-    /// [`GIVEN_BACK_MAX`](Self::GIVEN_BACK_MAX) were given back.
+    /// Withdraws this many of the highest free units: 1 to 10,000,000, of which at most
+    /// [`GIVEN_BACK_MAX`](Self::GIVEN_BACK_MAX) were released before.
     Withdraw(u32),
 }
 
 impl StockChange {
-    /// Given-back units that one change withdraws at most. They lie one by one between those that are held or sold, so
-    /// each of them takes its time and its place in the order to the ledger; those that nobody ever had do not.
+    /// Maximum number of released units that one change withdraws. They lie scattered among held and sold units,
+    /// so each takes time and space in the order; units that were never reserved form one range.
     pub const GIVEN_BACK_MAX: u32 = 20_000;
 
-    /// How long a store keeps the answer to a change at least.
+    /// Minimum time for which a store keeps the answer to a change.
     pub const REMEMBERED: Duration = Duration::from_secs(86_400);
 
-    /// Why a SKU of `total` units cannot be changed so, of which `free` are free and `fresh` nobody ever had.
+    /// Why the change is impossible for a SKU with `total` units, of which `free` are free and `fresh` were never
+    /// reserved.
     pub fn refusal(self, total: u32, free: u32, fresh: u32) -> Option<StockChanged> {
         let (units, most) = match self {
             Self::Withdraw(n) if n > free => return Some(StockChanged::NotEnough { free }),
@@ -422,70 +426,70 @@ impl StockChange {
     }
 }
 
-/// The answer to [`SaleStore::stock`].
+/// Outcome of [`SaleStore::stock`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum StockChanged {
-    /// The stock as it is now.
+    /// The new stock.
     Changed(SkuState),
-    /// Fewer are free than were to be withdrawn. Nothing was changed.
+    /// Fewer units are free than were to be withdrawn. Nothing was changed.
     NotEnough {
-        /// What is free.
+        /// Free units.
         free: u32,
     },
-    /// More units than the SKU can have (10,000,000), or more that were given back than one change withdraws (20,000).
+    /// More units than a SKU can have (10,000,000), or more released units than one change withdraws (20,000).
     /// Nothing was changed.
     TooLarge {
-        /// How many units the change may have at most, as the stock is now.
+        /// Maximum size of the change with the current stock.
         most: u32,
     },
-    /// The sale is stopped until it is rebuilt. Nothing was changed.
+    /// The sale is halted until it is rebuilt. Nothing was changed.
     Paused,
-    /// This `Op` was used for another change of this sale. Nothing was changed.
+    /// The `Op` was used for another change of this sale. Nothing was changed.
     KeyReused,
 }
 
-/// A sale as it stands.
+/// A sale and its stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleState {
-    /// How it was made; the `units` of its SKUs are what it began with.
+    /// The specification; the `units` of its SKUs are the initial ones.
     pub spec: SaleSpec,
-    /// Whether it sells.
+    /// Status of the sale.
     pub status: SaleStatus,
-    /// 1 for a sale that was never rebuilt, and greater after each rebuild: one takes two or more.
+    /// Generation: 1 for a sale that was never rebuilt. Each rebuild raises it by one or more.
     pub generation: u32,
-    /// The number of its latest event.
+    /// Number of its latest event.
     pub seq: u64,
-    /// Its stock, in the order of the spec.
+    /// Stock of each SKU, in the order of the specification.
     pub skus: Vec<SkuState>,
-    /// The earliest deadline of an undecided hold.
+    /// Earliest deadline of an undecided hold.
     pub next_give_back: Option<Timestamp>,
-    /// Whether it is stopped until it is rebuilt.
+    /// Whether it is halted until it is rebuilt.
     pub paused: Option<Pause>,
-    /// After a rebuild: until when only receipts are honoured.
+    /// Until when only receipts are honored, after a rebuild.
     pub receipts_until: Option<Timestamp>,
     /// The store's clock when this was read.
     pub now: Timestamp,
 }
 
-/// A sale that is stopped until it is rebuilt.
+/// A halt of a sale, which lasts until it is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Why.
+    /// The reason.
     pub reason: PauseReason,
-    /// Since when.
+    /// When it was halted.
     pub since: Timestamp,
 }
 
-/// Why a sale is stopped.
+/// Why a sale is halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
     /// The store lost writes that it had acknowledged.
     LostWrites,
-    /// Somebody said so.
+    /// An operator halted it.
     Operator,
-    /// It is being rebuilt.
+    /// A rebuild is running.
     Rebuilding,
 }
 
@@ -494,153 +498,153 @@ impl PauseReason {
     pub const ALL: [Self; 3] = [Self::LostWrites, Self::Operator, Self::Rebuilding];
 }
 
-/// A part of what a rebuild loads.
+/// A part of the data that a rebuild loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Load {
     /// Orders, each once in all parts: up to 1,000.
     Orders(Vec<LedgerOrder>),
-    /// Numbers of a SKU below the highest that was ever handed out, which nobody has: 1 to 10,000.
+    /// Free units of a SKU below the highest one that was ever reserved: 1 to 10,000.
     Free(Sku, Vec<UnitNumber>),
-    /// Ranges of a SKU that were withdrawn, none on both sides of the highest number that was handed out: 1 to 10,000.
+    /// Withdrawn ranges of a SKU, none of them across the highest unit that was ever reserved: 1 to 10,000.
     Withdrawn(Sku, Vec<UnitRange>),
 }
 
 impl Load {
-    /// Orders in one part at most.
+    /// Maximum number of orders in a part.
     pub const ORDERS_MAX: usize = 1_000;
-    /// Units in one part at most.
+    /// Maximum number of units or ranges in a part.
     pub const UNITS_MAX: usize = 10_000;
 }
 
 /// The last step of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// The new generation, greater than any before it: that for which the parts were loaded.
+    /// The new generation, greater than all before it: the one that the parts were loaded for.
     pub generation: u32,
-    /// For how long only receipts are honoured then: so that those whose holds were lost come before strangers.
+    /// Period after the rebuild in which only receipts are honored, so that buyers with lost holds come first.
     pub grace: Duration,
-    /// What the parts must add up to, for each SKU of the sale in its order.
+    /// What the parts must add up to for each SKU, in the order of the sale.
     pub stock: Vec<Stocktake>,
 }
 
 impl Switch {
-    /// The longest time in which only receipts are honoured.
+    /// Maximum period in which only receipts are honored.
     pub const GRACE_MAX: Duration = Duration::from_secs(3_600);
 }
 
-/// The stock of one SKU in the ledger.
+/// Stock of a SKU in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stocktake {
-    /// Units ever offered: 1 to 10,000,000.
+    /// All units ever offered: 1 to 10,000,000.
     pub total: u32,
-    /// The highest number that an order owns; 0 for none. Those above are free, if they were not withdrawn.
+    /// Highest unit that an order owns; 0 for none. Units above it are free unless they were withdrawn.
     pub handed_out: u32,
-    /// How many of those above it were withdrawn.
+    /// Number of withdrawn units above it.
     pub ahead: u32,
 }
 
-/// The answer to a step of a rebuild.
+/// Outcome of a step of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rebuilt {
-    /// It is carried out, now or before.
+    /// The step is done, now or since an earlier call.
     Done,
-    /// Somebody else has begun to rebuild the sale since. Nothing was changed.
+    /// Another rebuild of the sale has started. Nothing was changed.
     Superseded,
-    /// The parts do not add up to the stock. Nothing was switched.
+    /// The parts do not add up to the stock. The sale was not switched.
     Incomplete,
 }
 
-/// The answer to [`SaleStore::restore`].
+/// Outcome of [`SaleStore::restore`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Restored {
-    /// The units are the buyer's again, the same or others.
+    /// The buyer has the units again, the same or others.
     Restored(Hold),
-    /// Nothing was lost: the reservation as it stands.
+    /// Nothing was lost: the reservation in its current state.
     Known(Hold),
-    /// The hold would have run out.
+    /// The hold would have expired.
     Expired,
-    /// The units are others', and too few of the SKU are free.
+    /// Other buyers have the units, and too few of the SKU are free.
     NoneLeft {
-        /// The first line that is short.
+        /// The first line that cannot be served.
         sku: Sku,
-        /// What is free of it.
+        /// Free units of that SKU.
         free: u32,
     },
-    /// The buyer has since taken what is allowed.
+    /// The buyer has reached the purchase limit since then.
     LimitReached {
         /// The first line over the limit.
         sku: Sku,
-        /// What is allowed.
+        /// The limit.
         limit: u32,
-        /// What the buyer has.
+        /// Units that the buyer has.
         has: u32,
     },
-    /// The sale is stopped until it is rebuilt. Come again then.
+    /// The sale is halted until it is rebuilt. Retry then.
     Paused {
-        /// When to ask again.
+        /// When to retry.
         retry_at: Timestamp,
     },
-    /// It is no receipt of this sale. Nothing was asked of the store.
+    /// Not a receipt of this sale. The store was not asked.
     NotHonoured(BadReceipt),
 }
 
-/// The stock of one SKU: `total = free + held + confirmed + withdrawn`.
+/// Stock of a SKU: `total = free + held + confirmed + withdrawn`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuState {
-    /// Which.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// Units ever offered.
+    /// All units ever offered.
     pub total: u32,
-    /// Units that anybody may reserve.
+    /// Units that buyers can reserve.
     pub free: u32,
-    /// Units reserved and not confirmed.
+    /// Units on hold.
     pub held: u32,
     /// Units sold.
     pub confirmed: u32,
-    /// Units taken out of the sale.
+    /// Units withdrawn from the sale.
     pub withdrawn: u32,
-    /// What one buyer may have.
+    /// Purchase limit per buyer.
     pub per_buyer: u32,
 }
 
-/// Something that happened in a sale. Events are numbered without gaps, in the order in which they happened.
+/// An event of a sale. Events are numbered without gaps, in the order in which they happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// 1, 2, 3, …
     pub seq: u64,
-    /// When, on the store's clock.
+    /// When it happened, on the store's clock.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
-    /// Whose reservation, if one.
+    /// The reservation, if the event concerns one.
     pub reservation: Option<ReservationId>,
-    /// Which units it took, gave back, added or withdrew: each SKU with as few ranges as its numbers allow.
+    /// The units that were reserved, released, added or withdrawn: each SKU with as few ranges as possible.
     pub units: Vec<(Sku, UnitRange)>,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// Units became held.
+    /// Units were reserved.
     Reserved,
-    /// A hold was paid for; the ledger is to commit.
+    /// A hold was paid for. The ledger has yet to commit.
     Confirming,
-    /// A hold was called off; the ledger is to commit.
+    /// A hold was canceled. The ledger has yet to commit.
     Cancelling,
-    /// A hold ran out; the ledger is to commit.
+    /// A hold expired. The ledger has yet to commit.
     Expiring,
     /// Held units were sold.
     Confirmed,
-    /// Held units were given back by the buyer.
+    /// The buyer released held units.
     Cancelled,
-    /// Held units were given back by the deadline.
+    /// Held units were released at the deadline.
     Expired,
-    /// The ledger refused; the units were given back.
+    /// The ledger refused the order, and the units were released.
     Rejected,
-    /// The ledger refused because the units are somebody else's; they were withdrawn.
+    /// The ledger refused the order because another order owns the units, and they were withdrawn.
     Quarantined,
     /// Units were added.
     StockAdded,
@@ -650,7 +654,7 @@ pub enum EventKind {
     Opened,
     /// The sale was ended.
     Ended,
-    /// The sale was stopped until it is rebuilt.
+    /// The sale was halted until it is rebuilt.
     Paused,
     /// The sale was rebuilt from the ledger: the first event of a generation.
     Rebuilt,
@@ -677,50 +681,50 @@ impl EventKind {
     ];
 }
 
-/// What the orders' queue carries, as JSON. A reservation's task has the reservation's id, so a later decision replaces
-/// an earlier one that was not carried out yet. Each change of the stock has a task of its own.
+/// An order task, as JSON in the order queue. The task of a reservation has the reservation's ID, so a later
+/// decision replaces an earlier one that is still waiting. Each stock change has its own task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum OrderTask {
-    /// Record the reservation and what was decided.
+    /// Record the reservation and its decision.
     Reservation {
-        /// Of which sale.
+        /// ID of the sale.
         sale: SaleId,
-        /// The sale's generation.
+        /// Generation of the sale.
         generation: u32,
-        /// The number of the event that made the reservation: unique in sale and generation.
+        /// Number of the event that created the reservation: unique in sale and generation.
         seq: u64,
-        /// The reservation.
+        /// ID of the reservation.
         id: ReservationId,
-        /// Whose.
+        /// The buyer.
         buyer: BuyerId,
         /// Its units. In JSON, each SKU with its numbers as ranges: `["phone",[[1,3],[7,7]]]`.
         #[serde(with = "units::by_line")]
         units: Vec<(Sku, UnitNumber)>,
-        /// What was decided.
+        /// The decision.
         intent: OrderIntent,
     },
-    /// Record a change of the stock.
+    /// Record a stock change.
     ///
-    /// It names what it withdraws and not all that was withdrawn before, so that it stays small. A stock only grows,
-    /// and what is withdrawn stays so; hence changes may be recorded in any order, and more than once.
+    /// It names only the units that it withdraws, so that it stays small. Stock only grows and withdrawn units
+    /// stay withdrawn, so changes may be recorded in any order, and repeatedly.
     Stock {
-        /// Of which sale.
+        /// ID of the sale.
         sale: SaleId,
-        /// Of which SKU.
+        /// Name of the SKU.
         sku: Sku,
-        /// The number of its event: unique in the sale.
+        /// Number of its event: unique in the sale.
         seq: u64,
-        /// Units ever offered, this change included.
+        /// All units ever offered, including this change.
         total: u32,
-        /// Units that it takes out of the sale; some of them may have been out before.
+        /// Units that it withdraws. Some may have been withdrawn before.
         withdrawn: Vec<UnitRange>,
-        /// What one buyer may have.
+        /// Purchase limit per buyer.
         per_buyer: u32,
     },
 }
 
-/// What stands before the digits of the authentication code.
+/// Precedes the digits of the authentication code.
 const MAC: &str = ",\"mac\":\"";
 const MAC_DIGITS: usize = 40;
 
@@ -733,15 +737,15 @@ fn mac(secret: SaleSecret, text: &[u8]) -> Hmac<Sha1> {
     mac
 }
 
-/// What is authenticated before the order: the secret serves many things, and this says which.
+/// Domain separation: the secret authenticates other messages too.
 const ORDER_DOMAIN: &[u8] = b"rushgate order 1\0";
 
-/// Why the content of a task in an orders' queue is no order of a sale.
+/// Why a payload in an order queue is not an order of the sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadOrder {
-    /// It is no order at all.
+    /// It is not an order.
     Unreadable(String),
-    /// The sale that it names has not made it.
+    /// The sale that it names did not create it.
     Forged,
 }
 
@@ -756,41 +760,41 @@ impl fmt::Display for BadOrder {
     }
 }
 
-/// What is to become of an order.
+/// What an order asks the ledger to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderIntent {
-    /// The units are held for the buyer.
+    /// The units are on hold for the buyer.
     Hold,
     /// The buyer paid.
     Confirm,
-    /// The buyer called it off.
+    /// The buyer canceled.
     Cancel,
     /// The deadline passed.
     Expire,
 }
 
 impl SaleSpec {
-    /// How long a buyer who is kept out by a pause should wait before asking again.
+    /// Default retry delay for buyers while a sale is halted.
     pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 }
 
 impl Hold {
-    /// How long it may still be confirmed at `now` on the store's clock.
+    /// Time left to confirm it at `now`, on the store's clock.
     pub fn time_left(&self, now: Timestamp) -> Duration {
         self.deadline.since(now)
     }
 }
 
 impl OrderTask {
-    /// Of which sale it is.
+    /// ID of its sale.
     pub fn sale(&self) -> &SaleId {
         match self {
             Self::Reservation { sale, .. } | Self::Stock { sale, .. } => sale,
         }
     }
 
-    /// The id of its task in the orders' queue: the reservation's, or `stock:SALE:SEQ`.
+    /// ID of its task in the order queue: that of the reservation, or `stock:SALE:SEQ`.
     pub fn task_id(&self) -> crate::TaskId {
         let id = match self {
             Self::Reservation { id, .. } => id.to_string(),
@@ -799,10 +803,10 @@ impl OrderTask {
         crate::TaskId::made_of(&id)
     }
 
-    /// As the orders' queue carries it: its JSON, whose last field authenticates all before it.
+    /// Encodes the order for the order queue: JSON whose last field authenticates everything before it.
     ///
-    /// `mac` is HMAC-SHA-1 (RFC 2104) under the sale's secret, because SHA-1 is what a script on Redis can compute. HMAC
-    /// does not rest on what is broken in SHA-1, which is its resistance to collisions (RFC 6194).
+    /// `mac` is HMAC-SHA-1 (RFC 2104) under the sale's secret, because a script on Redis can compute SHA-1. HMAC
+    /// does not depend on collision resistance, which is what is broken in SHA-1 (RFC 6194).
     pub fn seal(&self, secret: SaleSecret) -> Result<Payload> {
         let mut text = serde_json::to_string(self)
             .map_err(|error| Error::bug("an order is not JSON").caused_by(error))?;
@@ -816,20 +820,20 @@ impl OrderTask {
         Payload::new(ContentType::json(), text.into_bytes())
     }
 
-    /// Reads what [`seal`](Self::seal) made, and believes it only if the sale of that secret has made it.
+    /// Decodes what [`seal`](Self::seal) made, and verifies that the sale with this secret made it.
     ///
     /// # Errors
-    /// Why it is no order: it is damaged, or somebody else has made it.
+    /// It is damaged, or the sale did not make it.
     pub fn unseal(payload: &Payload, secret: SaleSecret) -> Result<Self, BadOrder> {
         let order = Self::read(payload)?;
         Self::verify(payload, secret)?;
         Ok(order)
     }
 
-    /// Checks that the sale of that secret has made what [`read`](Self::read) reads.
+    /// Verifies that the sale with this secret made what [`read`](Self::read) decodes.
     ///
     /// # Errors
-    /// [`BadOrder::Forged`]: it has not.
+    /// [`BadOrder::Forged`] if it did not.
     pub fn verify(payload: &Payload, secret: SaleSecret) -> Result<(), BadOrder> {
         let sealed =
             payload.bytes().strip_suffix(b"\"}").and_then(|text| text.split_last_chunk::<MAC_DIGITS>());
@@ -847,16 +851,16 @@ impl OrderTask {
         mac(secret, text).verify_slice(&given).map_err(|_| BadOrder::Forged)
     }
 
-    /// Reads what claims to be an order. Who has made it is for [`verify`](Self::verify) to tell.
+    /// Decodes an order without verifying its origin; see [`verify`](Self::verify).
     ///
     /// # Errors
-    /// It is none.
+    /// It is not an order.
     pub fn read(payload: &Payload) -> Result<Self, BadOrder> {
         serde_json::from_slice(payload.bytes()).map_err(|error| BadOrder::Unreadable(error.to_string()))
     }
 
-    /// What the ids of a sale's changes of stock begin with; the number of the change's event follows. It names the
-    /// sale, because sales may share a queue: by a hash if its id is too long for that.
+    /// Prefix of the task IDs of a sale's stock changes; the event number follows. It names the sale because
+    /// sales may share a queue, by a hash if the ID is too long.
     pub fn stock_ids(sale: &SaleId) -> String {
         const SEQ_DIGITS: usize = 20;
         if "stock::".len() + sale.as_str().len() + SEQ_DIGITS <= crate::MAX_NAME_BYTES {

@@ -2,18 +2,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Answer, Page, Payload, Priority, QueueName, Revision, ScheduleId, TaskId, Timestamp};
 
-/// The schedules of a store: each puts a task into its queue again and again.
+/// The schedules of a store: each enqueues a task repeatedly.
 ///
-/// A store knows when a schedule fires next and what it puts in then, not why: the recurrence is text that only its
-/// reader understands. Who reads it works out the moments and asks the store to fire, naming what he has read; the
-/// store does it only if that still holds. So a schedule fires once for a moment, however many processes look after
-/// it, and a process that dies leaves it to the others.
+/// A store knows when a schedule fires next and which task it enqueues, but not why: the recurrence is opaque text. The
+/// scheduler that interprets it computes the next time and asks the store to fire, naming the revision that it read. The
+/// store fires only if that is still current. So a schedule fires once per occurrence, however many schedulers run, and
+/// the others take over when one dies.
 pub trait ScheduleStore: Send + Sync {
-    /// Enters a schedule under its id, or changes the one that is there. One that says the same as before stays as it
-    /// is, with its next moment: every process of a fleet may enter it when it starts.
+    /// Creates or changes a schedule. An unchanged schedule keeps its next time, so every process of a fleet may save it
+    /// at startup.
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled>;
 
-    /// Takes a schedule out, and says whether there was one; sent again, there is none. Tasks that it has put in stay.
+    /// Deletes a schedule and returns whether it existed. Tasks that it enqueued stay.
     fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool>;
 
     /// Schedules of a queue by id.
@@ -22,17 +22,17 @@ pub trait ScheduleStore: Send + Sync {
     /// Up to `n` schedules (1 to 1,000) that are due to fire, by moment, and when the next one will be.
     fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules>;
 
-    /// Puts in the tasks of moments that have come, and sets the schedule's next moment, in one step. Tasks whose id
-    /// is in already are kept; the queue's bound does not count. Sent again, it is stale.
+    /// Enqueues the tasks of due occurrences and sets the next time, atomically. Tasks whose ID is live are kept, and the
+    /// queue's capacity does not apply. A repeated call is stale.
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired>;
 }
 
-/// A schedule to enter.
+/// A schedule to create or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSchedule {
     /// Its id: one schedule each in a queue. 1 to 170 bytes, because the tasks' ids are made of it.
     pub id: ScheduleId,
-    /// When it fires, for whoever works that out: 1 to 4,096 bytes.
+    /// Recurrence as text, interpreted by the scheduler: 1 to 4,096 bytes.
     pub recurrence: String,
     /// The content of its tasks.
     pub payload: Payload,
@@ -45,7 +45,7 @@ pub struct NewSchedule {
     pub next: Option<Timestamp>,
     /// Whether it stands still; `None` leaves that as it is, and a new one runs.
     pub paused: Option<bool>,
-    /// Only if the schedule has this revision: for whoever changes what he has read.
+    /// Expected revision, to change only what was read. `None`: any.
     pub as_of: Option<Revision>,
 }
 
@@ -88,7 +88,7 @@ pub enum Scheduled {
 pub struct Schedule {
     /// Its id.
     pub id: ScheduleId,
-    /// When it fires, in the words of whoever entered it.
+    /// Recurrence as text, as its creator wrote it.
     pub recurrence: String,
     /// The content of its tasks.
     pub payload: Payload,
@@ -128,7 +128,7 @@ pub struct DueSchedules {
     pub next: Option<Timestamp>,
 }
 
-/// What a schedule puts in because moments of it have come.
+/// The tasks that a schedule enqueues for times that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fire {
     /// Which schedule.

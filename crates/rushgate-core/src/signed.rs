@@ -16,7 +16,7 @@ pub(crate) struct Kind {
     pub(crate) prefix: &'static str,
     /// What is signed before the content: the secret serves many things, and this says which.
     pub(crate) domain: &'static [u8],
-    /// The longest text that is looked at.
+    /// Maximum length of the text.
     pub(crate) text_max: usize,
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{Error, HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
 impl SaleSpec {
-    /// As JSON without the id, the secret included: the same text for the same sale, whoever writes it.
+    /// As JSON without the id, the secret included: the same text for the same sale from every writer.
     pub fn to_json(&self) -> String {
         let mut fields = fields(self);
         fields["secret"] = hex(self.secret).into();

@@ -9,8 +9,8 @@ use crate::{LockStore, OutboxStore, QueueStore, Result, RoomStore, SaleStore, Sc
 /// What every store method gives back: a future of a [`Result`].
 ///
 /// One method is one atomic step: one script, one transaction, one round trip. The step is sent when the method is
-/// **called**, not when the future is first polled. Dropping the future does not undo the step; whoever drops it
-/// asks or undoes by the token that the call carried.
+/// **called**, not when the future is first polled. Dropping the future does not undo the step; use
+/// the token of the call to query or undo it.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A place in which locks, queues and sales live together.
@@ -37,8 +37,8 @@ pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStor
     /// What has been asked of the store by this client since it was opened.
     fn calls(&self) -> StoreCalls;
 
-    /// Waits until the steps that were sent before this call are carried out, then lets go of the store. A server that
-    /// does not answer is waited for 2 s at most. Later calls fail with
+    /// Waits until all steps sent before this call have finished, then closes the store. It waits at most 2 s for a server
+    /// that does not answer. Later calls fail with
     /// [`is_unavailable`](crate::Error::is_unavailable).
     fn close(&self) -> Answer<'_, ()>;
 }
@@ -85,7 +85,7 @@ pub struct StoreCalls {
     pub calls: u64,
     /// Write transactions committed. Calls that waited at the same moment share one; reads need none.
     pub transactions: u64,
-    /// Statements (or commands) carried out for calls and for sweeping, inside and outside those transactions. Not
+    /// Statements (or commands) executed for calls and for sweeping, inside and outside those transactions. Not
     /// counted are opening the store, and looking whether others have news.
     pub statements: u64,
 }
@@ -95,7 +95,7 @@ pub struct StoreCalls {
 pub struct Page {
     /// Only names greater than this one. Empty for the beginning.
     pub after: String,
-    /// At most so many, 1 to 10,000.
+    /// Page size: 1 to 10,000.
     pub limit: u32,
 }
 

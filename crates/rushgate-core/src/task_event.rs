@@ -9,7 +9,7 @@ use crate::{TaskId, Timestamp};
 pub struct TaskEvent {
     /// 1, 2, 3, … through the whole queue, without gaps: a follower sees by it that nothing is missing.
     pub seq: u64,
-    /// When, on the store's clock: for a lease that ran out and a deadline that passed that moment, whoever saw it and when.
+    /// When, on the store's clock. For an expired lease or deadline, the time of expiry, not of its detection.
     #[serde(rename = "at_us")]
     pub at: Timestamp,
     /// To which task.
@@ -26,7 +26,7 @@ pub struct TaskEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum TaskChange {
-    /// It was put in: enqueued, relayed, by a schedule, a sale or a release.
+    /// It was enqueued: by a client, an outbox relay, a schedule, a sale or a release.
     Added {
         /// When it is due.
         #[serde(rename = "due_us")]
@@ -38,14 +38,14 @@ pub enum TaskChange {
         #[serde(rename = "due_us")]
         due: Timestamp,
     },
-    /// Somebody claimed it.
+    /// A worker claimed it.
     Claimed {
         /// Which attempt begins.
         attempt: u32,
         /// Who claimed it.
         worker: String,
     },
-    /// It was carried out.
+    /// A worker completed it.
     Done {
         /// By which attempt.
         attempt: u32,
@@ -91,7 +91,7 @@ pub enum TaskChange {
         /// Why; cut to 200 bytes.
         error: String,
     },
-    /// Somebody asked to cancel it while it was being worked on. A newcomer that waited behind the run is gone.
+    /// A client asked to cancel it while it was running. A pending replacement is gone.
     CancelAsked,
     /// It was cancelled, and is gone.
     Cancelled,
@@ -122,8 +122,8 @@ impl TaskEvents {
     /// The most events of one answer.
     pub const MAX: u32 = 1_000;
 
-    /// Whether events after that number are lost to who asks: they are not kept any more, or the store lost its latest
-    /// writes and counts anew.
+    /// Whether events after that number were missed: they are no longer kept, or the store lost its latest writes and
+    /// numbers new events from an earlier one.
     pub fn is_missed(&self, after: u64) -> bool {
         self.first > after.saturating_add(1) || self.last < after
     }

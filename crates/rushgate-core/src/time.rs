@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// A moment on the store's clock, in whole microseconds since the Unix epoch.
 ///
-/// Only the store makes timestamps. A client may pass one back, or ask for "so long from now" with a [`Duration`],
+/// Only the store makes timestamps. A client may pass one back, or give a [`Duration`] from now,
 /// but never decides anything by its own wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

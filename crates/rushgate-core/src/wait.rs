@@ -1,129 +1,132 @@
-//! Tasks that wait for others, and batches.
+//! Tasks that wait for other tasks, and batches.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{DeadLetter, PastRun, Payload, TaskId, Timestamp};
 
-/// What becomes of a task when one that it [waits for](crate::NewTask::after) is dead.
+/// What happens to a task when one that it [waits for](crate::NewTask::after) becomes a dead letter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IfDead {
-    /// It goes on waiting: the dead letter can be put back, and be done then. One that can never be done any more, because
-    /// it was cancelled, dropped, dequeued or buried, makes a dead letter of the task.
+    /// The task keeps waiting: the dead letter can be requeued and finish then. A task that can never finish,
+    /// because it was canceled, dropped, dequeued or deleted as a dead letter, turns the waiting task into a dead
+    /// letter.
     #[default]
     Wait,
-    /// It becomes a dead letter, and its error names the one that failed it. So it does if that one can never be done.
+    /// The task becomes a dead letter too, and its error names the one that failed. The same applies if that one
+    /// can never finish.
     Fail,
-    /// It counts as over, as one that can never be done does.
+    /// The dead letter counts as finished, and so does a task that can never finish.
     Run,
 }
 
-/// How a task ended that another waited for.
+/// How a task ended that another one waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskEnd {
-    /// It was carried out.
+    /// A worker completed it.
     Done,
     /// There was nothing to do.
     Discarded,
-    /// Somebody cancelled it.
+    /// A client canceled it.
     Cancelled,
-    /// It gave its place to a newcomer, because the queue was at its bound.
+    /// The overflow policy dropped it: the queue was at capacity.
     Dropped,
-    /// It was taken for good by [`pop`](crate::QueueStore::pop): whether it was carried out nobody knows.
+    /// A client took it with [`pop`](crate::QueueStore::pop). Whether it was executed is unknown.
     Popped,
-    /// It was dequeued, or it was a dead letter and was buried.
+    /// It was dequeued, or its dead letter was deleted.
     Deleted,
     /// It is a dead letter.
     Dead,
 }
 
 impl TaskEnd {
-    /// Whether who waited for it goes on: it was done, discarded or popped.
+    /// Whether a task that waits for it can run: it was done, discarded or popped.
     pub fn is_well(self) -> bool {
         matches!(self, Self::Done | Self::Discarded | Self::Popped)
     }
 }
 
-/// A task that is over, as one that waited for it sees it.
+/// A finished task, as seen by a task that waited for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Its id.
+    /// ID of the task.
     pub id: TaskId,
     /// How it ended.
     pub end: TaskEnd,
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
-    /// What came of it, if whoever completed it has said so.
+    /// Its result, if the worker returned one.
     pub result: Option<Payload>,
-    /// Why it failed, if it is dead; cut to 200 bytes.
+    /// Why it failed, if it is dead. Truncated to 200 bytes.
     pub error: Option<String>,
 }
 
-/// What a live task waits for, and how far that has come.
+/// What a live task waits for, and the progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// Whether it is held open: others may become part of it, and it does not run before it is closed.
+    /// Whether it is the callback of an open batch: it takes members and does not run before the batch is closed.
     pub open: bool,
-    /// What becomes of it when one that it waits for is dead; as it is by default once it waits for nothing.
+    /// What happens when a task that it waits for becomes a dead letter. The default once it waits for nothing.
     pub if_dead: IfDead,
-    /// So many it waits for still.
+    /// Number of tasks that it still waits for.
     pub left: u64,
-    /// So many are over.
+    /// Number of tasks that have finished.
     pub over: u64,
-    /// So many of the first 1,000 that are left, by id, are dead letters, and not live.
+    /// Number of dead letters, not live again, among the first 1,000 unfinished tasks by ID.
     pub dead: u64,
-    /// Some of those 1,000, at most [`SHOWN`](Self::SHOWN): those that are dead come first, and each by id.
+    /// Up to [`SHOWN`](Self::SHOWN) of those 1,000: dead letters first, then by ID.
     pub first: Vec<WaitsFor>,
 }
 
 impl Waits {
-    /// How many are shown of those that it waits for.
+    /// Maximum number of unfinished tasks shown.
     pub const SHOWN: usize = 5;
-    /// How many of those that it waits for are looked at for dead ones.
+    /// Maximum number of unfinished tasks examined for dead letters.
     pub const LOOKED_AT: usize = 1_000;
 }
 
-/// One that a task waits for.
+/// A task that another one waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitsFor {
-    /// Its id.
+    /// ID of the task.
     pub id: TaskId,
-    /// Why it failed, if it is dead and not live.
+    /// Why it failed, if it is dead and not live again.
     pub error: Option<String>,
 }
 
-/// Why a task was refused that was to wait for others, or to be part of one.
+/// Why a task cannot wait for another task, or be a member of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unmet {
-    /// The queue knows no task of the id that it was to wait for: none that is live, dead, or kept as done.
+    /// No task with the given ID is live, dead or retained.
     Unknown,
-    /// The task that it was to be part of is not held open: it was closed, runs, is over, or never was.
+    /// The batch is not open: it was closed, runs, has finished or never existed.
     NotOpen,
-    /// Its own id is in the way: of a live record that waits for others itself and so can be part of nothing, or that is
-    /// being worked on and to be cancelled, behind which nothing can wait for others; or because others wait for that
-    /// id, and behind one of them neither would ever run.
+    /// A live record of the same ID prevents it: one that waits for others and so cannot be a member; one that is
+    /// running and marked as canceled, behind which nothing can wait; or one that others wait for, which would
+    /// make them wait for each other.
     Taken,
 }
 
-/// The answer to [`QueueStore::close_batch`](crate::QueueStore::close_batch).
+/// Outcome of [`QueueStore::close_batch`](crate::QueueStore::close_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Closed {
-    /// It takes no more parts, and runs as soon as all that it waits for are over.
+    /// The batch takes no more members. Its callback runs as soon as everything that it waits for has finished.
     Closed {
-        /// So many it waits for still.
+        /// Number of tasks that it still waits for.
         left: u64,
     },
-    /// It was not held open. Nothing was changed.
+    /// The task is not the callback of an open batch. Nothing was changed.
     NotOpen,
-    /// There is no such live task.
+    /// No live task has this ID.
     NotFound,
 }
 
 impl DeadLetter {
-    /// Why a task is dead that waited for one that ended so; `error` is that of a dead one.
+    /// Error text of a task that died because one that it waited for ended like this; `error` is that of a dead
+    /// one.
     pub fn unmet(id: &TaskId, end: TaskEnd, error: &str) -> String {
         match end {
             TaskEnd::Dead => format!("waited for {id}, which is dead: {}", PastRun::cut(error)),

@@ -162,7 +162,7 @@ pub struct LedgerSku {
     pub sku: Sku,
     /// Units ever offered.
     pub total: u32,
-    /// Those taken out of the sale.
+    /// Units withdrawn from the sale.
     pub withdrawn: Vec<UnitRange>,
     /// What one buyer may have.
     pub per_buyer: u32,

@@ -10,7 +10,7 @@ use crate::{EventKind, HoldState, OrderIntent, OrderTask, ReservationId, Sku, Un
 /// The order of each reservation that waits.
 type Waiting<'a> = BTreeMap<ReservationId, &'a OrderTask>;
 
-/// What the ledger is to hear of a reservation in that state; `None` if it need not hear of it any more.
+/// What the ledger has yet to record for a reservation in this state; `None` if nothing.
 fn awaited(state: HoldState) -> Option<OrderIntent> {
     match state {
         HoldState::Held => Some(OrderIntent::Hold),

@@ -223,7 +223,7 @@ fn check(name: &str, claim: &str, figures: impl Display, mut offenders: Vec<Stri
     Check { name: name.into(), claim: claim.into(), ok, figures }
 }
 
-/// So many things, in the singular if it is one.
+/// A count with its noun in the singular or plural.
 fn counted(n: impl TryInto<u64>, thing: &str) -> String {
     match n.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {thing}"),

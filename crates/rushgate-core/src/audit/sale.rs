@@ -40,10 +40,10 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     }
     let is_rebuilt = books.paused.is_some_and(|pause| pause.reason == PauseReason::Rebuilding);
     if books.rebuilt_by.is_some() != (rebuilt || is_rebuilt) {
-        offenders.push("whether a rebuild was begun is told in two ways".into());
+        offenders.push("two records disagree on whether a rebuild has begun".into());
     }
     if books.since.is_some() != rebuilt || (books.receipts_until.is_some() && !rebuilt) {
-        offenders.push("whether the sale was rebuilt is told in two ways".into());
+        offenders.push("two records disagree on whether the sale was rebuilt".into());
     }
     let figures = format!("{:?}, generation {}", books.status, books.generation);
     check("sale_matches_the_log", "the sale is in the state that its log says", figures, offenders)

@@ -71,7 +71,7 @@ local linked_by = { other = '\3', own = '\4', over = '\5', ended = '\6', behind 
 -- Tasks that one call tells at most of what is over.
 local TOLD_MAX = 500
 -- Why a task died whose deadline passed.
-local LATE = 'its deadline passed before it was carried out'
+local LATE = 'its deadline passed before it ran'
 -- Tasks that one call forgets at most, of those that are over.
 local FORGOTTEN_MAX = 2000
 -- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.

@@ -302,7 +302,7 @@ pub(super) async fn a_deadline_holds_while_a_task_waits(desk: Desk) {
     desk.put(dated).await;
     desk.put(if_dead(following("c", &["b"]), IfDead::Fail)).await;
     desk.advance(s(11)).await;
-    let late = "its deadline passed before it was carried out";
+    let late = "its deadline passed before it ran";
     assert_eq!(error(&desk, "b").await, late);
     assert_eq!(error(&desk, "c").await, format!("waited for b, which is dead: {late}"));
     assert_eq!(desk.store.stats(&q()).await.unwrap().blocked, 0);
