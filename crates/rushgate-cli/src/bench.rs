@@ -15,7 +15,7 @@ use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::output::Output;
 
-/// The longest latency that is told apart, in microseconds.
+/// Maximum recorded latency, in microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;
 /// More than anybody reserves in the time.
 const STOCK: u32 = 10_000_000;
@@ -147,7 +147,7 @@ impl Step for QueueStep {
         let tasks = self.queue.claim_wait(1, LEASE, LEASE).await?;
         let tickets: Vec<_> = tasks.into_iter().map(|task| task.ticket).collect();
         if tickets.is_empty() {
-            return Err(unexpected("no task was given out"));
+            return Err(unexpected("no task was claimed"));
         }
         self.queue.complete(tickets).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Whoever is asked about buyers, at an address: a signed POST for each visit.
+//! The bot check by webhook: a signed POST for each visit.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

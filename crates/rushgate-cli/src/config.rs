@@ -33,7 +33,7 @@ impl Config {
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
-        let amiss = |error: &toml::de::Error, key: String| {
+        let unreadable = |error: &toml::de::Error, key: String| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             // Of a key that there is none of the message has the name itself.
             let is_named = key == "." || error.message().starts_with("unknown field");
@@ -41,10 +41,10 @@ impl Config {
             Fault::usage(format_args!("{FILE}, line {line}{key}: {}", error.message()))
                 .hint("`rushgate serve --print-config` prints one with every key and its default")
         };
-        let reader = toml::Deserializer::parse(text).map_err(|error| amiss(&error, ".".to_owned()))?;
+        let reader = toml::Deserializer::parse(text).map_err(|error| unreadable(&error, ".".to_owned()))?;
         serde_path_to_error::deserialize(reader).map_err(|error| {
             let key = error.path().to_string();
-            amiss(error.inner(), key)
+            unreadable(error.inner(), key)
         })
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     };
     let number = number.parse::<u64>().ok();
     let micros = number.and_then(|number| number.checked_mul(micros));
-    micros.map(Duration::from_micros).ok_or_else(|| format!("`{text}` is longer than anybody can wait"))
+    micros.map(Duration::from_micros).ok_or_else(|| format!("`{text}` is too long"))
 }
 
 /// The same, where it is written in a file.
@@ -35,7 +35,7 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Durati
     parse(&text).map(Some).map_err(D::Error::custom)
 }
 
-/// So many in so long, such as `100/1m`.
+/// A rate such as `100/1m`.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || "write a number and a time, such as 100/1m".to_owned();
     let (n, per) = text.split_once('/').ok_or_else(wrong)?;
@@ -70,8 +70,8 @@ mod tests {
             ("5 s", "is no unit"),
             ("5sec", "`sec` is no unit"),
             ("1.5s", "is no unit"),
-            ("99999999999999999999s", "longer than anybody"),
-            ("999999999999999d", "longer than anybody"),
+            ("99999999999999999999s", "is too long"),
+            ("999999999999999d", "is too long"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

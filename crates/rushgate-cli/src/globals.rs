@@ -19,8 +19,6 @@ pub(crate) struct Globals {
     pub(crate) store: Option<String>,
     /// The ledger's URL, if anybody named one.
     pub(crate) orders: Option<String>,
-    /// Whether it was named on the command line, and so for this command.
-    pub(crate) orders_typed: bool,
     /// Whether nobody misses what the command writes if its reader goes: it changes nothing.
     pub(crate) only_shows: bool,
     /// Data as JSON on stdout, errors as JSON on stderr.
@@ -100,7 +98,7 @@ impl Globals {
         open_ledger(self.ledger_url()?).await
     }
 
-    /// The same, for whoever can go on while its server cannot be reached: it is opened as soon as it can be.
+    /// The same for commands that can run while the server is unreachable: the store opens as soon as it can.
     pub(crate) async fn ledger_when_it_can(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
         Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger_when_it_can(&url)).await??)

@@ -22,7 +22,7 @@ const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
 pub(crate) struct Group {
     child: Child,
     id: Pid,
-    /// None if the command may go on by itself.
+    /// None if the command may outlive this process.
     warden: Option<Warden>,
 }
 
@@ -43,7 +43,7 @@ impl Group {
         Ok(Self { child, id, warden: Some(warden) })
     }
 
-    /// Has the warden end the group unless it is told otherwise within that time.
+    /// Makes the watchdog end the group unless it is renewed within this time.
     pub(crate) async fn watch(&self, time: Duration) {
         if let Some(warden) = &self.warden {
             warden.watch(time).await;

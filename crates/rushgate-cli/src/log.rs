@@ -1,4 +1,4 @@
-//! What the library says while it works, as lines on stderr, and as spans for whoever collects them.
+//! Log lines on stderr, and spans for an OpenTelemetry collector.
 
 use std::fmt::{self, Write};
 
@@ -15,7 +15,7 @@ use crate::output::Output;
 
 /// Shows what deserves attention from here on, or everything if that was asked for.
 pub(crate) fn show(output: Output) {
-    // Whoever came first stays.
+    // The first one stays.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(lines(output)));
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("rushgate")
 }
 
-/// What becomes of a task is said by whoever carries it out, once.
+/// The worker logs the outcome of a task, once.
 fn is_about_a_task(metadata: &Metadata<'_>) -> bool {
     metadata.fields().field("attempt").is_some()
 }

@@ -34,7 +34,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::FromArgMatches;
-use clap::parser::ValueSource;
 
 use crate::args::outbox::OutboxVerb;
 use crate::args::queue::{CronVerb, QueueVerb};
@@ -53,22 +52,18 @@ use crate::settings::ServeOptions;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let (cli, orders_typed) = match parse() {
-        Ok(parsed) => parsed,
+    let cli = match parse() {
+        Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    let globals = Globals { only_shows: only_shows(&cli.verb), ..globals(&cli.shared, orders_typed) };
+    let globals = Globals { only_shows: only_shows(&cli.verb), ..globals(&cli.shared) };
     let output = globals.output();
     let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
     exit.into()
 }
 
-/// What was typed, and whether a ledger was.
-fn parse() -> Result<(Cli, bool), Exit> {
-    let parsed = args::command().try_get_matches().and_then(|matches| {
-        let orders_typed = matches.value_source("orders") == Some(ValueSource::CommandLine);
-        Ok((Cli::from_arg_matches(&matches)?, orders_typed))
-    });
+fn parse() -> Result<Cli, Exit> {
+    let parsed = args::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| {
         if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
             return json_output().error(&usage(&error).into());
@@ -83,7 +78,6 @@ fn json_output() -> Output {
     Output::new(&Globals {
         store: None,
         orders: None,
-        orders_typed: false,
         only_shows: true,
         json: true,
         quiet: false,
@@ -102,11 +96,10 @@ fn usage(error: &clap::Error) -> Fault {
 }
 
 /// What was typed; the file comes in later, for those commands that have a use for it.
-fn globals(shared: &Shared, orders_typed: bool) -> Globals {
+fn globals(shared: &Shared) -> Globals {
     Globals {
         store: shared.store.clone(),
         orders: shared.orders.clone(),
-        orders_typed,
         only_shows: true,
         json: shared.json,
         quiet: shared.quiet,

@@ -1,33 +1,53 @@
-//! Moments as they are typed: milliseconds since 1970.
+//! Times as typed: RFC 3339, a duration from now, or milliseconds since 1970.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rushgate::Timestamp;
 
+use crate::duration;
 use crate::exit::Fault;
 use crate::output::moment;
 
-/// Anything earlier (1973) was meant as seconds, anything later (the year 5138) as microseconds.
+/// An earlier time (1973) was meant in seconds, a later one (the year 5138) in microseconds.
 const PLAUSIBLE_MS: std::ops::Range<u64> = 100_000_000_000..100_000_000_000_000;
 
-/// The moment so many milliseconds after the epoch.
-pub(crate) fn epoch_ms(option: &str, millis: u64) -> Result<Timestamp, Fault> {
+/// Reads `2026-12-01T20:00:00+01:00`, `10m` (from now, by this machine's clock), or `1796155200000`.
+pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
+    if let Ok(millis) = text.parse::<u64>() {
+        return epoch_ms(millis);
+    }
+    if let Ok(time) = duration::parse(text) {
+        return u64::try_from((now() + time).as_micros())
+            .map(Timestamp::from_micros)
+            .map_err(|_| format!("`{text}` from now is out of range"));
+    }
+    let time: jiff::Timestamp = text.parse().map_err(|_| {
+        format!(
+            "`{text}` is not a time; write RFC 3339 (2026-12-01T20:00:00+01:00), a duration from now (10m), or \
+             milliseconds since 1970"
+        )
+    })?;
+    epoch_ms(u64::try_from(time.as_millisecond()).unwrap_or_default())
+}
+
+fn epoch_ms(millis: u64) -> Result<Timestamp, String> {
     if PLAUSIBLE_MS.contains(&millis) {
         return Ok(Timestamp::from_micros(millis * 1_000));
     }
-    Err(Fault::usage(format_args!("{option} {millis} is no moment of our time in milliseconds since 1970"))
-        .hint("date +%s%3N prints now"))
+    Err(format!("{millis} ms since 1970 is before 1973 or after 5138; `date +%s%3N` prints the current time"))
 }
 
-/// The same, if it has not passed by this machine's clock: nothing can be meant by it otherwise.
-pub(crate) fn still_to_come(option: &str, millis: u64) -> Result<Timestamp, Fault> {
-    let at = epoch_ms(option, millis)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if u128::from(millis) > now.as_millis() {
+fn now() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Refuses a time that has passed by this machine's clock, where only a future one makes sense.
+pub(crate) fn still_to_come(option: &str, at: Timestamp) -> Result<Timestamp, Fault> {
+    if u128::from(at.as_micros()) > now().as_micros() {
         return Ok(at);
     }
-    Err(Fault::usage(format_args!("{option} {millis} has passed: it was {}", moment(at)))
-        .hint("date -d '+1 hour' +%s%3N prints one hour from now"))
+    Err(Fault::usage(format_args!("{option} has passed: it was {}", moment(at)))
+        .hint("give a time in the future, such as 1h"))
 }
 
 #[cfg(test)]
@@ -35,10 +55,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_is_rfc_3339_or_a_duration_from_now_or_milliseconds() {
+        let micros = |text: &str| parse(text).map(Timestamp::as_micros);
+        assert_eq!(micros("1795228136000"), Ok(1_795_228_136_000_000));
+        assert_eq!(micros("2026-11-21T02:28:56Z"), Ok(1_795_228_136_000_000));
+        assert_eq!(micros("2026-11-21T03:28:56+01:00"), Ok(1_795_228_136_000_000));
+        let (before, in_ten_minutes, after) = (now(), micros("10m").unwrap(), now());
+        let ten_minutes = u128::from(in_ten_minutes) - 600_000_000;
+        assert!((before.as_micros()..=after.as_micros()).contains(&ten_minutes));
+    }
+
+    #[test]
     fn seconds_and_microseconds_are_not_taken_for_milliseconds() {
-        assert_eq!(epoch_ms("--at", 1_795_228_136_000).unwrap().as_micros(), 1_795_228_136_000_000);
-        for wrong in [0, 1_795_228_136, 1_795_228_136_000_000, u64::MAX] {
-            assert!(epoch_ms("--at", wrong).is_err(), "{wrong}");
+        for wrong in ["0", "1795228136", "1795228136000000", "18446744073709551615", "1960-01-01T00:00:00Z"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_examples() {
+        for wrong in ["", "tomorrow", "2026-12-01", "2026-12-01T20:00:00", "-5m"] {
+            assert!(parse(wrong).is_err_and(|error| error.contains("RFC 3339")), "{wrong}");
         }
     }
 }

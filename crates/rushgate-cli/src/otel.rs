@@ -155,7 +155,7 @@ impl TraceContext for Spans {
     }
 }
 
-/// What kept spans from the collector. It is told once: the work goes on without.
+/// Reports once why spans could not be exported; the work continues without them.
 #[derive(Clone, Debug)]
 struct Trouble {
     output: Output,

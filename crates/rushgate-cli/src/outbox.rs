@@ -73,7 +73,7 @@ async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output)
     let running = relay.run(shutdown.clone());
     let emptied = async {
         let emptied = if args.until_empty { until_empty(&outbox, &metrics, &shutdown).await } else { Ok(()) };
-        // Whether it is empty or cannot be looked at, there is no more to do.
+        // Empty or unreadable: nothing more to do.
         if args.until_empty {
             shutdown.cancel();
         }

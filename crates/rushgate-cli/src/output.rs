@@ -14,7 +14,7 @@ use crate::exit::{Exit, Fault, ReaderGone, Verdict};
 use crate::globals::{Color, Globals, LogFormat};
 use crate::otel;
 
-/// Has a terminal begin the line anew.
+/// Moves the cursor to the start of the line and clears it.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// Where to write, and how.
@@ -100,7 +100,7 @@ impl Output {
         self.data(json, format_args!("{text}\n"))
     }
 
-    /// The answer: JSON, or somebody's bytes as they are, and the end of a line for a person at a terminal.
+    /// The answer: JSON or raw bytes, with a final line break on a terminal.
     pub(crate) fn bytes(self, json: &impl Serialize, bytes: &[u8]) -> Result<()> {
         if self.json {
             return self.data(json, "");
@@ -125,38 +125,38 @@ impl Output {
     pub(crate) fn answered(self, written: io::Result<()>) -> Result<()> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_shows => Ok(()),
-            written => written.map_err(|error| unwritten(&error, "the step was carried out")),
+            written => written.map_err(|error| unwritten(&error, "the step took effect")),
         }
     }
 
-    /// For whoever watches.
+    /// Progress for a user who watches.
     pub(crate) fn note(self, text: impl Display) {
         if !self.quiet {
             self.log("info", &text, || self.stderr(format_args!("{text}")));
         }
     }
 
-    /// For whoever watches, in place of a line that is drawn again and again.
+    /// Progress as plain lines, where no line can be redrawn.
     pub(crate) fn over_progress(self, text: impl Display) {
         let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
         self.note(format_args!("{clear}{text}"));
     }
 
-    /// For people who would see nothing at all otherwise; JSON says so by itself.
+    /// A note where the text output would otherwise be empty. JSON needs none.
     pub(crate) fn remark(self, text: impl Display) {
         if !self.json {
             self.note(text);
         }
     }
 
-    /// For whoever asked for more.
+    /// Details for --verbose.
     pub(crate) fn detail(self, text: impl Display) {
         if self.verbose {
             self.log("debug", &text, || self.stderr(format_args!("{text}")));
         }
     }
 
-    /// For whoever should act.
+    /// A warning.
     pub(crate) fn warn(self, text: impl Display) {
         if !self.quiet {
             let warning = self.paint(Paint::Notice, "warning");
@@ -164,7 +164,7 @@ impl Output {
         }
     }
 
-    /// Something failed that somebody has to see to, and the command goes on.
+    /// An error after which the command continues.
     pub(crate) fn alarm(self, text: impl Display) {
         if !self.quiet {
             let error = self.paint(Paint::Bad, "error");
@@ -254,7 +254,7 @@ fn part(written: io::Result<()>) -> Result<()> {
     }
 }
 
-/// An answer that did not reach its reader, and what became of the step.
+/// Output that could not be written, and the outcome of the step.
 pub(crate) fn unwritten(error: &io::Error, step: &str) -> anyhow::Error {
     let message = format!("the answer cannot be written to stdout: {error}; {step}");
     Fault::new(Exit::MayHaveHappened, "stdout", message).into()
@@ -355,7 +355,7 @@ impl<const N: usize> Display for Table<N> {
     }
 }
 
-/// So many things, in the singular if it is one.
+/// A count with its noun in the singular or plural.
 pub(crate) fn counted(n: u64, thing: &str) -> String {
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
@@ -366,27 +366,10 @@ fn now() -> Timestamp {
     Timestamp::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// A moment, in UTC and to the millisecond.
+/// A time in UTC with milliseconds, in RFC 3339.
 pub(crate) fn moment(at: Timestamp) -> String {
-    let millis = at.as_micros() / 1_000;
-    let (days, of_day) = (millis / 86_400_000, millis % 86_400_000);
-    let (year, month, day) = date(days);
-    let (seconds, millis) = (of_day / 1_000, of_day % 1_000);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-/// The civil date so many days after 1970-01-01
-/// (Howard Hinnant, <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>).
-fn date(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    let time = i64::try_from(at.as_micros()).ok().and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
+    format!("{:.3}", time.unwrap_or(jiff::Timestamp::MAX))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
         _ => {}
     }
     let answer = tokio::time::timeout(WITHIN, ask(address, settings.tls.as_ref())).await;
-    let amiss = match answer {
+    let fault = match answer {
         Ok(Ok(line)) if line.split(' ').nth(1) == Some("200") => {
             let url = settings.url(address);
             output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"))?;
@@ -44,7 +44,7 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("there is no answer within {WITHIN:?}"),
     };
-    Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {amiss}")).into())
+    Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {fault}")).into())
 }
 
 /// The first line of its answer.
@@ -70,7 +70,7 @@ async fn first_line(
     Ok(line.trim_end().to_owned())
 }
 
-/// Trusts whoever has that certificate and its key, whatever name it is for: it is asked by its address.
+/// Trusts exactly this certificate for any host name, because the server is addressed by IP.
 fn expecting(certificate: &Path) -> io::Result<ClientConfig> {
     let certificate = CertificateDer::from_pem_file(certificate).map_err(io::Error::other)?;
     let provider = Arc::new(ring::default_provider());

@@ -120,7 +120,7 @@ async fn listen(
         ));
     }
     if args.insecure && !args.listen.ip().is_loopback() {
-        output.warn("whoever reaches this address is an operator");
+        output.warn("every client that can reach this address is an operator");
     }
     tokio::select! {
         report = bound.run(shutdown) => Ok(Exit::done_if(report.is_orderly)),

@@ -1,4 +1,4 @@
-//! What `rushgate serve` is told: by flag, else by environment, else by `[serve]` in `rushgate.toml`, else by default.
+//! Settings of `rushgate serve`: flag, else environment, else `[serve]` in `rushgate.toml`, else default.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -14,17 +14,18 @@ use serde::Deserialize;
 use crate::duration;
 use crate::exit::Fault;
 
-/// The file with every key, its meaning and its default, all commented out.
+/// The reference configuration: every key with its meaning and default, all commented out.
 pub(crate) const REFERENCE: &str = include_str!("../reference.toml");
 
-/// What was said in one place. A key of the file is the name of the field; a variable is `RUSHGATE_SERVE_` and that.
+/// Settings from one source. A key of the file is the name of the field; a variable is `RUSHGATE_SERVE_` plus that
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ServeOptions {
-    /// Where to listen [default: 127.0.0.1:7979].
+    /// Listen address [default: 127.0.0.1:7979].
     #[arg(long, env = "RUSHGATE_SERVE_LISTEN", hide_env = true, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Open a sale of 5,000 phones and show it; without --store it is gone when the server ends.
+    /// Create and open a demo sale of 5,000 phones. Without --store its data is deleted when the server stops.
     #[arg(
         long,
         env = "RUSHGATE_SERVE_DEMO",
@@ -37,19 +38,19 @@ pub(crate) struct ServeOptions {
         hide_possible_values = true
     )]
     pub(crate) demo: Option<bool>,
-    /// Let in only who bears a token of this file; `rushgate token create` makes them.
+    /// Require API tokens from this file; `rushgate token create` creates them.
     #[arg(long, env = "RUSHGATE_SERVE_TOKENS", hide_env = true, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Speak HTTPS with the certificate of this PEM file, followed by what leads to its authority; wants --tls-key.
+    /// Serve HTTPS with the certificate and chain from this PEM file; requires --tls-key.
     #[arg(long, env = "RUSHGATE_SERVE_TLS_CERT", hide_env = true, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's key, in PEM. Both files are read anew when they change.
+    /// Private key of the certificate, in PEM. Changed files are reloaded.
     #[arg(long, env = "RUSHGATE_SERVE_TLS_KEY", hide_env = true, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Write down what operators do at the end of this file, a line of JSON each.
+    /// Append an audit log of admin actions to this file, one line of JSON each.
     #[arg(long, env = "RUSHGATE_SERVE_AUDIT_LOG", hide_env = true, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
-    /// Serve beyond loopback without tokens: whoever reaches the address is an operator.
+    /// Allow addresses other than loopback without tokens: every client is an operator.
     #[arg(
         long,
         env = "RUSHGATE_SERVE_INSECURE",
@@ -62,7 +63,8 @@ pub(crate) struct ServeOptions {
         hide_possible_values = true
     )]
     pub(crate) insecure: Option<bool>,
-    /// Without tokens, answer to this name too; loopback's are always answered to. Again, or with commas, for more.
+    /// Without tokens, also accept requests for this host name. Loopback names are always accepted. Repeat, or
+    /// separate with commas.
     #[arg(
         long = "host",
         env = "RUSHGATE_SERVE_HOSTS",
@@ -71,7 +73,8 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) hosts: Option<Vec<String>>,
-    /// Let pages of this origin ask, too, such as https://shop.example (CORS). Again, or with commas, for more.
+    /// Allow requests from pages of this origin (CORS), such as https://shop.example. Repeat, or separate with
+    /// commas.
     #[arg(
         long = "origin",
         env = "RUSHGATE_SERVE_ORIGINS",
@@ -80,7 +83,7 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) origins: Option<Vec<Origin>>,
-    /// How often one buyer may ask, such as 20/10s, if the token says who that is.
+    /// Rate limit per buyer, such as 20/10s, if the token names the buyer.
     #[arg(
         long,
         env = "RUSHGATE_SERVE_LIMIT_BUYER",
@@ -90,7 +93,7 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read_rate")]
     pub(crate) limit_buyer: Option<Rate>,
-    /// How often buyers may ask from one address, such as 100/10s.
+    /// Rate limit for buyers per client address, such as 100/10s.
     #[arg(
         long,
         env = "RUSHGATE_SERVE_LIMIT_ADDRESS",
@@ -100,7 +103,7 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read_rate")]
     pub(crate) limit_address: Option<Rate>,
-    /// Take this proxy's X-Forwarded-For for where a request comes from. Again, or with commas, for more.
+    /// Trust X-Forwarded-For from this proxy. Repeat, or separate with commas.
     #[arg(
         long = "proxy",
         env = "RUSHGATE_SERVE_PROXIES",
@@ -109,13 +112,14 @@ pub(crate) struct ServeOptions {
         value_delimiter = ','
     )]
     pub(crate) proxies: Option<Vec<IpAddr>>,
-    /// Ask this URL by a signed POST before a buyer joins a waiting room, or reserves where there is none.
+    /// Bot check: POST a signed request to this URL before a buyer joins a waiting room, or reserves where there is
+    /// none.
     #[arg(long, env = "RUSHGATE_SERVE_CHECK_URL", hide_env = true, value_name = "URL")]
     pub(crate) check_url: Option<String>,
-    /// The secret with which it is signed, in a file; else RUSHGATE_CHECK_SECRET.
+    /// File with the secret that signs bot checks [default: RUSHGATE_CHECK_SECRET].
     #[arg(long, env = "RUSHGATE_SERVE_CHECK_SECRET_FILE", hide_env = true, value_name = "FILE")]
     pub(crate) check_secret_file: Option<PathBuf>,
-    /// How long it may take to answer [default: 2s].
+    /// Time limit of a bot check [default: 2s].
     #[arg(
         long,
         env = "RUSHGATE_SERVE_CHECK_TIMEOUT",
@@ -125,7 +129,7 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) check_timeout: Option<Duration>,
-    /// How long a buyer who was let in is not asked about again [default: 10m].
+    /// How long a buyer who passed is not checked again [default: 10m].
     #[arg(
         long,
         env = "RUSHGATE_SERVE_CHECK_REMEMBER",
@@ -135,7 +139,7 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) check_remember: Option<Duration>,
-    /// Let buyers in while it cannot tell, instead of refusing them.
+    /// Admit buyers while the bot check is unavailable, instead of refusing them.
     #[arg(
         long,
         env = "RUSHGATE_SERVE_CHECK_OPEN",
@@ -148,10 +152,10 @@ pub(crate) struct ServeOptions {
         hide_possible_values = true
     )]
     pub(crate) check_open: Option<bool>,
-    /// Where a buyer gets what he has to show; told with refusals, and a link on the shop's page.
+    /// URL where a buyer gets the proof for the bot check; sent with refusals and linked on the shop page.
     #[arg(long, env = "RUSHGATE_SERVE_CHECK_PAGE", hide_env = true, value_name = "URL")]
     pub(crate) check_page: Option<String>,
-    /// The longest that a request may wait for a lock, a task or an order [default: 1m].
+    /// Maximum wait of a request for a lock, a task or an order [default: 1m].
     #[arg(
         long,
         env = "RUSHGATE_SERVE_LONGEST_WAIT",
@@ -161,8 +165,8 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) longest_wait: Option<Duration>,
-    /// How long a request's headers may take to arrive, and then its body; a connection without a request is ended after
-    /// so long, too [default: 10s].
+    /// Time limit for the headers of a request, and again for its body. Idle connections are closed after this time
+    /// too [default: 10s].
     #[arg(
         long,
         env = "RUSHGATE_SERVE_ARRIVAL",
@@ -172,7 +176,7 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) arrival: Option<Duration>,
-    /// How long requests may go on after it is stopped [default: 10s].
+    /// Grace period for running requests after the server is stopped [default: 10s].
     #[arg(
         long,
         env = "RUSHGATE_SERVE_GRACE",
@@ -182,20 +186,20 @@ pub(crate) struct ServeOptions {
     )]
     #[serde(deserialize_with = "duration::read")]
     pub(crate) grace: Option<Duration>,
-    /// How many connections there are at a time [default: 50000].
+    /// Maximum number of connections [default: 50000].
     #[arg(long, env = "RUSHGATE_SERVE_CONNECTIONS", hide_env = true, value_name = "N")]
     pub(crate) connections: Option<NonZeroU32>,
 }
 
 impl ServeOptions {
-    /// What the variables say, to whoever is no server. One that cannot be read says nothing here.
+    /// Settings from the environment for commands other than `serve`. Unreadable variables are ignored here.
     pub(crate) fn of_environment() -> Self {
         let command = Self::augment_args(Command::new("serve"));
         let said = command.try_get_matches_from(["serve"]);
         said.and_then(|said| Self::from_arg_matches(&said)).unwrap_or_default()
     }
 
-    /// What is said here, and what `file` says of the rest.
+    /// These settings, completed by those of `file`.
     pub(crate) fn or(self, file: Self) -> Self {
         Self {
             listen: self.listen.or(file.listen),
@@ -223,7 +227,7 @@ impl ServeOptions {
         }
     }
 
-    /// What is said, with the defaults of what is not.
+    /// The settings with defaults filled in.
     pub(crate) fn settle(self) -> Result<Settings, Fault> {
         let tls = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Some(Tls { certificate, key }),
@@ -267,14 +271,14 @@ impl ServeOptions {
     }
 }
 
-/// The files with a certificate and its key.
+/// Certificate and key files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// Who is asked about buyers, and how.
+/// Settings of the bot check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) url: String,
@@ -283,7 +287,7 @@ pub(crate) struct Check {
     pub(crate) rules: CheckRules,
 }
 
-/// How a server is to be.
+/// Complete settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
@@ -305,12 +309,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Where it is found.
+    /// Path of the file.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
         format!("{}://{address}", if self.tls.is_some() { "https" } else { "http" })
     }
 
-    /// Each may come from another place, so whether they go together is seen only here.
+    /// The options can come from different sources, so combinations are checked only here.
     fn check(&self) -> Result<(), Fault> {
         let open = [("insecure", self.insecure), ("hosts", !self.hosts.is_empty())];
         match open.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_some()) {
@@ -321,7 +325,7 @@ impl Settings {
         }
     }
 
-    /// Without tokens everybody is an operator, and operators are neither counted nor asked about.
+    /// Without tokens every client is an operator, and operators are neither limited nor checked.
     fn check_limits(&self) -> Result<(), Fault> {
         let of_buyers = [
             ("limit_buyer", self.limit_buyer.is_some()),
@@ -344,7 +348,7 @@ mod tests {
     use crate::args;
     use crate::config::Config;
 
-    /// Keys that are not set unless somebody sets them: the reference has an example of each.
+    /// Keys without a default; the reference shows an example of each.
     const UNSET: &[&str] = &[
         "store",
         "orders",
@@ -359,7 +363,7 @@ mod tests {
         "check_page",
     ];
 
-    /// The lines of the reference that set something: `#key = value`, where prose is `# prose`.
+    /// Lines of the reference that set a key: `#key = value`. Prose is `# prose`.
     fn lines() -> Vec<(String, String)> {
         let set = REFERENCE.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
         set.filter(|(key, _)| !key.starts_with(' '))
@@ -367,7 +371,7 @@ mod tests {
             .collect()
     }
 
-    /// The reference with those lines in force.
+    /// The reference with those lines uncommented.
     fn in_force(is_wanted: impl Fn(&str) -> bool) -> Config {
         let lines = lines();
         let set = |line: &str| lines.iter().find(|(key, set)| is_wanted(key) && line == format!("#{set}"));

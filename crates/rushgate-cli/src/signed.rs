@@ -33,7 +33,7 @@ impl Secret {
         Ok(signature)
     }
 
-    /// That of the file, or else of the variable; none if there is neither. `whose` is for what is told of a bad one.
+    /// The secret from the file or else from the variable, if any. `whose` names it in errors.
     pub(crate) fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
         let text = match file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
@@ -60,7 +60,7 @@ impl Secret {
     }
 }
 
-/// Where to send to. A password in it would be seen by whoever lists the processes.
+/// The target URL. A password in it would be visible in the process list.
 pub(crate) fn address(whose: &str, text: &str) -> Result<Uri, Fault> {
     let url: Uri =
         text.parse().map_err(|error| Fault::usage(format_args!("{whose}'s URL cannot be read: {error}")))?;

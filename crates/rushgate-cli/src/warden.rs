@@ -1,4 +1,4 @@
-//! The warden: a small process that ends a command's process group when whoever started it cannot any more.
+//! The watchdog: a small process that ends a command's process group when its parent has died.
 //!
 //! A process that is killed, or stopped for longer than its lease, cannot end its command in time, and the command
 //! would work on under a lock that is another's. The warden can: it is the first of the group, before there is a
@@ -23,7 +23,7 @@ use crate::signals::{Signals, died_of};
 
 /// The longest sleep: the timer stops while the machine is suspended, and leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
-/// What the warden is told when it may go.
+/// Releases the watchdog.
 const OVER: &str = "over";
 
 /// The code of the fault that this process is asked to end.
@@ -86,7 +86,7 @@ impl Warden {
     }
 
     async fn tell(&self, what: &str) {
-        // A warden that is gone watches nothing; whoever started it still does.
+        // Without the watchdog its parent still watches the command.
         let _ = self.pipe.lock().await.write_all(format!("{what}\n").as_bytes()).await;
     }
 }

@@ -40,7 +40,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "push", "q", "a", "--priority", "10"], "it must be 0 (first) to 9"),
         (&["queue", "push", "q", "a", "--max-attempts", "0"], "it must be 1 to 1000"),
         (&["queue", "push", "q", "a", "--delay", "401d"], "the delay"),
-        (&["queue", "push", "q", "a", "--delay", "1s", "--at", "1"], "cannot be used with"),
+        (&["queue", "push", "q", "a", "--delay", "1s", "--at", "1h"], "cannot be used with"),
         (&["queue", "push", "q", "a", "--replace", "--earliest"], "cannot be used with"),
         (&["queue", "claim", "q", "-n", "0"], "it must be 1 to 1000"),
         (&["queue", "claim", "q", "--lease", "0s"], "the lease"),
@@ -248,7 +248,7 @@ fn quiet_says_errors_only_and_verbose_says_more() {
 fn the_front_page_ends_with_the_exit_statuses() {
     let shop = Shop::new();
     let help = shop.ok(&["help"]);
-    for part in ["\nEveryday:\n", "  lock  ", "RUSHGATE_STORE", "\nExamples:\n"] {
+    for part in ["\nLocks, queues, sales:\n", "  lock  ", "RUSHGATE_STORE", "\nExamples:\n"] {
         assert!(help.contains(part), "{part:?} is not in {help}");
     }
     let statuses = help.split("Exit status:\n").nth(1).unwrap();
@@ -286,7 +286,7 @@ fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
     };
     shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
     shop.ok(&["sale", "open", "s"]);
-    assert_eq!(whats(&["doctor"]), ["sale s has a ledger, and it was not looked at"]);
+    assert_eq!(whats(&["doctor"]), ["sale s has a ledger, which was not checked"]);
     let ledger = ["--orders", "sqlite:orders.db", "doctor", "--strict"];
     assert_eq!(shop.run(&ledger).status, 1, "there is none");
     shop.ok(&["token", "create", "me", "--role", "operator"]);

@@ -87,7 +87,7 @@ fn what_changes_something_says_that_its_answer_was_not_read() {
         for change in changes {
             let said = unread(&shop, way, &change);
             assert_eq!(said.status, 5, "{way:?} {change}: {}", said.err);
-            assert!(said.err.contains("the step was carried out"), "{way:?} {change}: {}", said.err);
+            assert!(said.err.contains("the step took effect"), "{way:?} {change}: {}", said.err);
         }
     }
 }

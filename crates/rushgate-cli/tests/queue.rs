@@ -271,7 +271,7 @@ fn nothing_is_said_to_be_nothing_and_why() {
     assert_eq!((&waited["how"], &waited["task"]), (&json!("waiting"), &Value::Null));
     shop.ok(&["queue", "pause", "mail"]);
     for args in [&["queue", "claim", "mail"][..], &["queue", "pop", "mail"]] {
-        assert_eq!(shop.run(args).err, "`mail` is paused: nothing is given out\n", "{args:?}");
+        assert_eq!(shop.run(args).err, "`mail` is paused: no tasks are available\n", "{args:?}");
     }
 }
 
@@ -280,14 +280,14 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
     let shop = Shop::new();
     let why = |id: &'static str| shop.run(&["queue", "why", "mail", id]);
     shop.ok(&["queue", "push", "mail", "a", "--max-attempts", "1"]);
-    assert!(why("a").out.starts_with("it has been due for "), "{}", why("a").out);
+    assert!(why("a").out.starts_with("ready for "), "{}", why("a").out);
     shop.ok(&["queue", "pause", "mail"]);
-    assert_eq!(why("a").out, "the queue is paused: `rushgate queue resume mail` lets it go on\n");
+    assert_eq!(why("a").out, "the queue is paused: `rushgate queue resume mail` resumes it\n");
     shop.ok(&["queue", "resume", "mail"]);
     shop.ok(&["queue", "push", "mail", "b", "--delay", "1h"]);
-    assert!(why("b").out.starts_with("it is not due for 59m "), "{}", why("b").out);
+    assert!(why("b").out.starts_with("due in 59m "), "{}", why("b").out);
     let claimed = shop.json(&["queue", "claim", "mail"]);
-    assert!(why("a").out.starts_with("it is running: attempt 1, by "), "{}", why("a").out);
+    assert!(why("a").out.starts_with("running: attempt 1 by "), "{}", why("a").out);
     let ticket = ticket(&claimed[0]);
     shop.ok(&["queue", "retry", "mail", "--ticket", ticket, "--error", "it is\x1b[2J down"]);
     let dead = why("a");
@@ -364,7 +364,7 @@ fn a_task_past_its_deadline_is_dead_and_says_so() {
     shop.ok(&["queue", "push", "mail", "a", "--deadline", "1h"]);
     assert!(shop.json(&["queue", "ls", "mail"])[0]["deadline_us"].as_u64() > Some(0));
     let why = shop.run(&["queue", "why", "mail", "a"]).out;
-    assert!(why.contains("; its deadline is in ") || why.contains("\nits deadline is in "), "{why}");
+    assert!(why.contains("; deadline in ") || why.contains("\ndeadline in "), "{why}");
     assert!(shop.ok(&["queue", "show", "mail", "a"]).contains("deadline"));
     let line = shop.ok(&["queue", "export", "mail"]);
     assert!(line.contains("\"deadline_us\":"), "{line}");
@@ -390,7 +390,7 @@ fn an_id_is_pushed_once_in_its_period_unless_it_is_lifted() {
     let recent = shop.json(&["queue", "push", "reports", "shop:7"]);
     assert!(recent["outcome"] == "recent" && recent["until_us"].as_u64() > Some(0), "{recent}");
     let why = shop.ok(&["queue", "why", "reports", "shop:7"]);
-    assert!(why.starts_with("it was put in lately: its id is unique for another "), "{why}");
+    assert!(why.starts_with("the ID stays unique for another "), "{why}");
     assert!(why.contains("`rushgate queue lift reports shop:7`"), "{why}");
     let why = shop.json(&["queue", "why", "reports", "shop:7"]);
     assert_eq!(why["reasons"][0]["until_us"], recent["until_us"]);
@@ -415,7 +415,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     let why = shop.ok(&["queue", "why", "pages", "book"]);
     assert_eq!(
         why,
-        "it waits for 1 task: page:1; it is held open for others: `rushgate queue close pages book` ends that\n"
+        "waiting for 1 task: page:1; it is the callback of an open batch: `rushgate queue close pages book` closes it\n"
     );
     assert_eq!(shop.ok(&["queue", "close", "pages", "book"]), "closed book: it waits for 1 task\n");
     assert_eq!(shop.json_as(1, &["queue", "close", "pages", "book"]), json!({ "outcome": "not_open" }));
@@ -441,7 +441,7 @@ fn an_import_leaves_out_what_came_lately_and_says_so() {
     let lines = shop.ok(&["queue", "export", "reports"]);
     shop.ok(&["queue", "pop", "reports"]);
     let said = shop.with_stdin(&["queue", "import", "reports"], lines.as_bytes());
-    assert_eq!(said.out, "added 0, kept 0 that were there, left out 1 put in lately\n");
+    assert_eq!(said.out, "added 0, kept 0 that were there, skipped 1 still unique\n");
 }
 
 fn with(mut of: Value, field: &str, value: Value) -> Value {
@@ -473,7 +473,7 @@ fn keys_take_turns_and_a_blocked_task_says_behind_whom_it_is() {
         shop.ok(&["queue", "push", "mail", id, "--key", "big"]);
     }
     shop.ok(&["queue", "push", "mail", "small1", "--key", "small"]);
-    assert_eq!(why("big2"), "it stands in line behind others of its key big; big1 is first\n");
+    assert_eq!(why("big2"), "behind other tasks of key big; big1 is first in order\n");
     assert_eq!(shop.json(&["queue", "ls", "mail", "--state", "blocked"])[0]["id"], "big2");
     shop.ok(&["queue", "limit", "mail", "--key-concurrency", "1"]);
     let tasks = shop.json(&["queue", "claim", "mail", "-n", "5"]);

@@ -8,30 +8,30 @@ use super::Cli;
 use crate::exit::Exit;
 
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("The whole story", &["rush", "serve"]),
-    ("Everyday", &["lock", "queue", "work", "outbox", "sale"]),
-    ("Looking after it", &["doctor", "token", "functions", "bench", "completions", "help"]),
+    ("Get started", &["rush", "serve"]),
+    ("Locks, queues, sales", &["lock", "queue", "work", "outbox", "sale"]),
+    ("Operations", &["doctor", "token", "functions", "bench", "completions", "help"]),
 ];
 
 /// Written by hand, so that they fit the page.
 const OPTIONS: &str = "\
 Options of every command:
-  --store <URL>   The store: sqlite:PATH, redis://HOST, redis+cluster://H1,H2 or
+  --store <URL>   Store: sqlite:PATH, redis://HOST, redis+cluster://H1,H2 or
                   redis+sentinel://H1,H2/SERVICE [default: sqlite:rushgate.db]
-  --orders <URL>  The ledger, which has the last word on orders: sqlite:PATH
+  --orders <URL>  Ledger, the system of record for orders: sqlite:PATH
                   or postgres://USER@HOST/NAME
-  --json          Data as JSON on stdout, errors as JSON on stderr
-  -q, --quiet     Nothing on stderr but errors
-  -v, --verbose   More on stderr
+  --json          Print data as JSON on stdout, errors as JSON on stderr
+  -q, --quiet     Print only errors on stderr
+  -v, --verbose   Print more details on stderr
   --log-format <FORMAT>
-                  Lines of log on stderr as text, or as json
-  --color <WHEN>  auto, always or never; NO_COLOR is honoured
-  -h, --help      Help; with a command before it, of that command
-  -V, --version   The version
+                  Format of log lines on stderr: text or json
+  --color <WHEN>  auto, always or never; NO_COLOR is honored
+  -h, --help      Print help, also for a command
+  -V, --version   Print the version
 
-RUSHGATE_STORE and RUSHGATE_ORDERS name the two URLs as well, and so do `store`
-and `orders` in rushgate.toml. Durations have a unit: 250ms, 15s, 2m, 1h.
-stdout is data; everything else goes to stderr.";
+RUSHGATE_STORE and RUSHGATE_ORDERS set the two URLs too, and so do `store` and
+`orders` in rushgate.toml. Durations have a unit: 250ms, 15s, 2m, 1h.
+Data goes to stdout; everything else goes to stderr.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ Examples:
 /// The whole command line, with its front page.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
-    let about = "Locks, queues and sales from the shell, and a million buyers to prove them.";
+    let about = "Distributed locks, task queues and flash-sale inventory from the shell.";
     let template =
         format!("{about}\n\n{{usage-heading}} {{usage}}\n\n{}{OPTIONS}{{after-help}}", groups(&command));
     explained(command, "rushgate")

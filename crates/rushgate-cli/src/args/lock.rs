@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::duration;
 
-/// Hold a lock while a command runs; look at locks, and break them.
+/// Run commands under a lock, inspect locks and force-release them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockVerb {
     Run(RunArgs),
@@ -16,7 +16,7 @@ pub(crate) enum LockVerb {
 }
 
 impl LockVerb {
-    /// Whether it changes nothing.
+    /// Whether the command is read-only.
     pub(crate) const fn only_looks(&self) -> bool {
         matches!(self, Self::Ls(_) | Self::Show(_))
     }
@@ -24,10 +24,10 @@ impl LockVerb {
 
 /// Run a command while holding a lock.
 ///
-/// No shell is started. The command gets a process group of its own, which is ended (TERM, then KILL) before the lock
-/// can pass to another, and the fence of the lock in its environment: RUSHGATE_LOCK, RUSHGATE_FENCE, RUSHGATE_TOKEN.
-/// INT, TERM and HUP are passed on to it. What it leaves behind in its group ends with it. It cannot read from a
-/// terminal.
+/// The command runs without a shell, in its own process group, with the lock and its fencing token in the
+/// environment: RUSHGATE_LOCK, RUSHGATE_FENCE, RUSHGATE_TOKEN. The group is ended (TERM, then KILL) before the lock
+/// can pass to another holder, and when the command exits. INT, TERM and HUP are forwarded to it. It cannot read from
+/// a terminal.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,18 +38,19 @@ Examples:
 Exit status: the command's own, 128+n if it died of signal n, 127 if there is no such command, 126 if it cannot be
 started; 1 if the lock was not obtained in time or was lost.")]
 pub(crate) struct RunArgs {
-    /// The lock.
+    /// Name of the lock.
     pub(crate) name: String,
-    /// What this process costs the others if it dies: the lock is renewed while the command runs.
+    /// Lease duration. If this process dies, the lock becomes free after this time; while the command runs it is
+    /// renewed.
     #[arg(long, value_parser = duration::parse, default_value = "15s", value_name = "DURATION")]
     pub(crate) lease: Duration,
-    /// How long to wait in line; 0s not to wait.
+    /// Maximum wait for the lock; 0s to fail at once.
     #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
     pub(crate) wait: Duration,
-    /// What others see of the holder [default: the command].
+    /// Label of the holder, as shown to operators [default: the command].
     #[arg(long)]
     pub(crate) label: Option<String>,
-    /// What to do when the lock is lost.
+    /// What to do if the lock is lost.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) on_lost: OnLost,
     /// The command and its arguments.
@@ -57,13 +58,13 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What `lock run` does when the lock is lost.
+/// What `lock run` does if the lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
     /// End the command.
     #[default]
     Kill,
-    /// Say so, and let the command go on: its writes must be fenced.
+    /// Warn, and let the command continue: its writes must be fenced.
     Warn,
 }
 
@@ -71,7 +72,7 @@ pub(crate) enum OnLost {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate lock ls --json | jq -r '.[].name'")]
 pub(crate) struct LsArgs {
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
     /// Only names after this one.
@@ -79,15 +80,15 @@ pub(crate) struct LsArgs {
     pub(crate) after: String,
 }
 
-/// Show who holds a lock and who waits for it.
+/// Show the holder of a lock and its wait queue.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate lock show nightly")]
 pub(crate) struct ShowArgs {
-    /// The lock.
+    /// Name of the lock.
     pub(crate) name: String,
 }
 
-/// Release a lock by the token that its holder was given.
+/// Release a lock by the holder's token.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -95,14 +96,14 @@ Example:
 
 Exit status: 1 if the token does not hold the lock.")]
 pub(crate) struct ReleaseArgs {
-    /// The lock.
+    /// Name of the lock.
     pub(crate) name: String,
-    /// The holder's token.
+    /// Token of the holder.
     #[arg(long)]
     pub(crate) token: String,
 }
 
-/// Take a lock from whoever holds it, and hand it to the first in line.
+/// Force-release a lock and hand it to the next waiter.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -110,6 +111,6 @@ Example:
 
 Exit status: 1 if nobody holds it.")]
 pub(crate) struct BreakArgs {
-    /// The lock.
+    /// Name of the lock.
     pub(crate) name: String,
 }

@@ -1,4 +1,4 @@
-//! What may be typed. What it means is each verb's own business.
+//! The command-line grammar. Each verb's module gives it meaning.
 
 mod help;
 pub(crate) mod lock;
@@ -17,7 +17,7 @@ use crate::rush;
 
 pub(crate) use help::command;
 
-/// Locks, queues and sales from the shell, and a million buyers to prove them.
+/// Distributed locks, task queues and flash-sale inventory from the shell.
 #[derive(Debug, Parser)]
 #[command(name = "rushgate", version)]
 pub(crate) struct Cli {
@@ -31,23 +31,23 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Shared {
-    /// The store: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2
-    /// [default: sqlite:rushgate.db].
+    /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2 [default:
+    /// sqlite:rushgate.db].
     #[arg(long, global = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
     pub(crate) store: Option<String>,
-    /// The ledger that has the last word on orders: sqlite:PATH or postgres://USER@HOST/NAME.
+    /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
     #[arg(long, global = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
-    /// Data as JSON on stdout, errors as JSON on stderr.
+    /// Print data as JSON on stdout and errors as JSON on stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Nothing on stderr but errors.
+    /// Print only errors on stderr.
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// More on stderr.
+    /// Print more details on stderr.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
-    /// Lines of log on stderr as text, or as json.
+    /// Format of log lines on stderr: text or json.
     #[arg(
         long,
         global = true,
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
         hide_possible_values = true
     )]
     pub(crate) log_format: LogFormat,
-    /// When to use colour: auto, always or never; NO_COLOR is honoured.
+    /// When to use color: auto, always or never. NO_COLOR is honored.
     #[arg(
         long,
         global = true,
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) color: Color,
 }
 
-/// The commands. Their order is that of the help.
+/// The commands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Rush(rush::RushArgs),
@@ -90,10 +90,10 @@ pub(crate) enum Verb {
     Functions(tools::FunctionsVerb),
     Doctor(tools::DoctorArgs),
     Completions(tools::CompletionsArgs),
-    /// Ends process groups that outlive their starter; started by `lock run` and `work`.
+    /// Kills process groups whose parent has died. Started by `lock run` and `work`.
     #[command(name = "__warden", hide = true)]
     Warden,
-    /// Clicks; started by `rush --url`.
+    /// Simulates buyers. Started by `rush --url`.
     #[command(name = "__crowd", hide = true)]
     Crowd,
 }

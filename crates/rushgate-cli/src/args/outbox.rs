@@ -1,10 +1,10 @@
 use clap::{Args, Subcommand};
 
-/// Move tasks from transactions of your own database into queues.
+/// Enqueue tasks from transactions of your own database.
 ///
 /// A transaction inserts a row into rushgate_outbox (SQLite) or rushgate.outbox (Postgres), or calls
-/// rushgate.enqueue(queue, id, payload) (Postgres). What has committed is moved by a relay. Each of these commands makes
-/// the tables if they are not there.
+/// rushgate.enqueue(queue, id, payload) (Postgres). A relay moves committed rows to the queues. Each of these
+/// commands creates missing tables.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OutboxVerb {
     Relay(RelayArgs),
@@ -17,17 +17,17 @@ pub(crate) enum OutboxVerb {
 /// The database with the outbox.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Your own database, which must be there: sqlite:PATH or postgres://USER@HOST/NAME. RUSHGATE_OUTBOX names it as
-    /// well, and keeps a password out of the list of processes.
+    /// Your own existing database: sqlite:PATH or postgres://USER@HOST/NAME. RUSHGATE_OUTBOX names it too, and keeps
+    /// a password out of the process list.
     #[arg(env = "RUSHGATE_OUTBOX", value_name = "URL", hide_env = true)]
     pub(crate) url: String,
 }
 
-/// Move what transactions have left in the outbox into its queues, until INT or TERM.
+/// Move committed rows from the outbox to their queues, until INT or TERM.
 ///
-/// Each task that was committed is put in once, whatever dies on the way, and those of a queue in order. Any number of
-/// relays may run: one is at work, and another takes over when it ends. Outages of the store and of the database are
-/// waited out. A first signal lets the step at hand end; a second one does not.
+/// Each committed task is enqueued exactly once, whatever fails, and in order within a queue. Any number of relays
+/// may run: one is active, and another takes over when it ends. The relay retries through outages of store and
+/// database. The first signal finishes the current step; a second one does not.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,12 +40,12 @@ the number of `outages`, and `lag_max_us`, the longest that a task had waited.")
 pub(crate) struct RelayArgs {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// Stop when nothing waits.
+    /// Stop when the outbox is empty.
     #[arg(long)]
     pub(crate) until_empty: bool,
 }
 
-/// Show how many tasks wait and were set aside, and how long the oldest has waited.
+/// Show how many tasks are waiting or set aside, and the lag.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate outbox stats sqlite:shop.db --json")]
 pub(crate) struct StatsArgs {
@@ -53,13 +53,13 @@ pub(crate) struct StatsArgs {
     pub(crate) place: Place,
 }
 
-/// List tasks that were set aside because no queue takes them, and why.
+/// List tasks that were set aside because no queue accepts them, with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate outbox ls sqlite:shop.db")]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// At most so many: 1 to 10,000.
+    /// Page size: 1 to 10,000.
     #[arg(short, long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) n: u32,
     /// Only positions after this one.
@@ -67,13 +67,13 @@ pub(crate) struct LsArgs {
     pub(crate) after: i64,
 }
 
-/// Which of the tasks that were set aside.
+/// Selects tasks that were set aside.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Which {
     #[command(flatten)]
     pub(crate) place: Place,
-    /// The one at this position, as `outbox ls` shows it; may be said again for others.
+    /// Position of the task, as `outbox ls` shows it; repeat for more.
     #[arg(long, value_name = "POSITION", required_unless_present = "all", conflicts_with = "all")]
     pub(crate) at: Vec<i64>,
     /// All of them.
@@ -81,7 +81,7 @@ pub(crate) struct Which {
     pub(crate) all: bool,
 }
 
-/// Try tasks again that were set aside, after their rows were mended.
+/// Retry tasks that were set aside, after their rows were fixed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -2,11 +2,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use rushgate::{Rate, Retention};
+use rushgate::{Rate, Retention, Timestamp};
 
-use crate::duration;
+use crate::{duration, moments};
 
-/// Put tasks into queues, take them out, and look after them.
+/// Enqueue, claim, inspect and manage tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueVerb {
     Push(PushArgs),
@@ -40,7 +40,7 @@ pub(crate) enum QueueVerb {
 }
 
 impl QueueVerb {
-    /// Whether it changes nothing.
+    /// Whether the command is read-only.
     pub(crate) const fn only_looks(&self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ impl QueueVerb {
     }
 }
 
-/// Put a task in: one live record per id.
+/// Enqueue a task: one live task per ID.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("due").args(["delay", "at"])),
@@ -81,142 +81,143 @@ Exit status: 1 if the queue is full, or a task named by --after is not known,
 or the one named by --part-of is not held open."
 )]
 pub(crate) struct PushArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
-    /// Not before so long from now.
+    /// Delay before the task is due.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) delay: Option<Duration>,
-    /// Not before that moment, in milliseconds since 1970.
-    #[arg(long, value_name = "EPOCH_MS")]
-    pub(crate) at: Option<u64>,
-    /// Not any more when so long has passed from now: it is a dead letter then.
+    /// When the task is due: RFC 3339, or milliseconds since 1970.
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+    /// Deadline, from now. A task not started by then becomes a dead letter.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) deadline: Option<Duration>,
-    /// As --deadline, at that moment, in milliseconds since 1970.
-    #[arg(long, value_name = "EPOCH_MS")]
-    pub(crate) deadline_at: Option<u64>,
-    /// If the id is in already: take its place.
+    /// Deadline as a time: RFC 3339, or milliseconds since 1970.
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) deadline_at: Option<Timestamp>,
+    /// If the ID is live: replace the task.
     #[arg(long)]
     pub(crate) replace: bool,
-    /// If the id is in already: keep it, due at the earlier of the two times.
+    /// If the ID is live: keep the task, due at the earlier of the two times.
     #[arg(long)]
     pub(crate) earliest: bool,
-    /// If the id is in already: take its place, putting it off for so long in all.
+    /// If the ID is live: replace the task and postpone it, by at most this much in total.
     #[arg(long, value_parser = duration::parse, value_name = "MAX_WAIT")]
     pub(crate) debounce: Option<Duration>,
-    /// No other of this id for so long from now, even once it is done.
+    /// Keep the ID unique for this long from now, even after the task is done.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) unique_for: Option<Duration>,
-    /// Not before this task of the queue is over; give it again for each.
+    /// Wait until this task of the queue has finished; repeat for more.
     #[arg(long, value_name = "ID", conflicts_with = "part_of")]
     pub(crate) after: Vec<String>,
-    /// Not before `queue close`: the callback of a batch.
+    /// Make it the callback of an open batch, which waits for `queue close`.
     #[arg(long)]
     pub(crate) open: bool,
-    /// What becomes of it if one that it waits for is dead.
+    /// What to do if a task that it waits for becomes a dead letter.
     #[arg(long, value_enum, default_value_t = IfDeadWord::Wait, value_name = "POLICY")]
     pub(crate) if_dead: IfDeadWord,
-    /// It is part of that task, which was pushed with --open.
+    /// Make it a member of the batch whose callback was pushed with --open.
     #[arg(long, value_name = "ID")]
     pub(crate) part_of: Option<String>,
-    /// What it is for, such as a tenant: the tasks of a key stand in line.
+    /// Key, such as a tenant: tasks of a key run in order, and keys take turns.
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// How urgent: 0 goes first, 9 last.
+    /// Priority, from 0 (first) to 9 (last).
     #[arg(long, default_value_t = 5)]
     pub(crate) priority: u8,
-    /// How often it may be tried before it is a dead letter.
+    /// Maximum number of attempts before it becomes a dead letter.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
 }
 
-/// What becomes of a task when one that it waits for is dead.
+/// What happens when a task that another one waits for becomes a dead letter.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum IfDeadWord {
-    /// It goes on waiting, for the dead one may be put back.
+    /// Keep waiting: the dead letter may be requeued.
     Wait,
-    /// It is dead too.
+    /// Become a dead letter too.
     Fail,
-    /// It runs all the same.
+    /// Run anyway.
     Run,
 }
 
-/// What a task carries.
+/// Payload of a task.
 #[derive(Debug, Args)]
 pub(crate) struct ContentArgs {
-    /// Its content; `-` reads it from stdin.
+    /// Payload; `-` reads stdin.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "payload_file")]
     pub(crate) payload: Option<String>,
-    /// A file with its content; `-` is stdin.
+    /// File with the payload; `-` reads stdin.
     #[arg(long, value_name = "FILE")]
     pub(crate) payload_file: Option<PathBuf>,
-    /// What the content is; JSON is checked.
+    /// Content type of the payload. JSON is validated.
     #[arg(long, value_name = "TYPE", default_value = "application/json")]
     pub(crate) content_type: String,
-    /// What sort of work it is, by which a program's worker finds its handler.
+    /// Kind of work, by which a worker selects the handler.
     #[arg(long)]
     pub(crate) kind: Option<String>,
 }
 
-/// Look at the first due tasks without taking them.
+/// Show the first due tasks without claiming them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue top mail -n 3 --json")]
 pub(crate) struct TopArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many.
+    /// Maximum number of tasks.
     #[arg(short, long, default_value_t = 1)]
     pub(crate) n: u32,
 }
 
-/// Print the first due tasks, then complete them.
+/// Print the first due tasks and complete them.
 ///
-/// A task is removed only after it was written. If the command ends before that, the task comes again after a minute.
+/// A task is removed only after it was printed. If the command ends before that, the task is available again after a
+/// minute.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue pop mail --json | jq '.[].payload'")]
 pub(crate) struct PopArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many.
+    /// Maximum number of tasks.
     #[arg(short, long, default_value_t = 1)]
     pub(crate) n: u32,
 }
 
-/// Take the first due tasks under a lease: a taker that dies gives them back.
+/// Claim the first due tasks under a lease. If the client dies, they become available again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   ticket=$(rushgate queue claim mail --lease 1m --json | jq -r '.[0].ticket')
   rushgate queue complete mail --ticket \"$ticket\"")]
 pub(crate) struct ClaimArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many.
+    /// Maximum number of tasks.
     #[arg(short, long, default_value_t = 1)]
     pub(crate) n: u32,
-    /// How long to hold them unless extended.
+    /// Lease duration.
     #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
     pub(crate) lease: Duration,
-    /// How long to wait for a first one.
+    /// Maximum wait for the first task.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
 
-/// Which queue, and which claims.
+/// A queue and claims in it.
 #[derive(Debug, Args)]
 pub(crate) struct Tickets {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// What was claimed; give it again for each further one.
+    /// Ticket of the claim; repeat for more.
     #[arg(long = "ticket", required = true, value_name = "TICKET")]
     pub(crate) tickets: Vec<String>,
 }
 
-/// End claimed tasks that are done.
+/// Complete claimed tasks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -226,18 +227,18 @@ Exit status: 1 if a ticket is stale.")]
 pub(crate) struct CompleteArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
-    /// What came of it, at most 64 KiB; kept if the queue has a retention.
+    /// Result, at most 64 KiB. Kept if the queue has a retention.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) result: Option<String>,
-    /// What the result is; JSON is checked.
+    /// Content type of the result. JSON is validated.
     #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "result")]
     pub(crate) content_type: String,
-    /// There was nothing to do: it was not carried out.
+    /// Mark the tasks as discarded: there was nothing to do.
     #[arg(long, conflicts_with = "result")]
     pub(crate) discarded: bool,
 }
 
-/// End claimed tasks that failed: they wait again, or become dead letters. One that was cancelled meanwhile is gone.
+/// Retry claimed tasks that failed. Without attempts left they become dead letters. Canceled tasks are removed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -248,18 +249,18 @@ Exit status: 1 if a ticket is stale.")]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
-    /// Not again before so long.
+    /// Delay before the next attempt.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) delay: Duration,
-    /// Why it failed, for people who look.
+    /// Error message, as shown to operators.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) error: String,
-    /// Make it a dead letter now.
+    /// Turn the tasks into dead letters now.
     #[arg(long)]
     pub(crate) give_up: bool,
 }
 
-/// Give claimed tasks back as if they had not been claimed: each keeps its place. One that was cancelled meanwhile is gone.
+/// Release claimed tasks: they return to their places unclaimed. Canceled tasks are removed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -269,12 +270,12 @@ Exit status: 1 if a ticket is stale.")]
 pub(crate) struct GiveBackArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
-    /// Delay before the tasks are due again. Default: none, they keep their places.
+    /// Delay before the tasks are due again [default: none, they keep their places].
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) delay: Option<Duration>,
 }
 
-/// Start the leases of claimed tasks anew.
+/// Extend the leases of claimed tasks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -284,34 +285,34 @@ Exit status: 1 if a task was lost, or is to be cancelled.")]
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
-    /// How long to hold them from now.
+    /// Lease duration from now.
     #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
     pub(crate) lease: Duration,
-    /// How much of it is done, for people who look.
+    /// Percentage done, as shown to operators.
     #[arg(long, value_name = "0-100")]
     pub(crate) percent: Option<u8>,
-    /// What it is at, for people who look.
+    /// Current step, as shown to operators.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 }
 
-/// Remove a task only if it was not pushed again since its ticket was read.
+/// Remove a task if it is unchanged since its ticket was read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   ticket=$(rushgate queue top mail --json | jq -r '.[0].ticket')
   rushgate queue dequeue mail --ticket \"$ticket\"
 
-Exit status: 1 if the ticket is stale or somebody works on the task.")]
+Exit status: 1 if the ticket is stale or the task is running.")]
 pub(crate) struct DequeueArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// What was read.
+    /// Ticket of the task as it was read.
     #[arg(long)]
     pub(crate) ticket: String,
 }
 
-/// Remove a task whatever its revision, or many; those that are being worked on are told to stop.
+/// Cancel one task or many. Running tasks are asked to stop.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("which").args(["id", "state", "id_prefix", "kind", "all"]).required(true).multiple(true)),
@@ -324,25 +325,25 @@ Examples:
 Exit status: 1 if there is no such task."
 )]
 pub(crate) struct CancelArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     #[arg(conflicts_with_all = ["state", "id_prefix", "kind", "all", "dry_run"])]
     pub(crate) id: Option<String>,
-    /// Those in this state.
+    /// Only tasks in this state.
     #[arg(long, value_enum)]
     pub(crate) state: Option<State>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// All of them.
+    /// All tasks.
     #[arg(long, conflicts_with_all = ["state", "id_prefix", "kind"])]
     pub(crate) all: bool,
-    /// Only tell how many.
+    /// Only print how many.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// End the time for which an id is unique: it may be pushed again at once.
+/// Clear the uniqueness window of an ID.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -351,13 +352,13 @@ Example:
 Its task, if it is live, stays as it is.
 Exit status: 1 if the id was not unique.")]
 pub(crate) struct LiftArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub(crate) id: String,
 }
 
-/// Let a task that was pushed with --open run when all its parts are over.
+/// Close a batch: its callback runs when all members have finished.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -367,46 +368,46 @@ Example:
 
 Exit status: 1 if the task is not live, or not held open.")]
 pub(crate) struct CloseArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the callback.
     pub(crate) id: String,
 }
 
-/// Which of a queue's tasks: those to which all of this applies.
+/// Filters for tasks, all of which must match.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct FilterArgs {
-    /// Those whose id begins like this.
+    /// Only IDs with this prefix.
     #[arg(long, value_name = "TEXT")]
     pub(crate) id_prefix: Option<String>,
-    /// Those of this kind.
+    /// Only tasks of this kind.
     #[arg(long)]
     pub(crate) kind: Option<String>,
 }
 
-/// Show queues as they change: lengths, changes per second, the oldest due task, and who works.
+/// Watch queues: counts, rates, lag and workers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate queue watch
   rushgate queue watch mail -n 10 --every 5s --json
 
-On a terminal it is a page that is drawn anew; elsewhere, and with --json, a line for each queue and look. Changes are
-net: what came less what went. It ends with ^C, or after -n looks.")]
+On a terminal it refreshes a page; elsewhere, and with --json, it prints a line per queue and refresh. Changes are
+net: arrivals minus departures. It ends with ^C, or after -n refreshes.")]
 pub(crate) struct WatchArgs {
-    /// The queues; all if there is none.
+    /// Names of the queues [default: all].
     #[arg(value_name = "QUEUE")]
     pub(crate) queues: Vec<String>,
-    /// How long from one look to the next.
+    /// Refresh interval.
     #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
     pub(crate) every: Duration,
-    /// How many looks; on and on if it is not said.
+    /// Number of refreshes [default: until interrupted].
     #[arg(short, long)]
     pub(crate) n: Option<u64>,
 }
 
-/// Show what happened to the tasks of a queue, one line for each event.
+/// Show the events of a queue, one line each.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -414,20 +415,20 @@ Examples:
   rushgate queue events mail --follow
   rushgate queue events mail --after 4711 --follow --json
 
-A queue keeps its latest events if its limits say so. Those that went by and are
-not kept any more are told of on stderr. With --follow it ends with ^C.")]
+A queue keeps its latest events if its limits say so. Missed events are
+reported on stderr. With --follow it ends with ^C.")]
 pub(crate) struct EventsArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// Only events with greater numbers; all that are kept if it is not said.
+    /// Only events with greater numbers [default: all that are kept].
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<u64>,
-    /// Go on with what happens from now on.
+    /// Follow new events.
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
 
-/// Write tasks to stdout, one line of JSON each, for `import` to read.
+/// Export tasks as lines of JSON, for `import`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -438,19 +439,19 @@ Each line has the id, content, content type, kind, due time, priority and the nu
 that were made are not counted over. A task that is being worked on is written like any other: pause the queue first
 if it is to be moved.")]
 pub(crate) struct ExportArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// Only those in this state.
+    /// Only tasks in this state.
     #[arg(long, value_enum)]
     pub(crate) state: Option<State>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// The dead letters instead; they are due at once when they are imported.
+    /// Export the dead letters instead. An import makes them due at once.
     #[arg(long, conflicts_with = "state")]
     pub(crate) dead: bool,
 }
 
-/// Put tasks in that `export` wrote. One whose id is in already is kept as it is, so it can be run again.
+/// Import tasks from `export`. Live IDs are kept, so the import can be repeated.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -458,50 +459,50 @@ Examples:
   rushgate --store sqlite:old.db queue export mail |
     rushgate --store redis://localhost queue import mail
 
-A line that cannot be read is told by its number; what came before it is in.
+An unreadable line is reported by its number; earlier lines were imported.
 Periods of uniqueness are not exported; a task whose id is unique is left out.
 Exit status: 1 if the queue is full, 2 if a line cannot be read.")]
 pub(crate) struct ImportArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The file; `-` is stdin.
+    /// File to read; `-` reads stdin.
     #[arg(default_value = "-", hide_default_value = true)]
     pub(crate) file: PathBuf,
 }
 
-/// List the tasks of a queue by id, or the queues.
+/// List the tasks of a queue by ID, or all queues.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue ls mail --state leased")]
 pub(crate) struct LsArgs {
-    /// The queue; all queues if there is none.
+    /// Name of the queue [default: list the queues].
     pub(crate) queue: Option<String>,
     /// Only tasks in this state.
     #[arg(long, value_enum, requires = "queue")]
     pub(crate) state: Option<State>,
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only ids after this one.
+    /// Only IDs after this one.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub(crate) after: String,
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum State {
     /// Not due yet.
     Scheduled,
-    /// Due.
+    /// Due, and not claimed.
     Ready,
     /// Claimed.
     Leased,
     /// Behind others of its key.
     Blocked,
-    /// Over, and kept by the queue's retention.
+    /// Finished, and kept by the queue's retention.
     Done,
 }
 
-/// Show the lengths of a queue, or of all.
+/// Show counts and limits of a queue, or of all.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -509,11 +510,11 @@ Example:
 
 Exit status: 1 if there is no such queue.")]
 pub(crate) struct StatsArgs {
-    /// The queue; all queues if there is none.
+    /// Name of the queue [default: all].
     pub(crate) queue: Option<String>,
 }
 
-/// Show a task: where it stands, how far it has come, what went wrong before, and what came of it.
+/// Show a task: state, progress, earlier errors and result.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -521,13 +522,13 @@ Example:
 
 Exit status: 1 if there is no such task, live, done or dead.")]
 pub(crate) struct ShowArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub(crate) id: String,
 }
 
-/// Wait until a task is over, and write its result to stdout. The queue must have a retention.
+/// Wait until a task has finished and print its result. The queue needs a retention.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -537,16 +538,16 @@ Examples:
 With --json it tells how the task ended, too.
 Exit status: 0 if it is done, 1 if it ended in another way or was not over in time.")]
 pub(crate) struct WaitArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub(crate) id: String,
-    /// How long to wait.
+    /// Maximum wait.
     #[arg(long = "for", value_parser = duration::parse, default_value = "1m", value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
 
-/// Say why a task is not running.
+/// Explain why a task is not running.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -554,29 +555,29 @@ Example:
 
 Exit status: 1 if there is no such task, live or dead.")]
 pub(crate) struct WhyArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub(crate) id: String,
 }
 
-/// Stop giving tasks out; everything else goes on.
+/// Pause a queue: workers get no tasks; everything else works.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue pause mail")]
 pub(crate) struct PauseArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
 }
 
-/// Give tasks out again.
+/// Resume a queue.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue resume mail")]
 pub(crate) struct ResumeArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
 }
 
-/// Set what a queue puts up with, and what it keeps.
+/// Set a queue's limits and retention.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -589,45 +590,45 @@ Examples:
 
 What is not named stays as it is.")]
 pub(crate) struct LimitArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many live tasks.
+    /// Capacity: maximum number of live tasks.
     #[arg(long, value_parser = number::<u64>, value_name = "N|none")]
     pub(crate) bound: Option<Limit<u64>>,
-    /// What becomes of a task that is one too many.
+    /// Overflow policy: what happens to a new task at capacity.
     #[arg(long, value_enum)]
     pub(crate) overflow: Option<OverflowWord>,
-    /// At most so many under a lease at a time.
+    /// Maximum number of tasks running at a time.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) concurrency: Option<Limit<u32>>,
-    /// At most so many, of up to 10,000, given out in any stretch of that time.
+    /// Rate limit: at most N tasks, up to 10,000, in any period of TIME.
     #[arg(long, value_parser = rate, value_name = "N/TIME|none")]
     pub(crate) rate: Option<Limit<Rate>>,
-    /// As --concurrency, of the tasks of each key.
+    /// Like --concurrency, for each key.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) key_concurrency: Option<Limit<u32>>,
-    /// As --rate, of the tasks of each key.
+    /// Like --rate, for each key.
     #[arg(long, value_parser = rate, value_name = "N/TIME|none")]
     pub(crate) key_rate: Option<Limit<Rate>>,
-    /// One task of a key at a time; one that failed holds up those behind it.
+    /// Run one task of a key at a time; a failed one blocks those behind it.
     #[arg(long, value_name = "BOOL")]
     pub(crate) fifo: Option<bool>,
-    /// Keep tasks that are over for so long, and no more than the latest so many.
+    /// Retention: keep finished tasks for TIME, and at most the latest N.
     #[arg(long, value_parser = retention, value_name = "TIME/N|none")]
     pub(crate) keep: Option<Limit<Retention>>,
-    /// Keep so many of the latest events, to be read by `queue events`.
+    /// Number of latest events to keep for `queue events`.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) events: Option<Limit<u32>>,
 }
 
-/// What becomes of a task that is put into a queue at its bound.
+/// Overflow policy: what happens to a new task at capacity.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum OverflowWord {
-    /// It is refused.
+    /// Refuse the new task.
     Refuse,
-    /// It is dropped.
+    /// Drop the new task.
     DropNew,
-    /// It takes the place of the oldest that nobody works on.
+    /// Drop the oldest waiting task for the new one.
     DropOldest,
 }
 
@@ -659,7 +660,7 @@ fn retention(text: &str) -> Result<Limit<Retention>, String> {
     Ok(Limit(Some(Retention::new(duration::parse(age)?, count))))
 }
 
-/// Look at dead letters, retry them, or delete them.
+/// List, requeue or delete dead letters.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadVerb {
     Ls(DeadLsArgs),
@@ -667,27 +668,27 @@ pub(crate) enum DeadVerb {
     Delete(DeadDeleteArgs),
 }
 
-/// List dead letters by id, with why they died.
+/// List dead letters by ID, with their errors.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue dead ls mail")]
 pub(crate) struct DeadLsArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only ids after this one.
+    /// Only IDs after this one.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub(crate) after: String,
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Which {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// Their ids.
+    /// IDs of dead letters.
     #[arg(
         required_unless_present_any = ["all", "id_prefix", "kind"],
         conflicts_with_all = ["id_prefix", "kind", "dry_run"],
@@ -696,15 +697,15 @@ pub(crate) struct Which {
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// All of them.
+    /// All dead letters.
     #[arg(long, conflicts_with_all = ["ids", "id_prefix", "kind"])]
     pub(crate) all: bool,
-    /// Only tell how many.
+    /// Only print how many.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Put dead letters back, due at once and with all attempts before them.
+/// Requeue dead letters: due at once, with all their attempts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -732,10 +733,10 @@ pub(crate) struct DeadDeleteArgs {
     pub(crate) which: Which,
 }
 
-/// Tasks that come again and again: by a cron pattern, or at an interval.
+/// Run tasks on a schedule: a cron pattern or an interval.
 ///
-/// Schedules are fired by every worker of the queue (`rushgate work`, and programs with a Worker), each moment once.
-/// `tend` does the same where no such worker runs.
+/// Every worker of the queue (`rushgate work`, or a program with a Worker) fires its schedules, each occurrence once.
+/// Without such a worker, use `tend`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronVerb {
     Add(CronAddArgs),
@@ -748,37 +749,38 @@ pub(crate) enum CronVerb {
     Tend(CronTendArgs),
 }
 
-/// When it fires.
+/// When the schedule fires.
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group(ArgGroup::new("when").args(["cron", "every"]).required(true)))]
 pub(crate) struct WhenArgs {
-    /// A cron pattern: minute hour day month weekday, with seconds in front if there are six fields; or @daily and such.
+    /// Cron pattern: minute hour day month weekday, with seconds first if there are six fields; or @daily and the
+    /// like.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) cron: Option<String>,
-    /// The pattern's time zone [default: UTC].
+    /// Time zone of the pattern [default: UTC].
     #[arg(long, value_name = "ZONE", conflicts_with = "every")]
     pub(crate) zone: Option<String>,
-    /// An interval of at least 1s, counted from 1970.
+    /// Interval of at least 1s, counted from 1970.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) every: Option<Duration>,
-    /// What becomes of moments at which nobody looked after it.
+    /// What to do about missed occurrences.
     #[arg(long, value_enum, default_value = "once", value_name = "POLICY")]
     pub(crate) missed: MissedArg,
 }
 
-/// What becomes of moments that were missed.
+/// What happens to missed occurrences.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MissedArg {
-    /// They are passed over, but for one that is at most a minute old.
+    /// Skip them, except one that is at most a minute old.
     Skip,
-    /// The latest has a task.
+    /// Run the latest one.
     Once,
-    /// Each has a task.
+    /// Run all of them.
     All,
 }
 
-/// Enter a schedule under its id, or change the one that is there.
+/// Create or change a schedule.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -790,40 +792,40 @@ Its tasks have ids such as nightly@2026-11-23T02:30:00Z.
 Answers `added`, `changed` or `unchanged` with the revision.
 Exit status: 1 if the queue has as many schedules as it may have.")]
 pub(crate) struct CronAddArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The schedule's id.
+    /// ID of the schedule.
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) when: WhenArgs,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
-    /// How urgent its tasks are: 0 goes first, 9 last.
+    /// Priority of its tasks, from 0 (first) to 9 (last).
     #[arg(long, default_value_t = 5)]
     pub(crate) priority: u8,
-    /// How often a task may be tried before it is a dead letter.
+    /// Maximum number of attempts of each task.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
-    /// It stands still until it is resumed.
+    /// Create it paused.
     #[arg(long)]
     pub(crate) paused: bool,
 }
 
-/// List the schedules of a queue by id, with their next and previous moments.
+/// List the schedules of a queue by ID, with next and previous occurrence.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue cron ls reports")]
 pub(crate) struct CronLsArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only ids after this one.
+    /// Only IDs after this one.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub(crate) after: String,
 }
 
-/// Tell the next moments of a pattern or an interval, without a store.
+/// Print the next occurrences of a pattern or an interval. Needs no store.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  rushgate queue cron next -n 3 --cron '0 9 * * MON-FRI' --zone Asia/Shanghai"
@@ -831,22 +833,22 @@ pub(crate) struct CronLsArgs {
 pub(crate) struct CronNextArgs {
     #[command(flatten)]
     pub(crate) when: WhenArgs,
-    /// How many: 1 to 10,000.
+    /// Number of occurrences: 1 to 10,000.
     #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) n: u32,
 }
 
-/// Which schedule.
+/// A schedule.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct WhichSchedule {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
-    /// The schedule's id.
+    /// ID of the schedule.
     pub(crate) id: String,
 }
 
-/// Put a schedule's task in now, whatever its moments.
+/// Run a schedule now.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule, or the queue is full."
@@ -856,7 +858,7 @@ pub(crate) struct CronRunArgs {
     pub(crate) which: WhichSchedule,
 }
 
-/// Have a schedule stand still.
+/// Pause a schedule.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  rushgate queue cron pause reports nightly\n\nExit status: 1 if there is no such schedule."
@@ -866,7 +868,7 @@ pub(crate) struct CronPauseArgs {
     pub(crate) which: WhichSchedule,
 }
 
-/// Have a schedule go on, with the moments from now on.
+/// Resume a schedule from now on.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  rushgate queue cron resume reports nightly\n\nExit status: 1 if there is no such schedule."
@@ -876,7 +878,7 @@ pub(crate) struct CronResumeArgs {
     pub(crate) which: WhichSchedule,
 }
 
-/// Take a schedule out; tasks that it has put in stay.
+/// Delete a schedule. Tasks that it enqueued stay.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  rushgate queue cron rm reports nightly\n\nExit status: 1 if there is no such schedule."
@@ -886,10 +888,10 @@ pub(crate) struct CronRmArgs {
     pub(crate) which: WhichSchedule,
 }
 
-/// Fire the schedules of a queue until INT or TERM, where no worker of it does.
+/// Fire the schedules of a queue until INT or TERM. For queues without a worker.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue cron tend reports")]
 pub(crate) struct CronTendArgs {
-    /// The queue.
+    /// Name of the queue.
     pub(crate) queue: String,
 }

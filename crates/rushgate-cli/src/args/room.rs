@@ -2,11 +2,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use rushgate::Rate;
+use rushgate::{Rate, Timestamp};
 
-use crate::duration;
+use crate::{duration, moments};
 
-/// Have a crowd wait, and let it in little by little.
+/// Manage the waiting room of a sale.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoomVerb {
     Set(RoomSetArgs),
@@ -19,13 +19,13 @@ pub(crate) enum RoomVerb {
 }
 
 impl RoomVerb {
-    /// Whether it changes nothing.
+    /// Whether the command is read-only.
     pub(crate) const fn only_looks(&self) -> bool {
         matches!(self, Self::Show(_))
     }
 }
 
-/// Open a sale's waiting room, or give it other rules.
+/// Open a sale's waiting room, or change its rules.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,20 +36,21 @@ Examples:
 What is not said stays as it is. Nobody's place changes by other rules: what was
 served stays so, and so does the order of a room that is open.")]
 pub(crate) struct RoomSetArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// How many are let in, evenly, in how long.
+    /// Admission rate, spread evenly.
     #[arg(long, value_parser = duration::rate, value_name = "N/DURATION")]
     pub(crate) rate: Rate,
-    /// How long a pass holds [default: 60s].
+    /// Lifetime of an admission token [default: 60s].
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) pass: Option<Duration>,
-    /// Draw who goes first, instead of whoever came first.
+    /// Randomized draw instead of first come, first served.
     #[arg(long)]
     pub(crate) draw: bool,
-    /// Nobody is let in before that moment, in milliseconds since 1970 [default: when the sale opens].
-    #[arg(long, value_name = "EPOCH_MS")]
-    pub(crate) from: Option<u64>,
+    /// No admissions before this time: RFC 3339, a duration from now, or milliseconds since 1970 [default: the
+    /// opening time].
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) from: Option<Timestamp>,
 }
 
 /// Show a sale's waiting room.
@@ -61,27 +62,27 @@ Examples:
 
 Exit status: 1 if it has none.")]
 pub(crate) struct RoomShowArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// Take a place in line for a buyer.
+/// Join the waiting room as a buyer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   rushgate sale room join phones --buyer ann
 
-Whoever is in keeps his place, unless his pass ran out.
+A buyer in the room keeps the position until the admission token expires.
 Exit status: 1 if the sale is over or sold out.")]
 pub(crate) struct RoomJoinArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// Who.
+    /// The buyer.
     #[arg(long)]
     pub(crate) buyer: String,
 }
 
-/// Let a buyer in if it is his turn, and print his pass.
+/// Admit a buyer whose turn has come, and print the admission token.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -90,17 +91,17 @@ Example:
 Exit status: 1 if it is not his turn, he missed it or has not joined, or the
 sale is over.")]
 pub(crate) struct RoomEnterArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// Who.
+    /// The buyer.
     #[arg(long)]
     pub(crate) buyer: String,
-    /// How long to wait for his turn.
+    /// Maximum wait for the buyer's turn.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
 
-/// Fix who takes part in the draw: whoever has joined by now.
+/// Close the entry to the draw: everyone who has joined takes part.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -111,11 +112,11 @@ before. Who joins later stands behind them. An entry is closed once: later calls
 change nothing.
 Exit status: 1 if there is no room.")]
 pub(crate) struct RoomCloseEntryArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// Draw who goes first, and begin to let them in.
+/// Draw the order of admission and begin to admit buyers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -126,28 +127,28 @@ could know then. Only the first draw counts; docs/draw.md says how to check it.
 Exit status: 1 if there is no room, its entry is open, or it was drawn by
 another text.")]
 pub(crate) struct RoomDrawArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// A public text that nobody could know before: 1 to 256 bytes.
+    /// Randomness beacon: a public text that nobody could know before, 1 to 256 bytes.
     #[arg(long, value_name = "TEXT")]
     pub(crate) beacon: String,
 }
 
-/// Take the room away, with all who wait: everybody may buy.
+/// Close the room and remove all waiting buyers: everyone may reserve.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale room close phones\n\nExit status: 1 if it had none.")]
 pub(crate) struct RoomCloseArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// Check the draw of a waiting room, without its store.
+/// Verify the draw of a waiting room, without its store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DrawVerb {
     Verify(DrawVerifyArgs),
 }
 
-/// Work a published draw out again, and say whether it holds.
+/// Recompute a published draw and report whether it is valid.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -161,18 +162,18 @@ alone: compare what is printed with what was published before people joined,
 when the entry was closed, and of how the beacon would be written.
 Exit status: 1 if it does not hold.")]
 pub(crate) struct DrawVerifyArgs {
-    /// The record as JSON; - for stdin.
+    /// The record as JSON; `-` reads stdin.
     pub(crate) file: PathBuf,
-    /// What was published before people joined; a record with another one does not hold.
+    /// The commitment as published before buyers joined; it must match the record.
     #[arg(long, value_name = "HEX")]
     pub(crate) commitment: Option<String>,
-    /// How many took part, as was published when the entry was closed; a record with another number does not hold.
+    /// The number of entrants as published when the entry was closed; it must match the record.
     #[arg(long, value_name = "N")]
     pub(crate) entrants: Option<u64>,
-    /// The public text, as it was announced that it would be written; a record with another one does not hold.
+    /// The beacon as announced; it must match the record.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) beacon: Option<String>,
-    /// Print the place of this serial, too; give it again for each further one.
+    /// Also print the position of this serial; repeat for more.
     #[arg(long = "serial", value_name = "N")]
     pub(crate) serials: Vec<u64>,
 }

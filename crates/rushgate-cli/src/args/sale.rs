@@ -2,11 +2,12 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use rushgate::Timestamp;
 
 use super::room::{DrawVerb, RoomVerb};
-use crate::duration;
+use crate::{duration, moments};
 
-/// Sell numbered units to any number of buyers, each exactly once.
+/// Sell numbered units, each exactly once.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SaleVerb {
     Create(CreateArgs),
@@ -35,7 +36,7 @@ pub(crate) enum SaleVerb {
 }
 
 impl SaleVerb {
-    /// Whether it changes nothing.
+    /// Whether the command is read-only.
     pub(crate) const fn only_looks(&self) -> bool {
         match self {
             Self::Room(verb) => verb.only_looks(),
@@ -44,7 +45,7 @@ impl SaleVerb {
     }
 }
 
-/// Make a sale, not yet open.
+/// Create a sale without opening it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,26 +55,27 @@ Examples:
 
 Exit status: 1 if there is a sale of that id.")]
 pub(crate) struct CreateArgs {
-    /// The sale's id.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// What it sells, how many, and how many one buyer may have [default: 1]; give it again for each further SKU.
+    /// SKU, number of units, and purchase limit per buyer [default: 1]; repeat for more SKUs.
     #[arg(long = "sku", required = true, value_parser = sku, value_name = "NAME=UNITS[:PER_BUYER]")]
     pub(crate) skus: Vec<SkuArg>,
-    /// How long a reservation keeps its units without being confirmed.
+    /// Hold duration of a reservation that is not confirmed.
     #[arg(long, value_parser = duration::parse, default_value = "5m", value_name = "DURATION")]
     pub(crate) hold: Duration,
-    /// Nothing is sold before that moment, in milliseconds since 1970.
-    #[arg(long, value_name = "EPOCH_MS")]
-    pub(crate) opens_at: Option<u64>,
-    /// Nothing is sold from that moment on, in milliseconds since 1970.
-    #[arg(long, value_name = "EPOCH_MS")]
-    pub(crate) closes_at: Option<u64>,
-    /// Give a ledger the last word: orders go through this queue, and `sale work` carries them there.
+    /// Opening time: RFC 3339, a duration from now, or milliseconds since 1970.
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) opens_at: Option<Timestamp>,
+    /// Closing time: RFC 3339, a duration from now, or milliseconds since 1970.
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) closes_at: Option<Timestamp>,
+    /// Order queue of a sale with a ledger; `sale work` carries its orders to the ledger [default with --orders:
+    /// orders].
     #[arg(long, value_name = "QUEUE")]
     pub(crate) orders_queue: Option<String>,
 }
 
-/// One SKU as it was typed.
+/// A SKU as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SkuArg {
     pub(crate) name: String,
@@ -81,7 +83,7 @@ pub(crate) struct SkuArg {
     pub(crate) per_buyer: u32,
 }
 
-/// The last `=` parts name and units, so that a name may have others.
+/// The last two `=` separate units and limit, so a name may contain `=`.
 fn sku(text: &str) -> Result<SkuArg, String> {
     let wrong =
         || format!("`{text}` is no SKU; write NAME=UNITS or NAME=UNITS:PER_BUYER, such as phone=10:1");
@@ -91,7 +93,7 @@ fn sku(text: &str) -> Result<SkuArg, String> {
     Ok(SkuArg { name: name.to_owned(), units: number(units)?, per_buyer: number(per_buyer)? })
 }
 
-/// A number of units, in words of its own if it is one that nobody can have.
+/// Parses a number of units, with an error of its own for impossible numbers.
 fn number(text: &str, wrong: impl FnOnce() -> String) -> Result<u32, String> {
     text.parse().map_err(|error: ParseIntError| match error.kind() {
         IntErrorKind::PosOverflow => format!("{text} is out of range"),
@@ -99,11 +101,11 @@ fn number(text: &str, wrong: impl FnOnce() -> String) -> Result<u32, String> {
     })
 }
 
-/// Open a sale, from its opening time if it has one.
+/// Open a sale, from its opening time on if it has one.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale open phones\n\nExit status: 1 if it has ended.")]
 pub(crate) struct OpenArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
@@ -111,7 +113,7 @@ pub(crate) struct OpenArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale show phones --json | jq '.skus[0].free'")]
 pub(crate) struct ShowArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
@@ -127,23 +129,23 @@ The same key again gives the same reservation, as it stands, and no second unit.
 Exit status: 1 if the buyer has no units by it: sold out, all held, over the limit, not open, ended, stopped, key used
 for another cart, or the same key's reservation has ended.")]
 pub(crate) struct ReserveArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// Who buys.
+    /// The buyer.
     #[arg(long)]
     pub(crate) buyer: String,
-    /// What, and how many [default: 1]; give it again for each further SKU.
+    /// SKU and quantity [default: 1]; repeat for more SKUs.
     #[arg(long = "line", required = true, value_parser = line, value_name = "SKU[=QTY]")]
     pub(crate) lines: Vec<LineArg>,
-    /// The buyer's own name for this attempt.
+    /// Idempotency key: the buyer's own name for this attempt.
     #[arg(long)]
     pub(crate) key: String,
-    /// The same number in every line: one seat over several segments.
+    /// Give every line the same unit number: one seat on several legs.
     #[arg(long)]
     pub(crate) same_number: bool,
 }
 
-/// One line of a cart as it was typed.
+/// A line of a cart as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LineArg {
     pub(crate) sku: String,
@@ -156,7 +158,7 @@ fn line(text: &str) -> Result<LineArg, String> {
     Ok(LineArg { sku: sku.to_owned(), quantity })
 }
 
-/// Confirm a reservation: it is paid for.
+/// Confirm a reservation that is paid for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -165,16 +167,16 @@ Example:
 With a ledger behind the sale the answer is `pending` until it has committed.
 Exit status: 1 if it was decided otherwise before, or does not exist.")]
 pub(crate) struct ConfirmArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// The reservation.
+    /// ID of the reservation.
     pub(crate) reservation: String,
-    /// How long to wait for the ledger.
+    /// Maximum wait for the ledger.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
 
-/// Cancel a reservation: its units are free again.
+/// Cancel a reservation and release its units.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -182,16 +184,16 @@ Example:
 
 Exit status: 1 if it was decided otherwise before, or does not exist.")]
 pub(crate) struct CancelArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// The reservation.
+    /// ID of the reservation.
     pub(crate) reservation: String,
-    /// How long to wait for the ledger.
+    /// Maximum wait for the ledger.
     #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
 
-/// Give a buyer the units of a receipt back, if the store has lost the reservation.
+/// Restore a reservation from its receipt, if the store has lost it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -201,7 +203,7 @@ Example:
 `sale reserve` prints the receipt with the reservation. A reservation that was not lost is shown as it stands.
 Exit status: 1 if it is not honoured: forged, another sale's, run out, nothing left, over the limit, sale stopped.")]
 pub(crate) struct RestoreArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
     /// The receipt.
     pub(crate) receipt: String,
@@ -214,18 +216,18 @@ pub(crate) enum StockVerb {
     Withdraw(StockWithdrawArgs),
 }
 
-/// Which stock, and how many units.
+/// A change of the stock.
 #[derive(Debug, Args)]
 pub(crate) struct StockArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// The SKU.
+    /// Name of the SKU.
     pub(crate) sku: String,
-    /// How many units.
+    /// Number of units.
     pub(crate) n: u32,
 }
 
-/// Add units, numbered on from the last.
+/// Add units. Their numbers continue from the last one.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale stock add phones phone 5")]
 pub(crate) struct StockAddArgs {
@@ -233,7 +235,7 @@ pub(crate) struct StockAddArgs {
     pub(crate) stock: StockArgs,
 }
 
-/// Withdraw the highest free units for good, all or nothing.
+/// Withdraw the highest free units permanently, all or nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -245,54 +247,54 @@ pub(crate) struct StockWithdrawArgs {
     pub(crate) stock: StockArgs,
 }
 
-/// End a sale for good; holds can still be confirmed.
+/// End a sale permanently. Holds can still be confirmed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale end phones")]
 pub(crate) struct EndArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// End the holds that have run out, and give their units back.
+/// End expired holds and release their units.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale expire phones")]
 pub(crate) struct ExpireArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// List what happened in a sale, in order.
+/// List the events of a sale, in order.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale events phones --after 100 --json")]
 pub(crate) struct EventsArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// Only events with a greater number.
+    /// Only events with greater numbers.
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
     pub(crate) after: u64,
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
 }
 
-/// Carry orders to the ledger and end holds that run out, until stopped.
+/// Carry orders to the ledger and end expired holds, until INT or TERM.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate sale work phones --orders sqlite:orders.db
   rushgate sale work phones --orders sqlite:orders.db --until-empty")]
 pub(crate) struct WorkArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// Stop when no order is left to carry.
+    /// Stop when no orders are left.
     #[arg(long)]
     pub(crate) until_empty: bool,
-    /// Rebuild the sale whenever it is found stopped, as `sale rebuild` does, unless `sale pause` stopped it.
+    /// Rebuild the sale when it is halted, as `sale rebuild` does, unless an operator halted it.
     #[arg(long)]
     pub(crate) rebuild: bool,
 }
 
-/// Retry, delete or pause the orders of a sale, whose queue is reserved.
+/// Requeue, delete or pause the orders of a sale in its reserved queue.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OrdersVerb {
     Retry(OrdersRetryArgs),
@@ -301,21 +303,21 @@ pub(crate) enum OrdersVerb {
     Resume(OrdersResumeArgs),
 }
 
-/// Orders that are dead letters.
+/// Selects dead orders.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct DeadOrders {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// The ids of their tasks, as `queue dead ls` lists them.
+    /// IDs of the order tasks, as `queue dead ls` lists them.
     #[arg(required_unless_present = "all", value_name = "TASK")]
     pub(crate) ids: Vec<String>,
-    /// All of them.
+    /// All dead orders.
     #[arg(long, conflicts_with = "ids")]
     pub(crate) all: bool,
 }
 
-/// Retry orders that are dead letters, due at once and with all attempts before them.
+/// Requeue dead orders: due at once, with all their attempts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -328,7 +330,7 @@ pub(crate) struct OrdersRetryArgs {
     pub(crate) which: DeadOrders,
 }
 
-/// Delete orders that are dead letters: the ledger will never have them.
+/// Delete dead orders. The ledger will never record them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -340,31 +342,31 @@ pub(crate) struct OrdersDeleteArgs {
     pub(crate) which: DeadOrders,
 }
 
-/// Stop giving orders to `sale work`; the sale goes on.
+/// Pause the orders of a sale. The sale continues.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale orders pause phones")]
 pub(crate) struct OrdersPauseArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// Give orders to `sale work` again.
+/// Resume the orders of a sale.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale orders resume phones")]
 pub(crate) struct OrdersResumeArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
-/// Stop a sale until it is rebuilt: nobody is let in and nothing is decided.
+/// Halt a sale until it is rebuilt: no reservations, no decisions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   rushgate sale pause phones
 
-Only a sale with a ledger can be stopped; `sale rebuild` goes on from there.")]
+Only a sale with a ledger can be halted; `sale rebuild` resumes it.")]
 pub(crate) struct PauseArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
@@ -376,20 +378,20 @@ Examples:
   rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
 
 It may be stopped and run again at any time. A store that had lost the whole sale has it again, not yet open.
-A ledger that knows nothing of a sale with orders that were carried out is refused, as is a file that is not there, unless --new-ledger is given.
-Exit status: 1 if somebody else began to rebuild it meanwhile, or if no one knows the sale.")]
+A ledger that does not know a sale with recorded orders is refused, and so is a missing file, unless --new-ledger is given.
+Exit status: 1 if another rebuild has started, or if the sale is unknown.")]
 pub(crate) struct RebuildArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
-    /// For how long only receipts are honoured afterwards, so that they come before strangers.
+    /// Period after the rebuild in which only receipts are honored, so that their owners come first.
     #[arg(long, value_parser = duration::parse, default_value = "5s", value_name = "DURATION")]
     pub(crate) receipts_first: Duration,
-    /// Take a ledger that has never heard of the sale, and write to it what the store has sold.
+    /// Accept a ledger that does not know the sale, and write the sold units to it.
     #[arg(long)]
     pub(crate) new_ledger: bool,
 }
 
-/// Add a sale up again from what store, event log and ledger wrote down.
+/// Audit a sale: compare store, event log and ledger.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -398,7 +400,7 @@ Examples:
 
 Exit status: 1 if a check fails.")]
 pub(crate) struct AuditArgs {
-    /// The sale.
+    /// ID of the sale.
     pub(crate) id: String,
 }
 
@@ -406,10 +408,10 @@ pub(crate) struct AuditArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate sale ls")]
 pub(crate) struct LsArgs {
-    /// At most so many.
+    /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only ids after this one.
+    /// Only IDs after this one.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub(crate) after: String,
 }

@@ -8,16 +8,17 @@ use rushgate_server::{Role, Scope};
 use crate::duration;
 use crate::settings::ServeOptions;
 
-/// Serve locks, queues and sales over HTTP, and work off orders.
+/// Serve locks, queues and sales over HTTP.
 ///
-/// Every verb is a route under /v1, described at /openapi.json; /healthz and /readyz say how it is. With --orders each
-/// sale has an order worker here; holds are ended in time in any case. INT or TERM ends it: nothing more is accepted, long
-/// waits are told so, and requests may end within the grace; a second one ends it at once.
+/// Every verb is a route under /v1, described at /openapi.json; /healthz and /readyz report health. With --orders the
+/// server runs an order worker for each sale; it always ends expired holds. INT or TERM stops it: it accepts nothing
+/// more, answers long waits, and lets running requests finish within the grace period. A second signal stops it at
+/// once.
 ///
-/// On loopback everybody is an operator unless there are tokens. Beyond it there must be tokens.
+/// On loopback, without tokens, every client is an operator. Other addresses require tokens.
 ///
-/// Each option may also be a variable, such as RUSHGATE_SERVE_LISTEN, or a key of [serve] in rushgate.toml; a flag wins
-/// over a variable, and that over the file.
+/// Each option can also be a variable, such as RUSHGATE_SERVE_LISTEN, or a key of [serve] in rushgate.toml. Flags
+/// override variables, which override the file.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,15 +31,15 @@ Exit status: 0 when stopped, 1 if requests were cut off at the end of the grace,
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) options: ServeOptions,
-    /// Print a rushgate.toml with every option, its meaning and its default, and end.
+    /// Print a rushgate.toml with every option, its meaning and its default, and exit.
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Ask the server that listens there whether it is ready, and end.
+    /// Ask the server at this address whether it is ready, and exit.
     #[arg(long, conflicts_with = "print_config")]
     pub(crate) check: bool,
 }
 
-/// Say who may ask a server for what.
+/// Manage API tokens: roles, scopes and buyers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenVerb {
     Create(TokenCreateArgs),
@@ -48,75 +49,76 @@ pub(crate) enum TokenVerb {
     Revoke(TokenRevokeArgs),
 }
 
-/// The file that a server reads.
+/// The token file of a server.
 #[derive(Debug, Args)]
 pub(crate) struct TokensFile {
-    /// The file of tokens; a server that runs reads it anew at once.
+    /// Token file. A running server reloads it at once.
     #[arg(long, default_value = "tokens.json", value_name = "FILE")]
     pub(crate) tokens: PathBuf,
 }
 
-/// Make a token, and print it: it is said once, and the file has its hash only.
+/// Create a token and print it. It is not shown again: the file has only its hash.
 ///
-/// A buyer looks at sales, reserves and cancels; a worker does that, uses locks and queues, and confirms what is paid
-/// for; an operator does everything.
+/// A buyer reads sales, reserves and cancels. A worker also uses locks and queues, and confirms paid reservations. An
+/// operator does everything.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate token create shop --role worker --scope 'sale:*'
   rushgate token create mailer --role worker --scope 'queue:mail*'")]
 pub(crate) struct TokenCreateArgs {
-    /// What it is for, for people who look.
+    /// Purpose of the token, as shown to operators.
     pub(crate) label: String,
-    /// What its bearer may do.
+    /// Role of the bearer.
     #[arg(long, value_enum)]
     pub(crate) role: RoleArg,
-    /// The names that it is for, such as lock:a, queue:mail* or sale:*; again for more [default: all].
+    /// Scope, such as lock:a, queue:mail* or sale:*; repeat for more [default: all].
     #[arg(long = "scope", value_name = "KIND:NAME")]
     pub(crate) scopes: Vec<Scope>,
-    /// The only buyer it is for.
+    /// The only buyer that the token is for.
     #[arg(long, value_name = "BUYER")]
     pub(crate) buyer: Option<BuyerId>,
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }
 
-/// Make a key that a shop signs a token with for each of its buyers, and print it.
+/// Create a key with which a shop signs tokens for its buyers, and print it.
 ///
-/// A token is a JSON Web Token under HS256 with `kid`, `sub` (the buyer) and `exp`, and may have `nbf`, `aud` (rushgate) and
-/// `scope`. Its bearer is that buyer and nobody else. The file has the key itself, so whoever reads the file can sign.
+/// A buyer's token is a JSON Web Token with HS256, `kid`, `sub` (the buyer) and `exp`; `nbf`, `aud` (rushgate) and
+/// `scope` are optional. Its bearer is that buyer only. The file holds the key itself, so anyone who can read the
+/// file can sign tokens.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate token key shop --scope sale:phones")]
 pub(crate) struct TokenKeyArgs {
-    /// What it is for, for people who look.
+    /// Purpose of the key, as shown to operators.
     pub(crate) label: String,
-    /// The sales that it is for, such as sale:phones or sale:*; again for more [default: all].
+    /// Sales that the key is for, such as sale:phones or sale:*; repeat for more [default: all].
     #[arg(long = "scope", value_name = "sale:NAME")]
     pub(crate) scopes: Vec<Scope>,
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }
 
-/// Sign a token for a buyer, as the shop's own program does, and print it.
+/// Sign a token for a buyer, as the shop's backend does, and print it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate token sign ann --for 1h")]
 pub(crate) struct TokenSignArgs {
-    /// Whose it is.
+    /// The buyer.
     pub(crate) buyer: BuyerId,
-    /// How long it is good.
+    /// Lifetime of the token.
     #[arg(long = "for", value_parser = duration::parse, default_value = "1h", value_name = "DURATION")]
     pub(crate) time: Duration,
-    /// The only sales it is for, such as sale:phones; again for more [default: all of the key's].
+    /// Sales that the token is for, such as sale:phones; repeat for more [default: all of the key's].
     #[arg(long = "scope", value_name = "sale:NAME")]
     pub(crate) scopes: Vec<Scope>,
-    /// The id of the key; there need not be one if there is one key only.
+    /// ID of the key [default: the only key].
     #[arg(long, value_name = "ID")]
     pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }
 
-/// List the tokens and keys that are good, without their secrets.
+/// List the valid tokens and keys, without secrets.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate token ls")]
 pub(crate) struct TokenLsArgs {
@@ -124,7 +126,7 @@ pub(crate) struct TokenLsArgs {
     pub(crate) file: TokensFile,
 }
 
-/// Make a token worthless, or a key with all that it has signed.
+/// Revoke a token, or a key with every token that it signed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -132,18 +134,18 @@ Example:
 
 Exit status: 1 if there is no such token.")]
 pub(crate) struct TokenRevokeArgs {
-    /// Its id, as `token ls` shows it.
+    /// ID of the token or key, as `token ls` shows it.
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }
 
-/// What a token's bearer may do.
+/// Role of a token's bearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleArg {
-    /// Looks at sales, reserves, cancels.
+    /// Reads sales, reserves and cancels.
     Buyer,
-    /// Uses locks and queues, and confirms.
+    /// Also uses locks and queues, and confirms.
     Worker,
     /// Does everything.
     Operator,

@@ -4,31 +4,31 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::settings::ServeOptions;
 
-/// Say what a deployment promises, what is amiss, and what to do.
+/// Check configuration, durability and health, and suggest fixes.
 ///
-/// It looks at the store, at the ledger if one is named, at the library of functions on a Redis or Valkey server, and
-/// at what rushgate.toml and the environment tell `rushgate serve`, if they tell it anything. It takes the lock
-/// `rushgate:doctor` and gives it back, to see whether a write works, and changes nothing else.
+/// Checks the store, the ledger if one is named, the function library on a Redis or Valkey server, and the settings
+/// of `rushgate serve` in rushgate.toml and the environment. To test a write it acquires and releases the lock
+/// `rushgate:doctor`; it changes nothing else.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate doctor --store sqlite:shop.db
   rushgate doctor --strict --store redis://HOST --orders postgres://HOST/NAME
 
-Exit status: 0, and with --strict 1 if anything is amiss.")]
+Exit status: 0, and with --strict 1 if a check fails.")]
 pub(crate) struct DoctorArgs {
-    /// End with 1 if anything is amiss.
+    /// Exit with 1 if a check fails.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// What a server is told in the file and in the environment.
+    /// Settings of a server, from the file and the environment.
     #[arg(skip)]
     pub(crate) serve: ServeOptions,
 }
 
-/// Measure a store: rate and latency with many callers.
+/// Benchmark a store: throughput and latency.
 ///
-/// A fresh file in the temporary directory is measured, unless --store or RUSHGATE_STORE names a store; what is put
-/// there is named `bench-…` and taken out again, but for the sale, which is ended.
+/// Measures a fresh file in the temporary directory, unless --store or RUSHGATE_STORE names a store. There it uses
+/// names that begin with `bench-` and deletes them, except the sale, which is ended.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,10 +38,10 @@ pub(crate) struct BenchArgs {
     /// What to measure.
     #[arg(value_enum)]
     pub(crate) subject: Subject,
-    /// How many callers there are at a time.
+    /// Number of concurrent callers.
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) callers: u32,
-    /// For how long.
+    /// Duration of each measurement.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub(crate) seconds: u32,
 }
@@ -49,15 +49,15 @@ pub(crate) struct BenchArgs {
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Subject {
-    /// Acquire and release, each caller its own lock.
+    /// Acquire and release, one lock per caller.
     Lock,
     /// Enqueue, claim and complete.
     Queue,
-    /// Reserve, a new buyer each time.
+    /// Reserve, with a new buyer each time.
     Sale,
 }
 
-/// Print the completions of a shell.
+/// Print shell completions.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate completions bash > /etc/bash_completion.d/rushgate")]
 pub(crate) struct CompletionsArgs {
@@ -66,7 +66,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Give other languages the same verbs, as functions on a server.
+/// Manage the function library for clients in other languages.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FunctionsVerb {
     Print(PrintArgs),
@@ -74,17 +74,17 @@ pub(crate) enum FunctionsVerb {
     Check(CheckArgs),
 }
 
-/// Print the function library, as FUNCTION LOAD takes it.
+/// Print the function library in the format of FUNCTION LOAD.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   rushgate functions print | redis-cli -x FUNCTION LOAD REPLACE")]
 pub(crate) struct PrintArgs {}
 
-/// Install the function library on the server, in place of an older one.
+/// Install or upgrade the function library on the server.
 ///
-/// The server keeps it with its data and passes it on to its replicas. Installing what is there already changes nothing.
-/// A newer library, and one of the same name that is not Rushgate's, are kept.
+/// The server stores it with its data and replicates it. Installing an identical library changes nothing. A newer
+/// library, or a foreign one of the same name, is not replaced.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -97,10 +97,10 @@ pub(crate) struct InstallArgs {
     pub(crate) force: bool,
 }
 
-/// Say whether the server has this very function library.
+/// Compare the server's function library with this one.
 ///
-/// The answer is same, missing, older, newer, other_build (of this version, with another content), edited (changed after
-/// it was made) or foreign (of the same name, and not Rushgate's).
+/// The answer is same, missing, older, newer, other_build (this version with other content), edited (changed after
+/// its build) or foreign (same name, not from Rushgate).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

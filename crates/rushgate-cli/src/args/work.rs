@@ -8,15 +8,16 @@ use rushgate::ContentType;
 
 use crate::duration;
 
-/// Work queues off: a command or a webhook for each task.
+/// Run a worker: a command or a webhook for each task.
 ///
-/// The content comes on the command's stdin; RUSHGATE_QUEUE, RUSHGATE_TASK, RUSHGATE_KIND, RUSHGATE_TICKET,
-/// RUSHGATE_FENCE and RUSHGATE_ATTEMPT are in its environment, and TRACEPARENT if the task has a trace. It gets a process
-/// group of its own, which is ended if the lease is lost. INT or TERM stops the worker: it claims nothing more and lets
-/// tasks finish within the grace; a second one ends them.
+/// The command gets the payload on stdin and the task in its environment: RUSHGATE_QUEUE, RUSHGATE_TASK,
+/// RUSHGATE_KIND, RUSHGATE_TICKET, RUSHGATE_FENCE, RUSHGATE_ATTEMPT, and TRACEPARENT if the task has a trace. It runs
+/// in its own process group, which is ended if the lease is lost. INT or TERM stops the worker: it claims nothing
+/// more and lets tasks finish within the grace period. A second signal ends them.
 ///
-/// A webhook gets a POST with the content, and the same as headers, with an idempotency key that is that of every attempt.
-/// It is signed as Standard Webhooks say if RUSHGATE_WEBHOOK_SECRET or --secret-file has a secret.
+/// A webhook gets the payload in a POST request and the task in headers, with the same idempotency key for every
+/// attempt. With a secret (RUSHGATE_WEBHOOK_SECRET or --secret-file) requests are signed by the Standard Webhooks
+/// specification.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("hands").args(["exec", "webhook"]).required(true)), after_help = "\
 Examples:
@@ -42,39 +43,39 @@ With --json, stdout has one line for each attempt and, when the worker stops, on
 commands print goes to stderr.
 Exit status: 0 when stopped, 126 or 127 if the command cannot be started.")]
 pub(crate) struct WorkArgs {
-    /// The queues. While several have due tasks, each has its part of the hands by its weight, 1 unless it is said.
+    /// Queues, each with an optional weight [default: 1]. Busy queues share the concurrency by weight.
     #[arg(required = true, value_name = "QUEUE[=WEIGHT]")]
     pub(crate) queues: Vec<QueueWeight>,
-    /// How many tasks are worked on at a time.
+    /// Concurrency: maximum number of tasks at a time.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) concurrency: u32,
-    /// What a worker that dies costs its tasks: they are held for so long, and renewed while they run.
+    /// Lease duration. If a worker dies, its tasks become available again after this time.
     #[arg(long, value_parser = duration::parse, default_value = "30s", value_name = "DURATION")]
     pub(crate) lease: Duration,
-    /// How long a command may run, or a webhook take to answer [default: none, 30s].
+    /// Time limit of a command or webhook [default: none for commands, 30s for webhooks].
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
-    /// How long tasks may go on after the worker is stopped.
+    /// Grace period for running tasks after the worker is stopped.
     #[arg(long, value_parser = duration::parse, default_value = "10s", value_name = "DURATION")]
     pub(crate) grace: Duration,
-    /// Stop when the queues have no task left. Delayed tasks and tasks that wait for others are left.
+    /// Stop when the queues are empty. Scheduled and blocked tasks are left.
     #[arg(long)]
     pub(crate) until_empty: bool,
-    /// Show Prometheus what the worker counts, at /metrics there: a port of 127.0.0.1, or an address and a port. Whoever
-    /// reaches it may read names of queues and workers, and no content.
+    /// Serve Prometheus metrics at /metrics on this address, or on this port of 127.0.0.1. They show names of queues
+    /// and workers, but no payloads.
     #[arg(long, value_parser = listen_at, value_name = "[ADDR:]PORT")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Keep what a command that succeeds writes to stdout as its task's result, of that type: at most 64 KiB, and JSON
-    /// is checked; with anything else it is given up. The queue must have a retention.
+    /// Keep the stdout of a successful command as the task's result, with this content type: at most 64 KiB, and JSON
+    /// is validated. Invalid output is a final failure. The queue needs a retention.
     #[arg(long, value_name = "TYPE", conflicts_with = "webhook")]
     pub(crate) keep_output: Option<ContentType>,
-    /// The command and its arguments; nothing of rushgate may follow it.
+    /// The command and its arguments; all rushgate options go before it.
     #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
     pub(crate) exec: Vec<OsString>,
-    /// Where to send tasks: http:// or https://.
+    /// Webhook URL: http:// or https://.
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
-    /// A file with the secret that webhooks are signed with.
+    /// File with the secret that signs webhooks.
     #[arg(long, value_name = "FILE", requires = "webhook")]
     pub(crate) secret_file: Option<PathBuf>,
 }

@@ -39,7 +39,7 @@ async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
 
 fn read<T>(what: &str, answer: Result<Vec<T>>, findings: &mut Findings) -> Vec<T> {
     answer.unwrap_or_else(|error| {
-        let what = format_args!("the {what} cannot be looked at");
+        let what = format_args!("the {what} cannot be read");
         findings.failed(what, &error.into(), "see the server's log");
         Vec::new()
     })
@@ -54,7 +54,7 @@ fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) 
     } else if stats.leased == 0 && stats.rate_until.is_none() && waits > UNATTENDED {
         findings.warn(
             format!("nobody works on queue {name}: a task has been due for {} s", waits.as_secs()),
-            format!("start a worker; `rushgate queue why {name} ID` tells of one task"),
+            format!("start a worker; `rushgate queue why {name} ID` explains one task"),
         );
     }
     if stats.dead > 0 {
@@ -74,6 +74,6 @@ fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
     };
     findings.warn(
         format!("sale {id} is stopped: {why}"),
-        format!("`rushgate sale rebuild {id}` goes on from what the ledger knows"),
+        format!("`rushgate sale rebuild {id}` rebuilds it from the ledger"),
     );
 }

@@ -34,7 +34,7 @@ pub(super) fn look(file: &Path, findings: &mut Findings) {
     if let Some(log) = findings.log_bytes.filter(|log| *log > LOG_MAX) {
         findings.warn(
             format!("the log has {}; a reader may be holding it open", bytes(log)),
-            "end whatever reads the file for so long; the log shrinks with the next writes",
+            "end the process with the long read transaction; the log shrinks with the next writes",
         );
     }
     if let Some(name) = network(file) {

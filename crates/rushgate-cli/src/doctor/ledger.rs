@@ -10,7 +10,7 @@ pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut F
     if globals.orders.is_none() {
         if let Some(sale) = open.iter().find(|sale| sale.spec.orders.is_some()) {
             findings.warn(
-                format!("sale {} has a ledger, and it was not looked at", sale.spec.id),
+                format!("sale {} has a ledger, which was not checked", sale.spec.id),
                 "name the ledger: --orders URL, RUSHGATE_ORDERS, or `orders` in rushgate.toml",
             );
         }
@@ -39,7 +39,7 @@ async fn look_at_sale(ledger: &dyn Ledger, sale: &SaleState, findings: &mut Find
     if ledger.find_sale(id).await?.is_some_and(|known| known.is_ahead_of(sale)) {
         findings.warn(
             format!("the ledger knows more of sale {id} than the store, which has lost writes"),
-            format!("`rushgate sale rebuild {id}` goes on from what the ledger knows"),
+            format!("`rushgate sale rebuild {id}` rebuilds it from the ledger"),
         );
     }
     Ok(())

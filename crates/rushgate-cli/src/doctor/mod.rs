@@ -1,4 +1,4 @@
-//! `rushgate doctor`: what a deployment is, what it promises, what is amiss, and what to do about it.
+//! `rushgate doctor`: checks configuration, durability and health, and suggests fixes.
 
 mod content;
 mod file;
@@ -19,7 +19,7 @@ use crate::exit::{Exit, Verdict};
 use crate::globals::{Globals, file_of};
 use crate::output::{Output, Paint, counted};
 
-/// What is amiss, and what to do about it.
+/// A failed check and its fix.
 #[derive(Serialize)]
 struct Finding {
     what: String,

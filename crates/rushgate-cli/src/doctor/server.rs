@@ -1,4 +1,4 @@
-//! The servers: the library of functions on the store's, and what `rushgate serve` is told.
+//! Checks of the function library on the store's server, and of the settings of `rushgate serve`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
         Ok(state) => state,
         Err(error) => {
             let fix = "`rushgate functions check` says more";
-            return findings.failed("the library of functions could not be looked at", &error.into(), fix);
+            return findings.failed("the function library could not be checked", &error.into(), fix);
         }
     };
     findings.functions = Some(state.word());
@@ -60,13 +60,13 @@ fn look_at_settings(settings: &Settings, findings: &mut Findings) {
     let is_public = !settings.listen.ip().is_loopback();
     if is_public && settings.tls.is_none() {
         findings.warn(
-            format!("{} is served in the clear: whoever sees the traffic has the tokens", settings.listen),
+            format!("{} is served without TLS: tokens are visible on the network", settings.listen),
             "set `tls_cert` and `tls_key`, or put TLS in front of it on the same machine",
         );
     }
     if is_public && settings.tokens.is_none() {
         findings.warn(
-            format!("whoever reaches {} is an operator", settings.listen),
+            format!("every client that can reach {} is an operator", settings.listen),
             "`rushgate token create`, and set `tokens`",
         );
     }

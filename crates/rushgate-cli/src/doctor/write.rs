@@ -21,7 +21,7 @@ pub(super) async fn attempt(gate: &Rushgate, findings: &mut Findings) {
 
 async fn write(gate: &Rushgate) -> Result<()> {
     let lock = gate.lock(LOCK)?.lease(LEASE).label("rushgate doctor");
-    // Whoever has it is a doctor too, and so the store takes writes.
+    // The holder is another doctor, so the store takes writes.
     if let LockOutcome::Held(guard) = lock.try_acquire().await? {
         guard.release().await?;
     }

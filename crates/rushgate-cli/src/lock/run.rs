@@ -111,7 +111,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The warden ends the group if this process cannot; it is told of the lease again and again.
+    /// The watchdog ends the group if this process cannot; it gets every renewal of the lease.
     async fn tell_warden(&mut self, guard: &LockGuard) {
         let left = guard.held().time_left();
         if left > self.left {
@@ -143,7 +143,7 @@ impl Watch {
                         self.end(reason).await;
                         return Ok(Ended::Lost(reason));
                     }
-                    output.warn(format_args!("lease lost: {reason}; the command goes on"));
+                    output.warn(format_args!("lease lost: {reason}; the command continues"));
                     kept_on = true;
                 }
                 ended = self.group.wait() => match ended {

@@ -28,7 +28,7 @@ struct Answered<'a> {
 type Word = (&'static str, bool);
 
 const STALE: Word = ("stale", false);
-/// The claim is ended, and somebody saw to it before that the task does not come again.
+/// The claim is over, and a client had removed the task before, so it does not come again.
 const CANCELLED: Word = ("cancelled", true);
 
 pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {

@@ -15,13 +15,13 @@ const AT_ONCE: usize = 64;
 /// Dead letters in one step.
 const STEP: usize = 1_000;
 
-/// What became of those that were chosen.
+/// Outcome for the selected tasks.
 #[derive(Default, Serialize)]
 struct Tally {
     looked: u64,
     chosen: u64,
     removed: u64,
-    /// Somebody was working on them and is told to stop.
+    /// Running tasks, whose workers are asked to stop.
     marked: u64,
     dry_run: bool,
 }
@@ -36,8 +36,7 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
         for batch in tasks.chunks(AT_ONCE).filter(|_| !args.dry_run) {
             let ids = batch.iter().map(|info| info.task.ticket.id.as_str().to_owned());
             cancel_all(&queue, ids, &mut tally).await?;
-            progress
-                .says(|| format!("{} looked at, {} cancelled", chosen.looked, tally.removed + tally.marked));
+            progress.says(|| format!("{} read, {} canceled", chosen.looked, tally.removed + tally.marked));
         }
     }
     drop(progress);
@@ -74,7 +73,7 @@ pub(super) enum Dead {
     Delete,
 }
 
-/// What became of dead letters that were chosen.
+/// Outcome for the selected dead letters.
 #[derive(Default, Serialize)]
 struct DeadTally {
     looked: u64,
@@ -103,7 +102,7 @@ pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Out
                 }
                 Dead::Delete => tally.done += queue.delete_dead(ids).await?,
             }
-            progress.says(|| format!("{} looked at, {} done", chosen.looked, tally.done));
+            progress.says(|| format!("{} read, {} done", chosen.looked, tally.done));
         }
     }
     drop(progress);

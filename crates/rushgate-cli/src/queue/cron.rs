@@ -181,6 +181,6 @@ async fn tend(gate: &Rushgate, args: CronTendArgs, output: Output) -> Result<Exi
     };
     let SchedulerReport { fired, tasks, outages } = report;
     let json = json!({ "fired": fired, "tasks": tasks, "outages": outages });
-    output.line(&json, format_args!("fired {fired}, put in {}", counted(tasks, "task")))?;
+    output.line(&json, format_args!("fired {fired}, enqueued {}", counted(tasks, "task")))?;
     Ok(Exit::Done)
 }

@@ -53,7 +53,7 @@ async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Res
                 Ok(Followed::Missed { next }) => {
                     output.warn(format_args!("too slow: events before number {next} are not kept any more"));
                 }
-                // It may come back, and whoever follows wants to see that.
+                // The store may come back, and the follower should see that.
                 Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
                 Err(error) => return Err(error.into()),
             },

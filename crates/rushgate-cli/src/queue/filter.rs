@@ -83,7 +83,7 @@ impl FilterArgs {
     }
 }
 
-/// How far it is, for whoever waits.
+/// Progress, for the user who waits.
 pub(super) struct Progress {
     output: Output,
     said: Instant,

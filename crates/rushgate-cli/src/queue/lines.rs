@@ -42,7 +42,7 @@ struct Line {
     max_attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// From when on it is not given out.
+    /// Deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline_us: Option<u64>,
 }
@@ -145,7 +145,7 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
         let text =
             lines.iter().map(|line| Ok(serde_json::to_string(line)? + "\n")).collect::<Result<String>>()?;
         output.text(text)?;
-        progress.says(|| format!("{} looked at, {written} written", chosen.looked));
+        progress.says(|| format!("{} read, {written} written", chosen.looked));
     }
     drop(progress);
     output.note(format_args!("{} written", counted(written, "task")));
@@ -156,7 +156,7 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
     Ok(Exit::Done)
 }
 
-/// What became of the lines.
+/// Outcome of the lines.
 #[derive(Default, Serialize)]
 struct Tally {
     lines: u64,
@@ -190,7 +190,7 @@ pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) ->
     drop(progress);
     let dropped = tally.dropped.map(|n| format!(", dropped {n}")).unwrap_or_default();
     let late = tally.late.map(|n| format!(", left out {n} whose deadline has passed")).unwrap_or_default();
-    let recent = tally.recent.map(|n| format!(", left out {n} put in lately")).unwrap_or_default();
+    let recent = tally.recent.map(|n| format!(", skipped {n} still unique")).unwrap_or_default();
     let Tally { added, kept, .. } = tally;
     output.line(&tally, format_args!("added {added}, kept {kept} that were there{dropped}{late}{recent}"))?;
     ended.map(|()| Exit::Done)
@@ -205,7 +205,7 @@ struct Import {
 }
 
 impl Import {
-    /// Everything before a line that cannot be read is put in.
+    /// Everything before an unreadable line is enqueued.
     async fn all(&mut self, mut from: impl BufRead) -> Result<()> {
         let mut line = Vec::new();
         for number in 1.. {
@@ -222,7 +222,7 @@ impl Import {
                 Err(error) => {
                     self.put_in().await?;
                     return Err(Fault::usage(format_args!("line {number}: {error}"))
-                        .hint("what came before it is in; mend it and import again: nothing is put in twice")
+                        .hint("earlier lines were imported; fix this line and import again: no task is enqueued twice")
                         .into());
                 }
             }
@@ -240,7 +240,7 @@ impl Import {
         let waiting = std::mem::take(&mut self.waiting);
         match self.queue.enqueue_all(waiting.clone()).await {
             Ok(answers) => self.count(answers),
-            // One that is late by the store's clock is refused with all that come with it, and then none was put in.
+            // A task that is late by the store's clock fails its whole batch, of which nothing was enqueued.
             Err(error) if error.is_invalid() && waiting.iter().any(|task| task.deadline.is_some()) => {
                 for task in waiting {
                     let has_deadline = task.deadline.is_some();
@@ -275,7 +275,7 @@ impl Import {
                         "full",
                         format_args!("the queue is full at {bound}, after {}", counted(after, "task")),
                     )
-                    .hint("import again when there is room: nothing is put in twice")
+                    .hint("import again when there is room: no task is enqueued twice")
                     .into());
                 }
             }

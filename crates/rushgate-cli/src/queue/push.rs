@@ -8,7 +8,6 @@ use rushgate::{ContentType, Enqueued, IfDead, Kind, OnDuplicate, Payload, Rushga
 
 use crate::args::queue::{ContentArgs, IfDeadWord, PushArgs};
 use crate::exit::{Exit, Fault};
-use crate::moments::epoch_ms;
 use crate::output::{Output, moment};
 
 pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Result<Exit> {
@@ -25,13 +24,13 @@ pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Res
         task = task.delay(delay);
     }
     if let Some(at) = args.at {
-        task = task.at(epoch_ms("--at", at)?);
+        task = task.at(at);
     }
     if let Some(time) = args.deadline {
         task = task.deadline(time);
     }
     if let Some(at) = args.deadline_at {
-        task = task.deadline_at(epoch_ms("--deadline-at", at)?);
+        task = task.deadline_at(at);
     }
     if let Some(period) = args.unique_for {
         task = task.unique_for(period);

@@ -41,13 +41,13 @@ pub(super) async fn claim(gate: &Rushgate, args: ClaimArgs, output: Output) -> R
     Ok(Exit::Done)
 }
 
-/// Why nothing was given out, if nothing was.
+/// Why no task is available, if none is.
 async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) -> Result<()> {
     if !taken.is_empty() {
         return Ok(());
     }
     if queue.stats().await?.paused {
-        output.note(format_args!("`{name}` is paused: nothing is given out"));
+        output.note(format_args!("`{name}` is paused: no tasks are available"));
     } else {
         output.note("nothing is due");
     }

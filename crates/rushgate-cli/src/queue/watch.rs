@@ -71,7 +71,7 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
         }
         match look_at_all(gate, &args.queues, &mut before).await {
             Ok(looks) => screen.show(&looks)?,
-            // It may come back, and whoever watches wants to see that.
+            // The store may come back, and the watcher should see that.
             Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The crowd: so many buyers, a few hundred of them at a time.
+//! The simulated buyers, a few hundred of them concurrently.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) buyers: u64,
     pub(super) members: usize,
     pub(super) seed: u64,
-    /// Who was told "come back later" and does: at most so many.
+    /// Maximum number of buyers who retry later.
     pub(super) patient_max: usize,
     pub(super) stop: CancellationToken,
     pub(super) output: Output,
@@ -102,7 +102,7 @@ impl Crowd {
         }))
     }
 
-    /// Sends every buyer to the sale, and those who were told to come back, until it is over. Tells of the first wave.
+    /// Sends every buyer to the sale, then those who retry, until it is over. Returns figures of the first wave.
     pub(super) async fn run(self: &Arc<Self>) -> Result<Wave> {
         let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
         let start = Instant::now();
@@ -254,14 +254,14 @@ impl Crowd {
                     }
                 }
                 Ok(Decision::Paused) if self.wait_out().await => {}
-                // Nobody was told anything: the store's books say what became of it.
+                // No answer was received: the store knows the outcome.
                 Ok(Decision::Paused) | Err(_) => return Stands::Left,
             }
         }
     }
 }
 
-/// Says once what is waited for, if it takes so long that somebody wonders.
+/// Reports once what is waited for, if it takes long.
 struct Wait {
     output: Output,
     since: Instant,
@@ -310,7 +310,7 @@ impl Member<'_> {
             }
         };
         if told.comes_back() {
-            // Only so many have the patience; the others are gone.
+            // Only a limited number of buyers retry; the others leave.
             let _ = self.crowd.patient.try_send(number);
         }
     }
@@ -343,7 +343,7 @@ impl Member<'_> {
         self.take(answer, took, number, script)
     }
 
-    /// Two requests under way at once with one key: one unit, and both are told of it.
+    /// Two concurrent requests with one key: one unit, and both get it as the answer.
     async fn double_click(&mut self, buyer: &BuyerId, number: u64, script: Script) -> Told {
         let (one, two) = tokio::join!(self.ask(buyer, 0), self.ask(buyer, 0));
         let first = self.take(one.0, one.1, number, script);
@@ -381,7 +381,7 @@ impl Member<'_> {
         self.payments.spawn(async move {
             if then == Then::PayAtTheDeadline {
                 let (sale, seed) = (&crowd.plan.sale, crowd.plan.seed);
-                // Whoever is asked to leave pays at once.
+                // A buyer who must stop pays at once.
                 let deadline =
                     async { sleep(script::near(time_left(sale, &hold).await, seed, number)).await };
                 let _ = crowd.plan.stop.run_until_cancelled(deadline).await;

@@ -37,17 +37,17 @@ pub(crate) use remote::run_crowd;
 const SKU: &str = "phone";
 /// How long the orders that are on their way may take once the crowd has gone.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// The same after a signal: whoever sent it does not want to wait.
+/// The same after a signal, which should end the run quickly.
 const STOPPING_MAX: Duration = Duration::from_secs(1);
 /// How long an outage may be.
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
-/// Order tasks of a worker that died come back after so long.
+/// Lease duration of order tasks.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
 /// For how long only receipts are honoured after a rebuild, at most: no longer than a hold, which is what they are
 /// good for.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
-/// Open a sale, send a crowd of buyers, and audit the books.
+/// Simulate a flash sale with a crowd of buyers, and audit it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ ledger, and buyers bring what was lost back with their receipts.
 
 INT, TERM or HUP stops it: nobody else is let in, and the books are audited. A second one
 ends it at once, with 128+n.
-Exit status: 0 if the audit holds, 1 if it does not or the joined sale sells no phone.")]
+Exit status: 0 if the audit passes, 1 if it fails or the joined sale sells no phone.")]
 pub(crate) struct RushArgs {
     /// How many units are for sale [default: 10].
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -129,7 +129,7 @@ fn hold(text: &str) -> Result<Duration, String> {
 pub(crate) struct Workers {
     pub(crate) orders: OrderReport,
     pub(crate) sweeps: SweepReport,
-    /// Orders that were not carried out when the run ended.
+    /// Orders that were not recorded when the run ended.
     pub(crate) waiting: u64,
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
             .into());
     }
     let (stop, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
-    // The folder goes on every way out of here.
+    // Every return path removes the directory.
     let (place, _folder) = Place::find(globals, args.keep)?;
     let stopping = stop.clone();
     let rush = Rush { args, seed, name, place, globals: globals.clone(), stop };
@@ -274,14 +274,14 @@ where
     }
 }
 
-/// How many orders have still to be carried out.
+/// Number of orders that are not recorded yet.
 async fn waiting(stage: &Stage) -> Result<u64> {
     let Some(orders) = &stage.orders else { return Ok(0) };
     let stats = patiently(|| orders.stats()).await?;
     Ok(stats.ready + stats.scheduled + stats.leased)
 }
 
-/// Waits until every order has been carried out, and nothing that the store lost is left to be made good, unless that
+/// Waits until every order has been recorded, and nothing that the store lost is left to restore, unless that
 /// takes too long.
 async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> Result<()> {
     let start = Instant::now();

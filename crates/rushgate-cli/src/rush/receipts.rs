@@ -1,4 +1,4 @@
-//! What buyers have in hand: what each of them was promised, and how it comes back if the store loses it.
+//! The buyers' receipts, and how lost reservations are restored from them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ enum Shown {
 }
 
 impl Crowd {
-    /// Waits until a sale that was stopped goes on, and lets everybody in. False if that takes too long, or if the
+    /// Waits until a halted sale resumes for all buyers. False if that takes too long, or if the
     /// crowd is to leave.
     pub(super) async fn wait_out(self: &Arc<Self>) -> bool {
         let waited = async {
@@ -147,7 +147,7 @@ impl Crowd {
         self.plan.stop.run_until_cancelled(waited).await.flatten().is_some()
     }
 
-    /// Waits until a sale that was stopped goes on. After a rebuild everybody comes with the receipt first. Says when
+    /// Waits until a halted sale resumes. After a rebuild buyers present their receipts first. Returns when
     /// those without one are let in; `None` if that takes too long.
     pub(super) async fn goes_on(self: &Arc<Self>) -> Option<Instant> {
         let asked = Instant::now();
@@ -201,7 +201,7 @@ impl Crowd {
         let ticket = self.tally.ticket(at);
         let stands = match (shown, ticket.stands) {
             (Shown::Stopped, _) => return false,
-            // Who is at the till sees there what became of it.
+            // A buyer who is paying learns the outcome there.
             (_, Stands::Held) | (Shown::There(HoldState::Confirming | HoldState::Confirmed), _) => {
                 return true;
             }

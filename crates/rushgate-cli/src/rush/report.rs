@@ -59,7 +59,7 @@ struct Losses {
     rebuilds: u64,
     /// Holds that came back by their receipts.
     restored: u64,
-    /// Buyers who have nothing in hand but a receipt that came too late.
+    /// Buyers whose receipt came too late.
     lost: u64,
 }
 
@@ -206,7 +206,7 @@ impl Report {
 
     fn write(&self, out: &mut impl Write, output: Output) -> Result<()> {
         let stock = &self.stock;
-        let what = if self.joined { ", together with whoever joined" } else { "" };
+        let what = if self.joined { ", with buyers of other processes" } else { "" };
         writeln!(
             out,
             "Sale `{}`: {} × {SKU}, {} per buyer; {} (seed {}){what}\n",
@@ -218,14 +218,14 @@ impl Report {
         )?;
         if self.interrupted {
             let done = match self.waiting {
-                0 => "every order until then was carried out".to_owned(),
-                n => format!("not carried out: {}", many(n, "order")),
+                0 => "every order until then was recorded".to_owned(),
+                n => format!("not recorded: {}", many(n, "order")),
             };
             writeln!(out, "  Stopped     by a signal; {done}\n")?;
         }
         let left = match (stock.free, stock.held) {
-            (0, 0) => "nothing left, nothing in carts".to_owned(),
-            (free, held) => format!("{} free, {} in carts", thousands(free.into()), thousands(held.into())),
+            (0, 0) => "none free, none on hold".to_owned(),
+            (free, held) => format!("{} free, {} on hold", thousands(free.into()), thousands(held.into())),
         };
         writeln!(
             out,
@@ -234,24 +234,24 @@ impl Report {
             thousands(stock.total.into())
         )?;
         let [confirmed, cancelled, _, late] = self.payments.map(thousands);
-        let carts = many(self.payments[2], "cart");
+        let carts = many(self.payments[2], "hold");
         writeln!(
             out,
-            "  Payments    {confirmed} paid, {cancelled} called off, {late} too late; {carts} ran out"
+            "  Payments    {confirmed} paid, {cancelled} canceled, {late} paid after expiry; {carts} expired"
         )?;
         let Losses { generation, rebuilds, restored, lost, .. } = &self.losses;
         if *generation > 1 {
             writeln!(
                 out,
-                "  Lost writes {} here, now in generation {generation}; by receipt {} came back, {} did not",
+                "  Lost writes {}, now in generation {generation}; {} restored from receipts, {} lost",
                 many(*rebuilds, "rebuild"),
-                many(*restored, "cart"),
+                many(*restored, "hold"),
                 thousands(*lost),
             )?;
         }
         writeln!(
             out,
-            "  Answers     {} in {} ({} a second); all done after {}",
+            "  Answers     {} in {} ({} per second); finished after {}",
             thousands(self.attempts()),
             seconds(self.wave.took),
             thousands(per_second(self.wave.attempts, self.wave.took)),
@@ -264,18 +264,18 @@ impl Report {
             }
         }
         if let Some(error) = &self.first_error {
-            writeln!(out, "                  first of them: {error}")?;
+            writeln!(out, "                  first error: {error}")?;
         }
         writeln!(
             out,
-            "  Waiting     half of them up to {}, 99 of 100 up to {}, the longest {}",
+            "  Latency     p50 {}, p99 {}, max {}",
             micros(self.latency.p50),
             micros(self.latency.p99),
             micros(self.latency.max)
         )?;
         writeln!(
             out,
-            "  Store       {}, {}, {}; {} from memory",
+            "  Store       {}, {}, {}; {} from the admission cache",
             many(self.store.calls, "call"),
             many(self.store.transactions, "write transaction"),
             many(self.store.statements, "statement"),
@@ -296,8 +296,8 @@ impl Report {
     }
 }
 
-/// What the crowd was told, held against the books. In a sale that was rebuilt meanwhile nobody looks for what was
-/// called off or left behind, and some were told that theirs is lost.
+/// Compares the buyers' answers with the store. In a rebuilt sale, canceled and expired holds are not expected, and
+/// lost ones were reported.
 pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
         books.reservations.iter().map(|row| (row.id, row.state)).collect();
@@ -308,21 +308,21 @@ pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) ->
     let paid = || tickets.iter().filter(|ticket| ticket.stands == Stands::Paid);
     let unsold = paid().count() - paid().filter(sold).count();
     let told = match rebuilt {
-        true => "every buyer who was told \"yours\", and not since that it is lost, is in the books",
-        false => "every buyer who was told \"yours\" is in the books",
+        true => "every buyer with a reservation, except those reported lost, is in the store",
+        false => "every buyer with a reservation is in the store",
     };
     [
         Check {
             name: "told_reserved".into(),
             claim: told.into(),
             ok: missing == 0,
-            figures: format!("{} told, {missing} missing", tickets.len()),
+            figures: format!("{} reservations, {missing} missing", tickets.len()),
         },
         Check {
             name: "told_confirmed".into(),
             claim: "every buyer whose payment was taken has a sold unit".into(),
             ok: unsold == 0,
-            figures: format!("{} told, {unsold} without", paid().count()),
+            figures: format!("{} payments, {unsold} without a unit", paid().count()),
         },
     ]
 }
@@ -353,14 +353,14 @@ pub(super) fn nothing_left(skus: &[SkuCounters]) -> Check {
 pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
     let waiting = stats.ready + stats.scheduled + stats.leased;
     let claim = match others_go_on {
-        true => "every order was carried out, or waits for whoever goes on",
-        false => "every order was carried out",
+        true => "every order was recorded, or waits for another process",
+        false => "every order was recorded",
     };
     Check {
         name: "orders_carried_out".into(),
         claim: claim.into(),
         ok: stats.dead == 0 && (waiting == 0 || others_go_on),
-        figures: format!("{waiting} waiting, {} given up", stats.dead),
+        figures: format!("{waiting} waiting, {} dead letters", stats.dead),
     }
 }
 
@@ -385,7 +385,7 @@ pub(super) fn thousands(n: u64) -> String {
     text
 }
 
-/// So many things, in the singular if it is one.
+/// A count with its noun in the singular or plural.
 pub(super) fn many(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", thousands(n), if n == 1 { "" } else { "s" })
 }

@@ -21,7 +21,7 @@ pub(crate) struct Stage {
     pub(crate) orders: Option<Queue<OrderTask>>,
     pub(crate) store_url: String,
     pub(crate) orders_url: String,
-    /// How many units there are, whoever made the sale.
+    /// Number of units in the sale.
     pub(crate) stock: u32,
     pub(crate) hold: Duration,
     /// The sale's, when this run came.
@@ -34,7 +34,7 @@ impl Stage {
         let gate = Rushgate::connect(&place.store_url).await?;
         let set = Self::on(&gate, args, place, name, output).await;
         if set.is_err() {
-            // What made it fail is what the user should hear of.
+            // Report the original failure.
             let _ = gate.close().await;
         }
         set
@@ -48,7 +48,7 @@ impl Stage {
         output: Output,
     ) -> Result<Self> {
         let sale = gate.sale(name)?;
-        // Whatever may be refused is refused before a sale is made, or somebody's sale is opened.
+        // Check everything before a sale is created or opened.
         let found = found(&sale).await?;
         let goes_to_ledger = match &found {
             Some(state) => {
@@ -115,7 +115,7 @@ pub(super) fn offered(state: &SaleState) -> Result<&SkuState, Fault> {
     })
 }
 
-/// A sale that is there stays as it is. Whoever asked for something else should know.
+/// Warns about options that an existing sale ignores.
 fn warn_of_differences(args: &RushArgs, state: &SaleState, offered: &SkuState, output: Output) {
     let mut differences = Vec::new();
     if let Some(stock) = args.stock.filter(|stock| *stock != offered.total) {

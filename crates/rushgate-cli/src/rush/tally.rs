@@ -1,4 +1,4 @@
-//! What the crowd was told: counted by each of its members alone, added up when somebody looks.
+//! Answers that buyers got: counted per thread, summed when read.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -63,15 +63,15 @@ impl Told {
     /// What it means to a shop owner.
     pub(super) fn meaning(self) -> &'static str {
         match self {
-            Self::Reserved => "got a unit",
-            Self::Replayed => "clicked again: told the same, no second unit",
-            Self::AllHeld => "all units in other carts: come back later",
+            Self::Reserved => "reserved a unit",
+            Self::Replayed => "idempotent replay: same answer, no second unit",
+            Self::AllHeld => "all units on hold: retry later",
             Self::SoldOut => "sold out",
-            Self::LimitReached => "wanted more than one buyer may have",
-            Self::KeyReused => "same key for another cart",
+            Self::LimitReached => "purchase limit exceeded",
+            Self::KeyReused => "idempotency key reused for another cart",
             Self::NotOpen => "not open yet",
-            Self::Ended => "sale over",
-            Self::Paused => "sale stopped for a while: come back later",
+            Self::Ended => "sale ended",
+            Self::Paused => "sale halted: retry later",
             Self::Failed => "no answer",
         }
     }

@@ -37,6 +37,8 @@ pub(crate) fn audit_text(audit: &Audit, output: Output) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{} {}: {}", mark(check.ok), check.claim, check.figures);
     }
-    text += if audit.ok { "The audit holds.\n" } else { "The audit FAILS.\n" };
+    let passed = audit.checks.iter().filter(|check| check.ok).count();
+    let verdict = if audit.ok { "passed" } else { "FAILED" };
+    text += &format!("Audit {verdict} ({passed} of {})\n", audit.checks.len());
     text
 }

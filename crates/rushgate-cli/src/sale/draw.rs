@@ -17,7 +17,9 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
     let wrong = wrong_with(&record, args);
     let seed: String = record.drawn.seed().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut text = match &wrong {
-        None => format!("the draw of {} holds: {}", record.sale, counted(record.drawn.entrants, "entrant")),
+        None => {
+            format!("the draw of {} is valid: {}", record.sale, counted(record.drawn.entrants, "entrant"))
+        }
         Some(why) => format!("the draw of {} does not hold: {why}", record.sale),
     };
     text.push_str(&format!("\ncommitment {}\nbeacon {}", record.commitment, record.drawn.beacon.as_str()));

@@ -7,33 +7,31 @@ use serde_json::json;
 use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
-use crate::moments::{epoch_ms, still_to_come};
+use crate::moments::still_to_come;
 use crate::output::Output;
+
+/// Order queue of sales with a ledger, as on a server.
+const ORDERS_QUEUE: &str = "orders";
 
 /// Holds ended per call.
 const BATCH: u32 = 1_000;
 
 pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
-    let has_ledger = args.orders_queue.is_some();
-    if globals.orders_typed && !has_ledger {
-        return Err(Fault::usage(
-            "without --orders-queue the sale would have no ledger, for good, whatever --orders says",
-        )
-        .hint("add --orders-queue QUEUE, through which orders go to the ledger, or leave --orders out")
-        .into());
-    }
+    // A named ledger is meant for the orders, and needs a queue on the way.
+    let has_ledger = globals.orders.is_some();
+    let orders_queue = args.orders_queue.or_else(|| has_ledger.then(|| ORDERS_QUEUE.to_owned()));
     let output = globals.output();
     let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
     for sku in args.skus {
         sale = sale.sku(sku.name, sku.units, sku.per_buyer);
     }
     if let Some(at) = args.opens_at {
-        sale = sale.opens_at(epoch_ms("--opens-at", at)?);
+        sale = sale.opens_at(at);
     }
     if let Some(at) = args.closes_at {
         sale = sale.closes_at(still_to_come("--closes-at", at)?);
     }
-    if let Some(queue) = args.orders_queue {
+    if let Some(queue) = orders_queue {
         sale = sale.orders(queue);
     }
     let created = gate.create_sale(sale).await?;
@@ -44,12 +42,6 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
         Created::Exists => ("exists", format!("there is a sale `{}` already; nothing was changed", args.id)),
     };
     output.line(&json!({ "outcome": outcome, "sale": args.id }), text)?;
-    if created == Created::Created && !has_ledger && globals.orders.is_some() {
-        output.note(format_args!(
-            "`{}` has no ledger, for good, although one is named: its orders would go there by --orders-queue QUEUE",
-            args.id
-        ));
-    }
     Ok(Exit::done_if(created == Created::Created))
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Global
             Ok(Exit::Done)
         }
         RebuildOutcome::Superseded => {
-            let text = "somebody else began to rebuild it meanwhile, and goes on";
+            let text = "another rebuild of this sale has started and continues";
             output.line(&json!({ "outcome": "superseded", "sale": args.id }), text)?;
             Ok(Exit::Refused)
         }

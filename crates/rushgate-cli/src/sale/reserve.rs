@@ -61,7 +61,7 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
     Ok(Exit::done_if(stands.is_some()))
 }
 
-/// A replay whose hold has run out: the store may call it held until somebody sweeps.
+/// A replay whose hold has expired: the store may show it as held until a sweep.
 async fn as_it_stands(sale: &Sale, answer: Reserved) -> Result<Reserved> {
     let Reserved::Replayed(hold) = &answer else { return Ok(answer) };
     if hold.state != HoldState::Held || sale.state().await?.now < hold.deadline {

@@ -11,7 +11,6 @@ use crate::args::room::{
     RoomVerb,
 };
 use crate::exit::Exit;
-use crate::moments::epoch_ms;
 use crate::output::{Output, moment};
 
 pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
@@ -28,9 +27,8 @@ pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Resu
 
 async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
     let room = gate.sale(&args.id)?.room();
-    let from = args.from.map(|at| epoch_ms("--from", at)).transpose()?;
     let said = RoomRules {
-        from,
+        from: args.from,
         order: if args.draw { RoomOrder::Draw } else { RoomOrder::FirstCome },
         ..RoomRules::new(args.rate)
     };
@@ -196,7 +194,7 @@ fn told_turn(turn: &Turn) -> (Value, String) {
         }
         Turn::Missed { until } => {
             let json = json!({ "outcome": "missed", "until_us": until.as_micros() });
-            (json, format!("the pass ran out at {}; join anew", moment(*until)))
+            (json, format!("the admission token expired at {}; join again", moment(*until)))
         }
         Turn::Closed => (json!({ "outcome": "closed" }), "the sale is over or sold out".to_owned()),
     }
@@ -205,7 +203,7 @@ fn told_turn(turn: &Turn) -> (Value, String) {
 fn waiting(serial: u64, ahead: Option<u64>, wait: Option<Duration>) -> String {
     match (ahead, wait) {
         (None, _) => format!("joined with serial {serial}; the draw decides the place"),
-        (Some(ahead), None) => format!("{ahead} ahead, whom the draw puts in order"),
+        (Some(ahead), None) => format!("{ahead} ahead, in the order of the draw"),
         (Some(ahead), Some(wait)) => {
             let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
             format!("{ahead} ahead, about {} to wait", Spoken(wait))

@@ -61,7 +61,7 @@ impl Shop {
             Ok(group) => group,
             Err(error) => {
                 line.ends("not started");
-                // Every task would fare the same: keep them all. But whoever is asked to end is at no fault.
+                // Every task would fail alike, so release them all. A requested stop is not an error.
                 if !is_interrupted(&error) {
                     self.fault.is(error);
                 }
@@ -89,13 +89,13 @@ impl Shop {
         Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
     }
 
-    /// What the warden is told again and again while this process lives. If it is stopped, the command ends before
-    /// its lease does: that is extended at a third.
+    /// Deadline that this process renews at the watchdog. If this process is stopped, the command ends before its lease
+    /// expires, which is extended at a third.
     fn alive(&self) -> Duration {
         self.lease / 3
     }
 
-    /// Hands the content over and waits for the end. Whoever drops this ends the command by dropping the group: its
+    /// Writes the payload and waits for the end. Dropping the future ends the command by dropping the group: its
     /// lease is lost, or it took too long. Gives what it writes, too.
     async fn wait(&self, group: &mut Group, job: &Job) -> Result<(ExitStatus, JoinSet<Vec<u8>>)> {
         let content = job.payload.clone();

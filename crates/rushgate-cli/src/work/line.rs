@@ -50,7 +50,7 @@ impl Line {
         Outcome::retry(why)
     }
 
-    /// Somebody cancelled it, so whatever it came to is ignored.
+    /// It was canceled, so its outcome is ignored.
     pub(super) fn cancelled(&mut self, why: &str) -> Outcome {
         self.says("cancelled", why, Paint::Notice);
         Outcome::Done
@@ -70,7 +70,7 @@ impl Line {
             let line = json!({
                 "task": id, "attempt": attempt, "outcome": word, "status": why, "elapsed_ms": elapsed_ms
             });
-            // Nobody reads the lines any more; the work goes on.
+            // The reader has left; the work continues.
             let _ = self.output.line(&line, "");
             return;
         }

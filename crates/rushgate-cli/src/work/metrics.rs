@@ -25,7 +25,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const CONNECTIONS_MAX: usize = 16;
 /// How long a request may take to arrive, and a connection may be silent.
 const ARRIVAL: Duration = Duration::from_secs(10);
-/// How long a connection may last in all, so that none who never reads keeps a place for ever. Whoever reads connects again.
+/// Maximum lifetime of a connection, so that idle ones do not stay forever. Scrapers reconnect.
 const LASTING: Duration = Duration::from_secs(300);
 /// How long to wait if no connection can be accepted, for want of files mostly.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -79,7 +79,7 @@ async fn talk(stream: TcpStream, metrics: WorkerMetrics) {
         .timer(TokioTimer::new())
         .header_read_timeout(ARRIVAL)
         .serve_connection(TokioIo::new(stream), service);
-    // Whoever hangs up has what he wanted.
+    // A closed connection is not an error.
     let _ = timeout(LASTING, connection).await;
 }
 

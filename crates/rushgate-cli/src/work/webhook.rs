@@ -82,7 +82,7 @@ impl Webhook {
         if let Some(kind) = job.kind() {
             request = request.header("rushgate-kind", printable(kind));
         }
-        // From the run of the task, if its span is sent, or else from whoever put it in.
+        // The span of the run if it is exported, otherwise that of the client that enqueued the task.
         if let Some(parent) = otel::current().or_else(|| job.traceparent()) {
             request = request.header("traceparent", parent.as_str());
         }
@@ -93,7 +93,7 @@ impl Webhook {
     }
 }
 
-/// The same for every attempt at what was put in, and another for what is put in again under its id.
+/// The same for every attempt of one enqueue, and different for a later enqueue of the same ID.
 fn idempotency_key(job: &Job) -> String {
     let mut digest = Sha256::new();
     let revision = job.ticket.revision.as_u64();

@@ -21,7 +21,7 @@ fn owned(books: &Books) -> Owned<'_> {
 
 pub(super) fn nobody_over_the_limit(books: &Books) -> Check {
     let limits = books.skus.iter().map(|sku| (&sku.sku, sku.per_buyer)).collect();
-    limit_check("nobody_over_the_limit", "nobody has more than allowed", &owned(books), &limits)
+    limit_check("nobody_over_the_limit", "no buyer exceeds the purchase limit", &owned(books), &limits)
 }
 
 pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTreeMap<&Sku, u32>) -> Check {
@@ -53,5 +53,5 @@ pub(super) fn buyers_are_counted(books: &Books) -> Check {
         .map(|((buyer, sku), n)| format!("buyer `{buyer}` has {n} of {sku} that no counter counts"));
     offenders.extend(uncounted);
     let figures = counted(books.buyers.len(), "counter");
-    check("buyers_are_counted", "each buyer's counter agrees with the reservations", figures, offenders)
+    check("buyers_are_counted", "each buyer's counter matches the reservations", figures, offenders)
 }

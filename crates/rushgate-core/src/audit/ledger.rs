@@ -29,7 +29,7 @@ pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
         }
     }
     let figures = format!("{}, {}", counted(ledger.orders.len(), "order"), counted(seen.len(), "unit"));
-    check("ledger_no_unit_twice", "the ledger has no unit twice", figures, offenders)
+    check("ledger_no_unit_twice", "no unit is in the ledger twice", figures, offenders)
 }
 
 pub(super) fn limit(ledger: &LedgerBooks) -> Check {
@@ -40,7 +40,12 @@ pub(super) fn limit(ledger: &LedgerBooks) -> Check {
         }
     }
     let limits = ledger.skus.iter().map(|sku| (&sku.sku, sku.per_buyer)).collect();
-    limit_check("ledger_nobody_over_the_limit", "nobody has more than allowed in the ledger", &has, &limits)
+    limit_check(
+        "ledger_nobody_over_the_limit",
+        "no buyer exceeds the purchase limit in the ledger",
+        &has,
+        &limits,
+    )
 }
 
 /// Whether the order has the units that its state says.
@@ -108,7 +113,7 @@ impl Both<'_> {
             }
         }
         let figures = format!("generation {}", books.generation);
-        check("ledger_sale", "store and ledger agree on how the sale was made", figures, offenders)
+        check("ledger_sale", "store and ledger agree on the specification of the sale", figures, offenders)
     }
 
     /// The ledger may lack a change of the stock that is on its way, and have none that the store does not have.
@@ -241,7 +246,12 @@ impl Both<'_> {
             }
         }
         let figures = counted(self.ledger.refusals.len(), "refusal");
-        check("ledger_refusals", "what the ledger refused, the store has rejected", figures, offenders)
+        check(
+            "ledger_refusals",
+            "the store has rejected every order that the ledger refused",
+            figures,
+            offenders,
+        )
     }
 }
 

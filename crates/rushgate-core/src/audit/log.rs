@@ -110,7 +110,7 @@ pub(super) fn reservations_match_the_log(books: &Books) -> Check {
         }
     }
     let figures = counted(books.reservations.len(), "reservation");
-    check("reservations_match_the_log", "every reservation is as its events say", figures, offenders)
+    check("reservations_match_the_log", "every reservation matches its events", figures, offenders)
 }
 
 fn differs_from_its_event(books: &Books, row: &ReservationRow, event: &Event) -> Option<String> {
@@ -170,7 +170,7 @@ pub(super) fn log_is_complete(books: &Books) -> Check {
     if books.events.len() as u64 != books.seq {
         offenders.push(format!("the sale counted {} events", books.seq));
     }
-    check("log_is_complete", "the event log has no gap", counted(books.events.len(), "event"), offenders)
+    check("log_is_complete", "the event log has no gaps", counted(books.events.len(), "event"), offenders)
 }
 
 /// The places of units that the log alone leads to.
@@ -307,5 +307,5 @@ pub(super) fn log_replays(books: &Books) -> Check {
         counted(books.events.len(), "event"),
         counted(replay.owner.len(), "owned unit")
     );
-    check("log_replays", "the log alone leads to the same stock", figures, offenders)
+    check("log_replays", "replaying the event log gives the same stock", figures, offenders)
 }

@@ -46,7 +46,7 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
         offenders.push("two records disagree on whether the sale was rebuilt".into());
     }
     let figures = format!("{:?}, generation {}", books.status, books.generation);
-    check("sale_matches_the_log", "the sale is in the state that its log says", figures, offenders)
+    check("sale_matches_the_log", "the status of the sale matches its event log", figures, offenders)
 }
 
 fn since(at: Option<crate::Timestamp>) -> String {
@@ -84,5 +84,5 @@ pub(super) fn deadlines_are_indexed(books: &Books) -> Check {
         offenders.push("the index has an entry twice".into());
     }
     let figures = counted(expected.len(), "undecided hold");
-    check("deadlines_are_indexed", "every undecided hold is in the index of deadlines", figures, offenders)
+    check("deadlines_are_indexed", "every undecided hold is in the deadline index", figures, offenders)
 }

@@ -39,7 +39,12 @@ pub(super) fn conservation(books: &Books) -> Check {
             offenders.push(format!("{}: the counter says {counter} {what}, the rows {rows}", sku.sku));
         }
     }
-    check("conservation", "every unit has exactly one place", figures.join("; "), offenders)
+    check(
+        "conservation",
+        "conservation: offered = sold + held + free + withdrawn",
+        figures.join("; "),
+        offenders,
+    )
 }
 
 pub(super) fn no_unit_twice(books: &Books) -> Check {

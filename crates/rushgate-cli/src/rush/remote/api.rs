@@ -1,4 +1,4 @@
-//! A server, as the crowd and whoever sends it speak to it.
+//! The HTTP client of the load simulation.
 
 use std::path::Path;
 use std::time::Duration;
@@ -71,8 +71,8 @@ impl<'a> Ask<'a> {
 
 /// The address of a server: `http://HOST[:PORT]`.
 pub(super) fn base(url: &str) -> Result<String, Fault> {
-    let amiss = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
-    let uri: Uri = url.parse().map_err(|_| amiss("is no address"))?;
+    let unusable = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
+    let uri: Uri = url.parse().map_err(|_| unusable("is no address"))?;
     match (uri.scheme_str(), uri.authority(), uri.path_and_query().map_or("/", |path| path.as_str())) {
         (Some("http" | "https"), Some(authority), "/") if !authority.as_str().contains('@') => {
             Ok(format!("{}://{authority}", uri.scheme_str().unwrap_or("http")))
@@ -81,7 +81,7 @@ pub(super) fn base(url: &str) -> Result<String, Fault> {
             Err(Fault::usage("--url: a password has no place in the address")
                 .hint(format_args!("put a token into {TOKEN}, or name a file: --token-file")))
         }
-        _ => Err(amiss("is not http://HOST:PORT or https://HOST:PORT")),
+        _ => Err(unusable("is not http://HOST:PORT or https://HOST:PORT")),
     }
 }
 
@@ -104,7 +104,7 @@ impl Api {
         http.enforce_http(false);
         let https = match base.starts_with("https:") {
             true => HttpsConnectorBuilder::new().with_native_roots()?,
-            // No certificate is looked at, so none need be there.
+            // Plain HTTP needs no certificates.
             false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
         };
         let connector = https.https_or_http().enable_http1().wrap_connector(http);

@@ -29,16 +29,16 @@ use crate::signals::Signals;
 
 /// How often those come back who were told that all units are in other carts.
 const COME_BACK: Duration = Duration::from_millis(250);
-/// How often the answers so far are told.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How long somebody waits who got no answer, unless the server says so.
+/// Default pause after a request without an answer.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest of such waits that a buyer puts up with.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Reads the plan, carries it out, and tells of it.
+/// Reads the plan, executes it and reports the result.
 pub(crate) async fn run() -> Result<Exit> {
-    // They are for whoever sent the crowd, and it tells by closing the pipe.
+    // The parent handles signals, and closes the pipe to stop this process.
     let mut signals = Signals::listen().context("signals cannot be listened for")?;
     tokio::spawn(async move {
         loop {
@@ -87,7 +87,7 @@ struct Crowd {
     stop: CancellationToken,
 }
 
-/// What a buyer has in hand.
+/// The reservation of a buyer.
 #[derive(Clone)]
 struct Ticket {
     id: String,
@@ -334,7 +334,7 @@ impl Member {
         self.take(answer, times, buyer)
     }
 
-    /// Two requests under way at once with one key, over two connections: one unit, and both are told of it.
+    /// Two concurrent requests with one key over two connections: one unit, and both get it as the answer.
     async fn double_click(&mut self, buyer: u64, due: Instant) -> Told {
         let (one, two) = tokio::join!(self.ask(buyer, 0, due), self.ask(buyer, 0, due));
         let first = self.take(one.0, one.1, buyer);
@@ -482,7 +482,7 @@ impl Crowd {
         Some(answer.status.is_success())
     }
 
-    /// Asks the server for everything that this crowd was told, once the orders are carried out.
+    /// Checks every answer that these buyers got against the server, once the orders are recorded.
     async fn check_promises(self: &Arc<Self>) -> Promises {
         let line = Arc::new(AtomicU64::new(0));
         let mut till = JoinSet::new();

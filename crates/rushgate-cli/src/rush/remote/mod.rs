@@ -193,7 +193,7 @@ impl Rush {
         Ok(seen)
     }
 
-    /// A sale that is there stays as it is. Whoever asked for something else should know.
+    /// Warns about options that an existing sale ignores.
     fn warn_of_differences(&self, seen: &Seen, is_there: bool) {
         let asked = self.args.stock.is_some() || self.args.per_buyer.is_some() || self.args.hold.is_some();
         if is_there && asked {
@@ -322,7 +322,7 @@ impl Look for View {
 /// One process of the crowd. It ends when this is dropped.
 struct Squad {
     process: Child,
-    /// While this is open it goes on.
+    /// The simulation runs while this is open.
     orders: Option<ChildStdin>,
     told: Lines<BufReader<ChildStdout>>,
 }

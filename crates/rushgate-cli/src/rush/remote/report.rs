@@ -61,8 +61,7 @@ pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
     [
         Check {
             name: "told_reserved".into(),
-            claim: "every buyer who was told \"yours\", and not since that it is lost, is in the books"
-                .into(),
+            claim: "every buyer with a reservation, except those reported lost, is in the store".into(),
             ok: missing == 0,
             figures: format!("{told} told, {missing} missing"),
         },

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::rush::tally::{Told, histogram};
 
 /// What a process is to do, as the first line of its stdin. The second line lets it begin, and the end of its stdin
-/// makes it stop: no crowd outlives whoever sent it.
+/// makes it stop: no process of buyers outlives its parent.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) base: String,
@@ -23,7 +23,7 @@ pub(super) struct Plan {
     pub(super) connections: usize,
     /// Within which the whole crowd comes.
     pub(super) within_us: u64,
-    /// Who was told "come back later" and does: at most so many of this process.
+    /// Maximum number of buyers of this process who retry later.
     pub(super) patient_max: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Line {
     Failed(String),
 }
 
-/// What became of one process's share of the crowd.
+/// Result of one process's share of the buyers.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) answers: [u64; Told::ALL.len()],
