@@ -296,7 +296,7 @@ fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
     )
     .unwrap();
     let found = whats(&["doctor"]);
-    assert!(found.iter().any(|what| what.contains("0.0.0.0:7979 is served in the clear")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("0.0.0.0:7979 is served without TLS")), "{found:?}");
     assert!(found.iter().any(|what| what.contains("`connections` wants 4000000100")), "{found:?}");
     assert!(!found.iter().any(|what| what.contains("tokens.json")), "made for its owner alone: {found:?}");
     std::fs::set_permissions(shop.path("tokens.json"), PermissionsExt::from_mode(0o644)).unwrap();

@@ -300,7 +300,7 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
     assert!(json["reasons"][0]["died_us"].as_u64() > Some(1_700_000_000_000_000), "{json}");
     let unknown = why("nothing");
     assert_eq!(unknown.status, 1);
-    assert!(unknown.out.starts_with("there is no such task"), "{}", unknown.out);
+    assert!(unknown.out.starts_with("no such task"), "{}", unknown.out);
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     shop.ok(&["queue", "retry", "pages", "--ticket", &ticket, "--give-up", "--error", "boom"]);
     let why = shop.ok(&["queue", "why", "pages", "book"]);
     assert!(
-        why.contains("; page:1 is dead: boom; `rushgate queue dead retry pages page:1` puts it back"),
+        why.contains("; page:1 is dead: boom; `rushgate queue dead retry pages page:1` requeues it"),
         "{why}"
     );
     assert!(shop.ok(&["queue", "why", "pages", "sent"]).contains("waited for page:1, which is dead: boom"));
@@ -483,14 +483,17 @@ fn keys_take_turns_and_a_blocked_task_says_behind_whom_it_is() {
     );
     assert_eq!(tasks[0]["key"], "big");
     let busy = why("big2");
-    assert!(busy.starts_with("its key big has as many running as it may have: big1 by "), "{busy}");
+    assert!(busy.starts_with("concurrency limit of key big reached: big1 by "), "{busy}");
     shop.ok(&["queue", "limit", "mail", "--key-concurrency", "none", "--rate", "1/1h"]);
     shop.ok(&["queue", "pop", "mail"]);
     let limited = why("big3");
-    assert!(limited.starts_with("the rate of the queue allows no other for 59m "), "{limited}");
+    assert!(limited.starts_with("rate limit of the queue: next task in 59m "), "{limited}");
     shop.ok(&["queue", "limit", "mail", "--rate", "none", "--concurrency", "2"]);
     let busy = why("big3");
-    assert!(busy.starts_with("the queue may have 2 tasks leased at a time, and has: big1 by "), "{busy}");
+    assert!(
+        busy.starts_with("concurrency limit of the queue reached (2 tasks at a time): big1 by "),
+        "{busy}"
+    );
     assert!(busy.contains("; small1 by "), "{busy}");
 }
 

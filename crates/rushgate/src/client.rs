@@ -41,7 +41,7 @@ pub struct Rushgate {
     store: Arc<dyn Store>,
 }
 
-/// From so many on, queues that nobody listens to are forgotten.
+/// Above this number, queues without listeners are removed.
 const RELAYS_MAX: usize = 1_024;
 
 struct Shared {
@@ -137,7 +137,7 @@ impl Rushgate {
         self.ask(|| self.store().release_all(self.client_id())).await
     }
 
-    /// Takes a lock from whoever holds it and hands it to the first in line. Gives the holder who lost it.
+    /// Force-releases a lock and hands it to the next waiter. Returns the holder that lost it.
     ///
     /// The holder's guard is told at once if the news reaches it, and at its next renewal otherwise. Until then its
     /// work may go on: only a checked [fence](crate::fence) keeps its writes out.

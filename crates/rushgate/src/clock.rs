@@ -1,4 +1,4 @@
-//! The clocks of this process. None of them decides anything by itself: the store's clock does. These only say when
+//! The clocks of this process. They decide nothing: the store's clock does. They only say when
 //! to stop trusting what the store said.
 
 use std::ops::Add;

@@ -18,7 +18,7 @@
 //! let outcome = gate.lock("order:42")?.run(|held| async move { held.fence() }).await?;
 //! assert!(matches!(outcome, RunOutcome::Done(_)));
 //!
-//! // A queue: one record per id, whoever puts it in how often.
+//! // A queue: one record per ID, however often it is enqueued.
 //! let mail = gate.queue_of::<String>("mail")?;
 //! mail.enqueue("order:42", "Thank you".to_owned()).delay(Duration::from_secs(60)).send().await?;
 //! assert_eq!(mail.stats().await?.scheduled, 1);
@@ -42,8 +42,8 @@
 //!
 //! # Outcomes and errors
 //! A held lock, an empty queue and a sold-out sale are outcomes. An [`Error`] means that the store could not tell;
-//! [`Error::may_have_happened`] says whether the step may have been carried out all the same. Calls carry tokens, so
-//! asking again is safe, and while an outcome is unknown the facade asks again by itself for up to 5 s.
+//! [`Error::may_have_happened`] says whether the step may have taken effect anyway. Calls carry tokens, so
+//! repeating them is safe, and the facade repeats them for up to 5 s while an outcome is unknown.
 //!
 //! # Runtime
 //! Everything runs on [Tokio](https://tokio.rs), with its timers enabled. Dropping a guard never blocks and needs no

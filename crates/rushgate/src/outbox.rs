@@ -142,7 +142,7 @@ fn add(counter: &AtomicU64, n: usize) {
 pub struct OutboxReport {
     /// Tasks that their queues have, and that have left the outbox.
     pub moved: u64,
-    /// Steps of the store in which they were put in.
+    /// Steps of the store that enqueued them.
     pub batches: u64,
     /// Tasks that were set aside.
     pub refused: u64,
@@ -168,7 +168,7 @@ impl OutboxRelay {
     /// Works until `shutdown` is cancelled. Outages of the store and of the database are waited out.
     ///
     /// # Cancel safety
-    /// It may be dropped, or die, at any moment: its successor goes on where it was.
+    /// It may be dropped or die at any time: its successor continues from there.
     pub async fn run(self, shutdown: CancellationToken) -> OutboxReport {
         let mut pauses = Pauses::new();
         while !self.is_over(&shutdown) {
@@ -214,7 +214,7 @@ struct Work<'r> {
     held_up: HashMap<QueueName, (Pauses, Instant)>,
 }
 
-/// What became of a batch that was sent.
+/// Outcome of a batch.
 #[derive(Default)]
 struct Sent {
     upto: u64,
@@ -353,7 +353,7 @@ impl OutboxRelay {
                 add(&counters.full, is_held_up.into());
                 Sent { upto, is_held_up, refused: Vec::new() }
             }
-            // Not one of them is in: which is to blame shows when each goes by itself.
+            // None was enqueued. Sending them separately shows which one failed.
             Err(error) if error.is_invalid() && !error.may_have_happened() => {
                 self.send_one_by_one(queue, batch, tasks).await
             }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a call whose outcome is unknown is asked again before its error is handed on.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The moment so long from now, however long that is: a wait for ever ends in a hundred years.
+/// The time after `wait`, capped at a hundred years.
 pub(crate) fn moment_after(wait: Duration) -> Instant {
     const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
     Instant::now() + wait.min(FOR_EVER)
@@ -59,7 +59,7 @@ pub(crate) async fn ask<'a, T>(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        // One lost answer is enough: a later failure does not say that the step was not carried out.
+        // One lost answer is enough: a later failure does not prove that the step had no effect.
         may_have_happened |= error.may_have_happened();
         if may_have_happened {
             error = error.maybe_happened();

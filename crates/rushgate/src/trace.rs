@@ -1,4 +1,4 @@
-//! Traces that go on where a task is carried out.
+//! Trace contexts that travel with tasks from the client to the worker.
 //!
 //! A task that is put in within a span, which is the one in which `enqueue` or `new_task` is called, carries that span's
 //! [`TraceParent`] as a parameter of its content type, and the worker's span of it goes on from there. What a trace is,

@@ -16,13 +16,13 @@ use crate::Rushgate;
 use crate::clock::{Boot, margin};
 use crate::patience::{PATIENCE, ask};
 
-/// What became of asking for a lock.
+/// Outcome of acquiring a lock.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped gives the lock up"]
 pub enum LockOutcome {
     /// It is held, until the guard is released or dropped.
     Held(LockGuard),
-    /// Somebody else has it, and the wait is over. No place in line is left behind.
+    /// Another holder has the lock and the wait has expired. The wait queue is left.
     Busy(Busy),
 }
 
@@ -53,7 +53,7 @@ const CHECK_MAX: Duration = Duration::from_secs(10);
 const CHECK_STEP: Duration = Duration::from_secs(1);
 /// The shortest.
 const CHECK_MIN: Duration = Duration::from_millis(5);
-/// Waiters that are not next spread their questions over so long.
+/// Jitter of the polls of waiters that are not next.
 const CHECK_SPREAD: Duration = Duration::from_millis(250);
 
 impl Lock {
@@ -202,12 +202,12 @@ fn check_after(queued: Queued) -> Duration {
     base + rand::rng().random_range(Duration::ZERO..CHECK_SPREAD)
 }
 
-/// A place in line, or a lock that may have been granted meanwhile: whoever drops it leaves.
+/// Rollback guard: on drop it leaves the wait queue, and releases a lock that was granted meanwhile.
 struct Place {
     gate: Rushgate,
     name: LockName,
     token: Token,
-    /// After so long the store forgets the place and the lock by itself.
+    /// Time after which the store drops the waiter and the lock anyway.
     lives: Duration,
     left: bool,
 }
@@ -227,7 +227,7 @@ impl Place {
         (self.name.clone(), self.token)
     }
 
-    /// Leaves now. If the store cannot be reached, the drop goes on trying.
+    /// Leaves now. If the store cannot be reached, the drop keeps trying.
     async fn leave(&mut self) {
         let answer = self.gate.store().leave(&self.name, self.token).await;
         self.left = answer.is_ok();
@@ -307,7 +307,7 @@ impl News {
                 Ok(Notice::Granted(_) | Notice::Handed(_) | Notice::Ask) => {
                     self.next = Self::next(&self.store, self.token);
                     self.start();
-                    // Listening goes on meanwhile; this only keeps a store that repeats itself from spinning.
+                    // Listening continues meanwhile. The pause only prevents a busy loop on repeated notifications.
                     sleep(CHECK_MIN).await;
                 }
                 Err(_) => self.next = Box::pin(std::future::pending()),

@@ -14,15 +14,14 @@ use crate::clock::{Boot, MARGIN_MAX};
 use crate::patience::ask;
 use crate::{Enqueue, Rushgate};
 
-/// A lock in hand. The value is the ownership: it may move between tasks and threads, and whoever drops it gives the
-/// lock up.
+/// A held lock. The value is the ownership: it can move between tasks and threads, and dropping it releases the lock.
 ///
-/// The lease is renewed in the background. When that fails for too long, or somebody takes the lock away, the guard
-/// is *lost*: [`lost`](Self::lost) tells before the store can grant the lock to anybody else. Work that cannot be
-/// stopped that fast hands its [`fence`](Self::fence) to what it writes to (see [`crate::fence`]).
+/// The lease is renewed in the background. If that fails for too long, or the lock is force-released, the guard is
+/// *lost*: [`lost`](Self::lost) resolves before the store can grant the lock to another holder. Work that cannot stop
+/// that fast passes its [`fence`](Self::fence) to the resource that it writes to (see [`crate::fence`]).
 ///
-/// Dropping never blocks: the release is sent, and its answer read in the background.
-#[must_use = "a guard that is dropped gives the lock up"]
+/// Dropping never blocks: the release is sent, and its answer is read in the background.
+#[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
     gate: Rushgate,
     held: Held,
@@ -52,7 +51,7 @@ pub enum LostReason {
     Expired,
     /// The store said that the lock is another's, or nobody's.
     NotHeld,
-    /// Somebody took it by [`force_release`](Rushgate::force_release).
+    /// It was [force-released](Rushgate::force_release).
     Revoked,
     /// It was held for as long as [`max_hold`](super::Lock::max_hold) allows.
     MaxHold,
@@ -78,12 +77,12 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// What became of a release.
+/// Outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseOutcome {
     /// It was held until now, and is no more.
     Released,
-    /// It was lost before: somebody else may have held it since.
+    /// It was lost before, and may have had another holder since.
     AlreadyLost,
 }
 
@@ -96,13 +95,13 @@ impl From<Released> for ReleaseOutcome {
     }
 }
 
-/// What became of a release with a task.
+/// Outcome of a release with a task.
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
 pub enum ReleaseWithOutcome {
-    /// The lock was held until now, and is no more; and that became of the task.
+    /// The lock was held until now and is released. The value is the outcome of the enqueue.
     Released(Enqueued),
-    /// The lock was lost before: somebody else may have held it since. The task was not put in.
+    /// The lock was lost before, and may have had another holder since. The task was not enqueued.
     AlreadyLost,
     /// The queue did not take the task, and the lock is held as before.
     NotTaken {
@@ -113,7 +112,7 @@ pub enum ReleaseWithOutcome {
     },
 }
 
-/// What became of an extension.
+/// Outcome of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtendOutcome {
     /// The new lease runs from now, and later renewals use it too.
@@ -267,8 +266,8 @@ impl LockGuard {
         Ok(held.is_some())
     }
 
-    /// Starts the lease anew, from now, with another length (10 ms to 24 h), which later renewals use too. Never
-    /// beyond [`max_hold`](super::Lock::max_hold).
+    /// Extends the lease to this duration from now (10 ms to 24 h). Later renewals use it too. It never exceeds
+    /// [`max_hold`](super::Lock::max_hold).
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not tell;
@@ -298,10 +297,10 @@ impl LockGuard {
     /// Gives the lock up, hands it to the first in line, and says whether it was still held.
     ///
     /// # Cancel safety
-    /// The release goes on in the background if the future is dropped.
+    /// If the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// The store could not tell. The release goes on in the background; at the latest the lock ends with its lease.
+    /// The outcome is unknown. The release continues in the background; at the latest the lock ends with its lease.
     pub async fn release(mut self) -> Result<ReleaseOutcome> {
         self.let_go();
         let answer = self.gate.store().release(self.name(), self.token()).await?;
@@ -339,7 +338,7 @@ impl LockGuard {
     /// ```
     ///
     /// # Cancel safety
-    /// If the future is dropped the lock is given up in the background, and the task may have been put in.
+    /// If the future is dropped, the lock is released in the background, and the task may have been enqueued.
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a task outside its limits: nothing was put in. Otherwise the store

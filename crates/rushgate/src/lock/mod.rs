@@ -82,9 +82,9 @@ impl Rushgate {
 }
 
 impl Lock {
-    /// The lease unless said otherwise: 15 s. It is what a holder that dies costs the others.
+    /// Default lease: 15 s. Waiters wait this long if a holder dies.
     pub const LEASE: Duration = Duration::from_secs(15);
-    /// The wait unless said otherwise: 30 s.
+    /// Default wait: 30 s.
     pub const WAIT: Duration = Duration::from_secs(30);
 
     /// For how long each grant and each renewal holds: 10 ms to 24 h, checked when the lock is asked for.
@@ -118,7 +118,7 @@ impl Lock {
         self
     }
 
-    /// Whether the lease is renewed in the background while the guard lives. True unless said otherwise.
+    /// Whether the lease is renewed in the background while the guard lives. Default: true.
     pub fn renew(mut self, renew: bool) -> Self {
         self.renew = renew;
         self
@@ -137,7 +137,7 @@ impl Lock {
         &self.name
     }
 
-    /// Those who hold it now, whoever they are: none or one.
+    /// The current holders: none or one.
     pub async fn holders(&self) -> Result<Vec<Holder>> {
         Ok(self.state().await?.holders)
     }

@@ -125,7 +125,7 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// What is lost is told now; what is due is given back to be sent; and when to come again.
+    /// Signals lost leases, and returns the extensions to send and the time of the next check.
     fn due(&self, now: Boot) -> (Vec<Wish>, Boot) {
         let mut keep = self.keep();
         let mut batch = Vec::new();

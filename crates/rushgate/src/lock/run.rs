@@ -5,10 +5,10 @@ use rushgate_core::{Enqueued, NewTask, QueueName, Result};
 
 use super::{Busy, Held, Lock, LockOutcome, LostReason};
 
-/// What [`Lock::run`] does when somebody else has the lock: the caller's choice of three.
+/// What [`Lock::run`] does when another holder has the lock.
 #[derive(Clone, Debug)]
 pub enum BusyPolicy {
-    /// Wait in line for so long at most.
+    /// Wait in the queue for at most this long.
     Wait(Duration),
     /// Give up at once.
     Fail,
@@ -21,15 +21,15 @@ pub enum BusyPolicy {
     },
 }
 
-/// What became of [`Lock::run`].
+/// Outcome of [`Lock::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RunOutcome<T> {
     /// The work ran to its end while the lock was held.
     Done(T),
-    /// Somebody else has the lock. The work was not started.
+    /// Another holder has the lock. The work was not started.
     Busy(Busy),
-    /// Somebody else has the lock. The work was not started; the task was handed to the queue, which answered so.
+    /// Another holder has the lock. The work was not started; the task was enqueued instead, with this outcome.
     Deferred(Enqueued),
     /// The lock was lost during the work, and the work was stopped where it waited.
     Lost {
@@ -39,7 +39,7 @@ pub enum RunOutcome<T> {
 }
 
 impl Lock {
-    /// What [`run`](Self::run) does if the lock is busy: unless said otherwise, it waits for [`wait`](Self::wait).
+    /// What [`run`](Self::run) does if the lock is busy. Default: it waits for [`wait`](Self::wait).
     pub fn on_busy(mut self, policy: BusyPolicy) -> Self {
         self.on_busy = Some(policy);
         self
@@ -65,7 +65,7 @@ impl Lock {
     ///
     /// # Errors
     /// The lock could not be asked for, or the task not be deferred; the work was not started. A release that fails
-    /// after the work is no error: it goes on in the background.
+    /// after the work is not an error: it continues in the background.
     pub async fn run<T, F, Fut>(&self, work: F) -> Result<RunOutcome<T>>
     where
         F: FnOnce(Held) -> Fut,

@@ -46,13 +46,13 @@ impl<T> Queue<T> {
 
     /// As [`claim`](Self::claim), but waits up to `wait` for a first task to be due.
     ///
-    /// It sleeps until a task is put in or given back, or until the next one falls due: no polling. Cancel safety
+    /// It sleeps until a task is enqueued or released, or until the next one is due, without polling. Cancel safety
     /// and errors are those of `claim`.
     pub async fn claim_wait(&self, n: u32, lease: Duration, wait: Duration) -> Result<Vec<Task>> {
         let until = moment_after(wait);
         let worker = self.who();
         loop {
-            // Listen first: a task that is put in between the claim and the listening would go unheard.
+            // Listen first: otherwise a task enqueued between the claim and the listening would be missed.
             let mut ready = Ready::listen(&self.gate, &self.name);
             let claimed = self.claim_now(n, lease, worker.clone()).await?;
             let left = until.saturating_duration_since(Instant::now());
@@ -79,7 +79,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// A claim whose tasks nobody has got yet: whoever drops it gives them back.
+/// Claimed tasks that the caller has not received yet. Dropping them releases them.
 struct Owed<'a> {
     gate: &'a Rushgate,
     queue: &'a QueueName,
@@ -118,7 +118,7 @@ impl Drop for Owed<'_> {
     }
 }
 
-/// Listening for something to be given out, from the moment of its making.
+/// Listens for available tasks, from its creation on.
 ///
 /// The store tells one listener of a process at a time. One that is told and then does not need it, because its
 /// claim found something already or was dropped, passes the news on to another of this process.

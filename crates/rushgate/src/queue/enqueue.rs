@@ -25,7 +25,7 @@ use super::Queue;
 /// # gate.close().await
 /// # }
 /// ```
-#[must_use = "nothing is put in before `send`"]
+#[must_use = "nothing is enqueued before `send`"]
 pub struct Enqueue<'a, T> {
     queue: &'a Queue<T>,
     task: Result<NewTask>,
@@ -49,28 +49,28 @@ impl<'a, T> Enqueue<'a, T> {
         self
     }
 
-    /// Not given out before so long from now, on the store's clock; at most 400 days.
+    /// Delay before the task is due, on the store's clock: at most 400 days.
     pub fn delay(self, delay: Duration) -> Self {
         self.with(|task| task.due = Due::After(delay))
     }
 
-    /// Not given out before that moment on the store's clock.
+    /// When the task is due, on the store's clock.
     pub fn at(self, due: Timestamp) -> Self {
         self.with(|task| task.due = Due::At(due))
     }
 
-    /// Not given out any more when so long has passed from now, on the store's clock, and a dead letter then: at most 400
-    /// days, and longer than the delay. A handler that is at it is stopped then, as by a timeout.
+    /// Deadline, from now, on the store's clock: at most 400 days, and longer than the delay. A task not started by then
+    /// becomes a dead letter. A running handler is stopped at the deadline, as by a timeout.
     pub fn deadline(self, time: Duration) -> Self {
         self.with(|task| task.deadline = Some(Due::After(time)))
     }
 
-    /// As [`deadline`](Self::deadline), at that moment on the store's clock.
+    /// Deadline as a time on the store's clock; see [`deadline`](Self::deadline).
     pub fn deadline_at(self, moment: Timestamp) -> Self {
         self.with(|task| task.deadline = Some(Due::At(moment)))
     }
 
-    /// How urgent: 0 goes first, 9 last, 5 unless said otherwise.
+    /// Priority, from 0 (first) to 9 (last). Default: 5.
     pub fn priority(mut self, level: u8) -> Self {
         match Priority::new(level) {
             Ok(priority) => self.with(|task| task.priority = priority),
@@ -95,14 +95,14 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
-    /// What becomes of it if the id is in already: the earlier is kept unless said otherwise.
+    /// What happens if the ID is live. Default: the existing task is kept.
     pub fn on_duplicate(self, on_duplicate: OnDuplicate) -> Self {
         self.with(|task| task.on_duplicate = on_duplicate)
     }
 
-    /// Its id is taken for so long from its acceptance on, whatever becomes of the task: 1 ms to 400 days. Another of
-    /// that id, with a period or without, is [`Recent`](Enqueued::Recent) until then; while the task is live, what is
-    /// said of [duplicates](Self::on_duplicate) decides. [`Queue::lift`] ends it early.
+    /// Uniqueness window of the ID, from the acceptance of the task: 1 ms to 400 days, whatever happens to the task. Until
+    /// then, enqueueing the ID again is answered [`Recent`](Enqueued::Recent); while the task is live,
+    /// [`on_duplicate`](Self::on_duplicate) decides. [`Queue::lift`] clears the window.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -126,7 +126,7 @@ impl<'a, T> Enqueue<'a, T> {
 
     /// It waits for these tasks of its queue, at most 1,000: it is blocked until they are over, whatever its due time.
     /// Each must be live, dead, or kept as done; otherwise the answer is [`Refused`](Enqueued::Refused), and nothing is
-    /// put in. Called again, it adds to them.
+    /// enqueued. Repeated calls add to them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -151,8 +151,8 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
-    /// What becomes of it when one that it [waits for](Self::after), or a [part](Self::part_of) of it, is dead: it goes on
-    /// waiting unless said otherwise.
+    /// What happens when a task that it [waits for](Self::after), or a [member](Self::part_of) of its batch, becomes a dead
+    /// letter. Default: it keeps waiting.
     pub fn if_dead(self, if_dead: IfDead) -> Self {
         self.with(|task| task.if_dead = if_dead)
     }
@@ -182,16 +182,16 @@ impl<'a, T> Enqueue<'a, T> {
         self
     }
 
-    /// How often it may be claimed before it is a dead letter: 1 to 1,000, 20 unless said otherwise.
+    /// Maximum number of attempts before it becomes a dead letter: 1 to 1,000. Default: 20.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.with(|task| task.max_attempts = max_attempts)
     }
 
-    /// Puts it in.
+    /// Enqueues the task.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for whatever is outside its range: nothing was put in. Otherwise the store
-    /// could not tell; enqueueing the same id again is safe.
+    /// [`is_invalid`](Error::is_invalid) for a value out of range: nothing was enqueued. Otherwise the outcome is unknown;
+    /// enqueueing the same ID again is safe.
     pub async fn send(self) -> Result<Enqueued> {
         let answers = self.queue.enqueue_all(vec![self.task?]).await?;
         let first = answers.into_iter().next();

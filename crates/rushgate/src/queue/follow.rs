@@ -16,18 +16,18 @@ const DEAF: Duration = Duration::from_millis(250);
 pub enum Followed {
     /// Something happened to a task.
     Event(TaskEvent),
-    /// Events went by that are not kept any more, or the store lost its latest writes and counts anew.
+    /// Events were missed: they are no longer kept, or the store lost its latest writes.
     Missed {
-        /// The number of the event with which it goes on.
+        /// Number of the next event.
         next: u64,
     },
 }
 
-/// Somebody who follows the events of a queue; see [`Queue::follow`].
+/// A follower of the events of a queue; see [`Queue::follow`].
 #[derive(Debug)]
 pub struct Follower {
     queue: Queue,
-    /// The latest that was given out or passed over; `None` before it is known where to begin.
+    /// Latest event that was returned or skipped; `None` before the start is known.
     after: Option<u64>,
     read: VecDeque<TaskEvent>,
 }

@@ -1,4 +1,4 @@
-//! Queues: one live record per task id, given out in order of priority, due time and arrival.
+//! Queues: one live record per task ID, claimed in order of priority, due time and arrival.
 
 mod claim;
 mod enqueue;
@@ -33,13 +33,13 @@ use crate::{Rushgate, trace};
 /// Cheap to clone; asks the store nothing until a verb is called.
 ///
 /// # Unknown outcomes
-/// Each changing call has its own [operation token](crate::Op). While its outcome is unknown the same call is sent
-/// again with the same token for up to 5 s, and is carried out once. An error that
-/// [may have happened](Error::may_have_happened) after that leaves the caller with either.
+/// Each changing call has its own [operation token](crate::Op). While its outcome is unknown the call is repeated
+/// with the same token for up to 5 s, and takes effect once. After an error that
+/// [may have happened](Error::may_have_happened), it may or may not have taken effect.
 ///
 /// # Cancel safety
 /// Dropping the future of a changing call leaves it done or not done. Claims are the exception: what a dropped
-/// claim took is given back.
+/// claim took is released.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -174,8 +174,8 @@ impl<T> Queue<T> {
         (self.codec.read)(payload)
     }
 
-    /// A task to put in with others ([`enqueue_all`](Self::enqueue_all)): due at once, kept if it is there already. It
-    /// carries the trace of the span that this is called in; see [`trace`].
+    /// Creates a task for [`enqueue_all`](Self::enqueue_all): due at once, and kept if its ID is live. It carries the trace
+    /// of the current span; see [`trace`].
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a bad id, or content that is larger than 1 MiB or no JSON.
@@ -198,7 +198,7 @@ impl<T> Queue<T> {
         Enqueue::new(self, self.new_task(id, content))
     }
 
-    /// Puts 1 to 1,000 tasks in, in one step and in the order given. Each is answered by itself.
+    /// Enqueues 1 to 1,000 tasks atomically, in the given order. Each gets its own answer.
     pub async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
         self.gate.enqueue(&self.name, tasks).await
     }
@@ -273,8 +273,8 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Starts the leases of claimed tasks anew (10 ms to 24 h), and says which were cancelled or lost: each a
-    /// [`Ticket`], or a [`Heartbeat`] that says how far it has come.
+    /// Extends the leases of claimed tasks (10 ms to 24 h), and reports which were canceled or lost. Each is given as a
+    /// [`Ticket`], or as a [`Heartbeat`] with its progress.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a lease, batch or progress outside its limits: nothing was extended. Otherwise
@@ -294,7 +294,7 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().dequeue(op, &self.name, ticket.clone())).await
     }
 
-    /// Removes a task whatever its revision; a worker that is at it is told at its next heartbeat.
+    /// Cancels a task of any revision; the worker of a running task learns of it at its next heartbeat.
     pub async fn cancel(&self, id: impl AsRef<str>) -> Result<Cancelled> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
@@ -306,8 +306,8 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().unique_until(&self.name, &id)).await
     }
 
-    /// Ends the time for which an id is [unique](Enqueue::unique_for): it may be put in again at once. Its task, if it is
-    /// live, stays as it is.
+    /// Clears the [uniqueness window](Enqueue::unique_for) of an ID, so that it can be enqueued again at once. A live task of
+    /// that ID stays as it is.
     pub async fn lift(&self, id: impl AsRef<str>) -> Result<Lifted> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         self.gate.ask(|| self.gate.store().lift(op, &self.name, &id)).await
@@ -355,7 +355,7 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().stats(&self.name)).await
     }
 
-    /// Stops giving tasks out. Everything else goes on.
+    /// Pauses the queue: workers get no tasks. All other verbs keep working.
     pub async fn pause(&self) -> Result<()> {
         self.gate.ask(|| self.gate.store().pause(&self.name, true)).await
     }
@@ -365,8 +365,8 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().pause(&self.name, false)).await
     }
 
-    /// Sets the limits, all of them: what is not said is not limited. They hold for all workers together, on the store's
-    /// clock. Tasks that are in already stay, and runs that have begun go on; a rate that changes begins to count anew.
+    /// Sets all limits of the queue: an absent one means unlimited. They apply to all workers together, on the store's clock.
+    /// Existing tasks stay, and running tasks continue. A changed rate limit starts counting from zero.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -14,7 +14,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(40);
 /// How long to wait if the store does not tell.
 const DEAF: Duration = Duration::from_millis(250);
 
-/// How a task ended that somebody waited for.
+/// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Over {
     /// It is done, was discarded, or was cancelled, as `finished` in it says.
@@ -27,7 +27,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// What came of it, if it was carried out and has a result.
+    /// Its result, if it was completed with one.
     pub fn payload(&self) -> Option<&Payload> {
         let Self::Finished(info) = self else { return None };
         info.finished.as_ref().filter(|finished| finished.how == Finish::Done)?.result.as_ref()
@@ -103,7 +103,7 @@ impl<T> Queue<T> {
         let finished = info.as_ref().and_then(|info| info.finished.as_ref()).map(|finished| finished.at);
         let letter = self.dead_letter(id).await?;
         if letter.is_none() && self.task(id).await?.is_some_and(|info| info.state != TaskState::Done) {
-            // It was a dead letter at the first look, and was put in again before the second.
+            // It was a dead letter at the first read and was requeued before the second.
             return Ok(None);
         }
         Ok(Some(match (info, letter) {

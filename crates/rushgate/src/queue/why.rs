@@ -11,7 +11,7 @@ use super::{Over, Queue};
 const PLACES: u32 = 1_000;
 /// Tasks that are leased, or not due, among which those of a key are looked for.
 const LISTED: u32 = 10_000;
-/// Tasks that run of which is told, at most.
+/// Maximum number of running tasks listed.
 const RUNNING_MAX: u32 = 10;
 /// How often a task that moves all the time is looked for.
 const TRIES: u32 = 5;
@@ -36,7 +36,7 @@ const TRIES: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Why {
-    /// It does run, or whoever claimed it has died and its lease has not run out yet.
+    /// It is running, or its worker has died and the lease has not expired yet.
     Running {
         /// Who claimed it.
         worker: String,
@@ -69,17 +69,17 @@ pub enum Why {
         attempts: u32,
         /// How often it may be.
         max_attempts: u32,
-        /// Why it failed the last time that somebody said so.
+        /// Error of the latest failed attempt that reported one.
         error: Option<String>,
     },
     /// As many tasks of the queue are leased as may be at a time.
     QueueBusy {
-        /// So many.
+        /// The limit.
         concurrency: u32,
         /// Which, at most ten.
         running: Vec<KeyRun>,
     },
-    /// As many tasks were given out as the rate of the queue, or of its key, allows.
+    /// The rate limit of the queue, or of its key, is reached.
     RateLimited {
         /// The key, if it is the key's rate.
         key: Option<TaskKey>,
@@ -107,9 +107,9 @@ pub enum Why {
     },
     /// It waits for other tasks, or is held open for them.
     WaitsFor {
-        /// So many it waits for.
+        /// Number of tasks that it waits for.
         left: u64,
-        /// So many of the first 1,000 of those are dead.
+        /// Number of dead letters among the first 1,000 of those.
         dead: u64,
         /// Some of them, at most five: those that are dead come first, with why they failed.
         first: Vec<WaitsFor>,
@@ -120,7 +120,7 @@ pub enum Why {
     },
     /// It is due, and nobody has claimed it yet.
     Waiting {
-        /// How many due tasks are given out before it; `None` if they are a thousand or more.
+        /// Number of due tasks ahead of it; `None` for 1,000 or more.
         ahead: Option<u32>,
         /// How many tasks of the queue are being worked on under a lease.
         leased: u64,
@@ -160,10 +160,10 @@ pub enum Why {
         /// When.
         #[serde(rename = "finished_us")]
         finished_at: Timestamp,
-        /// Who did it, if somebody had claimed it.
+        /// The worker, if one had claimed it.
         worker: Option<String>,
     },
-    /// It is not live, and its id was put in for a period that is not over: another of that id is turned away.
+    /// It is not live, and its ID is still unique: enqueueing the ID again is answered `Recent`.
     Unique {
         /// When it will be.
         #[serde(rename = "until_us")]
@@ -172,7 +172,7 @@ pub enum Why {
         #[serde(rename = "left_ms", serialize_with = "millis")]
         left: Duration,
     },
-    /// It is neither live nor dead, and nothing is kept of it: it is done, was removed, or was never put in.
+    /// It is not live, dead or retained: it is done, was removed, or was never enqueued.
     Unknown,
 }
 

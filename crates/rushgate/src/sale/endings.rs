@@ -27,7 +27,7 @@ pub(super) struct Endings(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     of: HashMap<ReservationId, Vec<oneshot::Sender<()>>>,
-    /// Whether somebody looks at the sale for them.
+    /// Whether a poller is running for the sale.
     is_looked_at: bool,
 }
 
@@ -73,7 +73,7 @@ impl Sale {
     }
 }
 
-/// Looks at a sale while somebody waits for one of its reservations.
+/// Polls a sale while it has waiters.
 struct Looker {
     sale: Sale,
     /// Whether nobody waited any more: who came since has another that looks.
@@ -81,7 +81,7 @@ struct Looker {
 }
 
 impl Drop for Looker {
-    /// If it ends early, with its runtime, whoever still waits is told, and somebody else looks.
+    /// If it ends early with its runtime, the remaining waiters are notified and start another one.
     fn drop(&mut self) {
         if !self.is_over {
             *self.sale.shared.endings.lock() = Waiting::default();

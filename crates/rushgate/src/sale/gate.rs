@@ -44,7 +44,7 @@ pub struct GateStats {
     pub at_store: u64,
     /// Requests let through a closed gate because they may be replays.
     pub replays: u64,
-    /// How often the gate learned anew how the sale stands.
+    /// Number of refreshes of the cached state.
     pub learned: u64,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Gate {
     give_back_at: AtomicU64,
     next_probe_us: AtomicU64,
     known: Known,
-    /// Events of this generation up to this number are learned; held by whoever is learning.
+    /// Events of this generation up to this number are applied. Locked during a refresh.
     cursor: Mutex<Mark>,
     counters: Counters,
 }
@@ -100,7 +100,7 @@ impl From<&Reserved> for Window {
             Reserved::Ended => Self::Ended,
             Reserved::NotOpen { opens_at } => Self::NotOpen(*opens_at),
             Reserved::Paused { .. } => Self::Stopped,
-            // A replay and a bad key are answered before the window is looked at.
+            // A replay and a reused key are answered before the opening times are checked.
             Reserved::Replayed(_) | Reserved::KeyReused => Self::AsBefore,
             _ => Self::Selling,
         }

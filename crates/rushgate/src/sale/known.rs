@@ -16,7 +16,7 @@ type Shard = HashMap<ReservationId, Mark, BuildHasherDefault<IdHasher>>;
 struct Mark {
     /// It exists, or may exist.
     stays: bool,
-    /// So many questions for it are on their way.
+    /// Number of requests in flight.
     asking: u32,
 }
 

@@ -89,7 +89,7 @@ struct Shared {
     look: LastLook,
 }
 
-/// From so many on, sales that nobody holds and nothing is known of are forgotten.
+/// Above this number, unused sales without cached state are removed.
 const UNUSED_MAX: usize = 1_024;
 
 /// The sales that a client has touched.
@@ -306,7 +306,7 @@ impl Sale {
     async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
         let (asking, mut before) = (gate.asking(request.id), Mark::default());
         let ask = || {
-            // Each time anew: a loss comes with an outage, and others were answered before it.
+            // Check every time: a loss comes with an outage, and other requests were answered before it.
             before = self.shared.seen.mark();
             self.gate.store().reserve(request.clone())
         };
@@ -321,7 +321,7 @@ impl Sale {
             self.shared.seen.note(now);
         }
         if probes || gate.contradicts(&answer) {
-            // What this buyer is told does not hang on it.
+            // The answer to this buyer does not depend on it.
             if let Err(error) = gate.learn(self.gate.store(), self.id(), (&answer).into()).await {
                 tracing::debug!(sale = %self.id(), %error, "the gate could not learn; it stays as it is");
             }

@@ -17,7 +17,7 @@ use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use crate::patience::{Pauses, will_pass};
 use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 
-/// A refusal that may pass, such as a stock that is on its way, is delivered again after so long.
+/// Retry delay for a temporary refusal, such as an order that overtook its stock change.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How often store and ledger are compared.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -228,7 +228,7 @@ struct Clerk {
 /// What is to be told to the store, by sale and generation.
 type Verdicts = BTreeMap<(SaleId, u32), Vec<(ReservationId, Verdict)>>;
 
-/// What became of a batch.
+/// Outcome of a batch.
 struct Judgement {
     outcomes: Vec<Outcome>,
     verdicts: Verdicts,
@@ -345,7 +345,7 @@ impl Clerk {
     /// Looks from time to time whether the store is behind the ledger.
     async fn watch(&self, sale: &Sale, every: Duration) {
         loop {
-            // Before the look: a server that takes over during it is looked at again.
+            // Before the check, so that a server that takes over meanwhile is checked again.
             let server = self.gate.store().incarnation();
             if let Err(error) = self.look(sale).await {
                 tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
@@ -381,7 +381,7 @@ impl Clerk {
             Ok(written) => written.into_iter().map(Ok).collect(),
             Err(error) if entries.len() == 1 => vec![Err(error)],
             Err(error) => {
-                tracing::warn!(%error, n = entries.len(), "the ledger refuses a batch; writing one by one");
+                tracing::warn!(%error, n = entries.len(), "the ledger refused a batch; writing its entries separately");
                 let mut written = Vec::with_capacity(entries.len());
                 for entry in entries {
                     let one = self.write_batch(std::slice::from_ref(entry)).await;
@@ -421,7 +421,7 @@ impl Clerk {
         }
     }
 
-    /// A ledger that does not know a sale is told of it, and the entries are written again.
+    /// Registers an unknown sale with the ledger and writes the entries again.
     async fn introduce_sales(&self, entries: &[OrderTask], written: &mut [Result<Written>]) {
         let mut strangers: BTreeMap<&SaleId, Vec<usize>> = BTreeMap::new();
         for (at, (entry, written)) in entries.iter().zip(&*written).enumerate() {

@@ -40,7 +40,7 @@ impl Sale {
         Ok(deleted)
     }
 
-    /// Stops giving orders to order workers, also those of other sales that share the queue. The sale goes on.
+    /// Pauses the orders of this sale and of other sales that share the queue. The sale continues.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.

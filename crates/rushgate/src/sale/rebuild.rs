@@ -70,9 +70,9 @@ impl fmt::Debug for Rebuild {
 /// How a rebuild ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RebuildOutcome {
-    /// The sale goes on.
+    /// The sale was resumed.
     Rebuilt(RebuildReport),
-    /// Somebody else began to rebuild it meanwhile, and goes on.
+    /// Another rebuild of the sale has started and continues.
     Superseded,
 }
 
@@ -85,7 +85,7 @@ pub struct RebuildReport {
     pub orders: u64,
     /// Reservations of the store that were written to the ledger before, most of them known to it.
     pub written: u64,
-    /// Reservations that have other units now, because theirs are somebody else's.
+    /// Reservations that got other units, because another order owns theirs.
     pub reassigned: Vec<ReservationId>,
     /// Reservations that are gone, because the ledger had no room for them. Give back what was paid for them.
     pub refused: Vec<ReservationId>,
@@ -128,20 +128,20 @@ impl Rebuild {
     /// what seems to be the wrong [ledger](Self::new_ledger). Nothing was changed then. Otherwise store or ledger could not be reached; the
     /// sale stays stopped.
     pub async fn run(self) -> Result<RebuildOutcome> {
-        // Somebody else's lock is no obstacle: whoever asks for a rebuild in so many words gets one.
+        // An explicit rebuild proceeds even if another process holds the lock.
         let _guard = self.alone().await.ok().flatten();
         self.carry_out().await
     }
 
-    /// The same for those who do it by themselves: `None` if somebody is at it, or the sale goes on.
+    /// An automatic rebuild: `None` if another one is running, or if the sale is not halted.
     pub(super) async fn run_if_needed(self) -> Result<Option<RebuildOutcome>> {
         let Some(guard) = self.alone().await? else { return Ok(None) };
         let outcome = match self.sale.state().await?.paused {
-            // Whoever stopped it says when it goes on.
+            // The operator who halted it decides when it resumes.
             None | Some(Pause { reason: PauseReason::Operator, .. }) => None,
             Some(_) => Some(self.carry_out().await?),
         };
-        // It ends by itself if that fails.
+        // If the release fails, the lease expires.
         let _ = guard.release().await;
         Ok(outcome)
     }
@@ -165,7 +165,7 @@ impl Rebuild {
                 tracing::warn!(sale = %self.sale.id(), ?report, "the sale was rebuilt from its ledger");
             }
             Ok(RebuildOutcome::Superseded) => {
-                tracing::warn!(sale = %self.sale.id(), "somebody else rebuilds the sale");
+                tracing::warn!(sale = %self.sale.id(), "another process is rebuilding the sale");
             }
             Err(error) => tracing::error!(sale = %self.sale.id(), %error, "the sale was not rebuilt"),
         }
@@ -230,7 +230,7 @@ impl Rebuild {
         }
         if !self.new_ledger && self.is_wrong_ledger().await? {
             return Err(Error::misconfigured(
-                "the ledger has never heard of the sale, of which the store has orders that were carried out",
+                "the ledger does not know the sale, although the store has recorded orders",
             )
             .hint("check the ledger's URL; if it is new on purpose, say so: `sale rebuild --new-ledger`"));
         }
@@ -310,7 +310,7 @@ impl Rebuild {
     }
 }
 
-/// A sale as its ledger is told of it.
+/// The sale as it is registered with the ledger.
 pub(super) fn introduction(state: &SaleState) -> LedgerSale {
     let sku = |sku: &rushgate_core::SkuState| SkuSpec {
         sku: sku.sku.clone(),

@@ -125,7 +125,7 @@ pub(super) struct Look {
 #[derive(Default)]
 pub(super) struct LastLook {
     last: RwLock<Option<(Boot, Result<Arc<Look>>)>>,
-    /// Held by whoever looks, so that a crowd looks once.
+    /// Locked during a refresh, so that concurrent callers share one.
     looking: Mutex<()>,
 }
 
@@ -136,7 +136,7 @@ impl LastLook {
         (at.until(Boot::now()) < LOOK_EVERY).then(|| shared(look))
     }
 
-    /// What is good enough while somebody looks anew.
+    /// Maximum age of the cached state during a refresh.
     fn until_renewed(&self) -> Option<Arc<Look>> {
         let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
         let (at, look) = last.as_ref()?;
@@ -283,7 +283,7 @@ impl Room {
         }
     }
 
-    /// Sleeps until whoever has that serial should ask again; false if that is later than `until`.
+    /// Sleeps until the buyer with this serial should ask again; false if that is later than `until`.
     async fn wait_for_turn(&self, serial: u64, until: Instant) -> Result<bool> {
         loop {
             let look = self.look().await?;
@@ -343,7 +343,7 @@ impl Room {
     }
 
     /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent
-    /// again, and finds none if the first one was carried out.
+    /// again, and finds none if the first call took effect.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: the

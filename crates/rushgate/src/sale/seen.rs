@@ -1,4 +1,4 @@
-//! How far a sale has got, as this process has seen it: a store that tells of less has lost writes.
+//! High-water mark of a sale's events in this process: a store with fewer has lost writes.
 
 use std::sync::{Mutex, PoisonError};
 

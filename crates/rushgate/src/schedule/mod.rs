@@ -1,4 +1,4 @@
-//! Schedules: tasks that come again and again, put in once for each moment by whoever looks first.
+//! Schedules: recurring tasks, enqueued once per occurrence by the first scheduler to notice.
 
 mod recurrence;
 mod scheduler;
@@ -51,7 +51,7 @@ impl<T> Scheduling<'_, T> {
         self
     }
 
-    /// How urgent its tasks are: 0 goes first, 9 last, 5 unless said otherwise.
+    /// Priority of its tasks, from 0 (first) to 9 (last). Default: 5.
     pub fn priority(mut self, level: u8) -> Self {
         match Priority::new(level) {
             Ok(priority) => self.with(|new| new.priority = priority),
@@ -71,7 +71,7 @@ impl<T> Scheduling<'_, T> {
         self
     }
 
-    /// How often each of its tasks may be claimed before it is a dead letter: 1 to 1,000, 20 unless said otherwise.
+    /// Maximum number of attempts of each task: 1 to 1,000. Default: 20.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.with(|new| new.max_attempts = max_attempts)
     }
@@ -101,7 +101,7 @@ impl<T> Queue<T> {
     /// Schedules are fired by every [`Worker`](crate::Worker) of the queue, and by a [`Scheduler`], each moment once.
     pub fn schedule(&self, id: impl AsRef<str>, content: T, recurrence: Recurrence) -> Scheduling<'_, T> {
         let new = ScheduleId::new(id).and_then(|id| {
-            // Its content is a task's, which nobody's span puts in.
+            // Tasks of a schedule have no span that enqueues them.
             let template = NewTask::new(TaskId::new("template")?, self.content(content)?);
             Ok(NewSchedule {
                 id,

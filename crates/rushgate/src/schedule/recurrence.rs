@@ -119,7 +119,7 @@ impl Recurrence {
         Self::read(self.words)
     }
 
-    /// What becomes of moments that were missed: the latest has a task unless said otherwise.
+    /// What happens to missed occurrences. Default: the latest one runs.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.words.missed = missed;
         self
@@ -174,7 +174,7 @@ impl Recurrence {
     }
 
     /// What is due of a schedule whose next moment was `first`, which is not after `now`.
-    /// At most so many runs; what is left is due at once again.
+    /// At most this many runs; the rest is due at once again.
     pub(super) fn due(&self, first: Timestamp, now: Timestamp, most: usize) -> Due {
         if self.words.missed == Missed::All {
             let mut runs = vec![first];

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const BATCH: u32 = 1_000;
 /// How long to wait at least if there are some that cannot be read.
 const UNREADABLE_WAIT: Duration = Duration::from_secs(1);
-/// What one step puts in at most, unless one task has more.
+/// Maximum payload size of one step, unless a single task exceeds it.
 const STEP_BYTES: usize = 4 << 20;
 
 /// Fires the schedules of a queue, for programs that have no [`Worker`](crate::Worker) of it: a worker does the same.
@@ -61,7 +61,7 @@ pub struct Scheduler {
 pub struct SchedulerReport {
     /// Times that it fired one, and no other did.
     pub fired: u64,
-    /// Tasks put in.
+    /// Tasks enqueued.
     pub tasks: u64,
     /// Times that the store could not be reached.
     pub outages: u64,
@@ -76,7 +76,7 @@ impl Scheduler {
     /// Fires what is due until `shutdown` is cancelled. Dropping the future leaves each schedule fired or not fired.
     ///
     /// # Errors
-    /// A lasting error of the store. An outage is none: it goes on when that is over, and [`Missed`](super::Missed) says
+    /// A permanent error of the store. An outage is not: the scheduler continues after it, and [`Missed`](super::Missed) says
     /// what becomes of the moments that passed.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<SchedulerReport> {
         let (mut report, mut pauses) = (SchedulerReport::default(), Pauses::new());

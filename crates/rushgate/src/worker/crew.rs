@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// How long the answers that are left may take after the last handler has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
-/// A claim that finds nothing asks again after so long, whatever it heard.
+/// An idle claim is repeated after this time even without a notification.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Crew {
@@ -181,7 +181,7 @@ impl Crew {
                         self.slots.idle(at);
                         ready.within(next_due.clamp(Duration::from_millis(1), IDLE_MAX)).await;
                         if !self.slots.any_free() {
-                            // The other queues have all hands busy: somebody else should look.
+                            // This worker has no free slot for the task: pass the notification on.
                             ready.more_is_due();
                         }
                     }

@@ -35,12 +35,12 @@ struct Leased {
     meter: Arc<Meter>,
 }
 
-/// How a task hears of its lease.
+/// How a handler learns about its lease.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
     /// The lease is lost: stop at once.
     pub lost: CancellationToken,
-    /// Lost, or somebody cancelled the task: what the handler sees.
+    /// Signal for the handler: the lease was lost or the task was canceled.
     pub cancel: CancellationToken,
     /// How far the handler has come.
     pub progress: Progress,
@@ -99,7 +99,7 @@ impl Leases {
         sent + self.lease.get() / 3
     }
 
-    /// What is lost is told now; what is due is given back to be sent; and when to come again.
+    /// Signals lost leases, and returns the extensions to send and the time of the next check.
     fn due(&self, now: Boot) -> (Vec<Heartbeat>, Option<Boot>) {
         let mut held = self.held();
         held.retain(|_, leased| {

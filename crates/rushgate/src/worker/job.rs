@@ -27,9 +27,9 @@ pub struct Job<T = Payload> {
     pub max_attempts: u32,
     /// Its urgency.
     pub priority: Priority,
-    /// What it is for, such as a tenant, if whoever put it in has said so.
+    /// Key of the task, such as a tenant, if it has one.
     pub key: Option<TaskKey>,
-    /// When its handler is stopped at the latest, on the store's clock, if whoever put it in has said so.
+    /// Deadline of the task on the store's clock, if it has one. The handler is stopped then.
     pub deadline: Option<Timestamp>,
     /// Cancelled when the lease is lost or somebody cancels the task. A lost task's handler is dropped at the same
     /// time; a cancelled one's has the worker's grace to come to an end.
@@ -51,7 +51,7 @@ impl<T> Job<T> {
         self.ticket.claim.unwrap_or_default()
     }
 
-    /// What sort of work it is, if whoever put it in has said so.
+    /// Kind of work, if it has one.
     pub fn kind(&self) -> Option<&str> {
         self.content_type.kind()
     }
@@ -80,7 +80,7 @@ impl<T> Job<T> {
     }
 }
 
-/// What became of a task, as its handler sees it.
+/// Outcome of a task, as its handler reports it.
 ///
 /// Every standard error becomes a [`Retry`](Self::Retry) by `From`, so that `?` works in a handler that returns
 /// `Result<(), Outcome>`:
@@ -108,14 +108,14 @@ pub enum Outcome {
     /// Done, and this came of it: at most 64 KiB, kept if the queue has a [`Retention`](crate::Retention). With more it is
     /// given up, so that nobody waits for a result in vain. [`Output`] makes one of what a handler returns.
     DoneWith(Payload),
-    /// It leaves the queue without having been carried out, because there is nothing to do any more. Counted apart.
+    /// The task leaves the queue without work, because there was nothing to do. Counted separately.
     Discard {
         /// Why, for people who look at the log.
         reason: String,
     },
     /// Failed: it waits for its next attempt, or becomes a dead letter when those are used up.
     Retry {
-        /// Not before so long, at most 400 days; by the worker's policy if `None`.
+        /// Delay before the next attempt, at most 400 days. `None`: the worker's retry policy decides.
         after: Option<Duration>,
         /// Why, for people who look.
         error: String,
@@ -129,7 +129,7 @@ pub enum Outcome {
     GiveBack,
     /// Too early, and nobody's fault: it waits again, and the attempt is not counted.
     Snooze {
-        /// Not before so long; at most 400 days, and cut to that.
+        /// Delay before the task is due again, capped at 400 days.
         after: Duration,
     },
 }
@@ -202,7 +202,7 @@ impl<T: Serialize> IntoOutcome for Output<T> {
 /// What a handler may return: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error means "try again" if it
 /// can be shown, and what it says if it is an [`Outcome`].
 pub trait IntoOutcome {
-    /// What became of the task.
+    /// Outcome of the task.
     fn into_outcome(self) -> Outcome;
 }
 
@@ -226,7 +226,7 @@ impl<O: IntoOutcome, E: IntoFailure> IntoOutcome for Result<O, E> {
 
 /// What the error of a handler may be.
 pub trait IntoFailure {
-    /// What became of the task.
+    /// Outcome of the task.
     fn into_failure(self) -> Outcome;
 }
 

@@ -46,7 +46,7 @@ use service::Wrap;
 /// dies is claimed again when its lease runs out, so a handler should be idempotent, or fence its writes with
 /// [`Job::fence`]. While the handler runs its lease is extended at a third of it. Panics and timeouts are failed
 /// attempts; failed attempts are repeated by the [`Backoff`] until they are used up, and then the task is a dead letter.
-/// While the store cannot be reached, or has no room, the worker waits, and goes on after.
+/// While the store is unreachable or full, the worker waits, and then continues.
 ///
 /// # Kinds
 /// A task's kind ([`Enqueue::kind`](crate::Enqueue::kind)) says which handler it has; the handler of `*` takes whatever
@@ -264,7 +264,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// The weight of the queue that it was made for: 1 to 1,000, 1 unless said otherwise. See [`queue`](Self::queue).
+    /// The weight of the queue that it was made for: 1 to 1,000. Default: 1. See [`queue`](Self::queue).
     pub fn weight(mut self, weight: u32) -> Self {
         if let Some(first) = self.queues.first_mut() {
             first.1 = weight;
@@ -328,19 +328,19 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     }
 
     /// How long handlers may go on after the signal to stop, or after a cancellation of their task, before they are
-    /// dropped: 10 s unless said otherwise.
+    /// dropped. Default: 10 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.plan.grace = grace;
         self
     }
 
-    /// The worker's name, for people who look: `host:pid` unless said otherwise; at most 200 bytes.
+    /// Name of the worker, as shown to operators: at most 200 bytes. Default: `host:pid`.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.plan.label = Some(label.into());
         self
     }
 
-    /// Whether it fires its queues' [schedules](crate::Queue::schedule) as well; it does unless said otherwise.
+    /// Whether it fires its queues' [schedules](crate::Queue::schedule) too. Default: true.
     pub fn schedules(mut self, fires: bool) -> Self {
         self.plan.schedules = fires;
         self

@@ -29,9 +29,9 @@ macro_rules! counters {
 counters! {
     /// Tasks claimed.
     claimed,
-    /// Tasks done, those included that were put in again or cancelled meanwhile.
+    /// Tasks done, including those replaced or canceled while they ran.
     done,
-    /// Tasks that left the queue without having been carried out, because their handler said so.
+    /// Tasks that their handler discarded.
     discarded,
     /// Attempts that failed and are to be repeated.
     retried,
@@ -39,7 +39,7 @@ counters! {
     dead,
     /// Tasks given back without an attempt counted, at the end or by the handler.
     given_back,
-    /// Tasks that somebody cancelled during the work; counted as done too.
+    /// Tasks that were canceled while they ran; counted as done too.
     cancelled,
     /// Tasks lost to the end of their lease: another worker has or had them.
     lost,

@@ -29,7 +29,7 @@ pub(super) struct Route {
 pub(super) enum Hand {
     /// One after the other, with layers around.
     Each(JobService),
-    /// Up to so many at once.
+    /// Up to this many concurrently.
     Batches(u32, BatchHandler),
 }
 

@@ -238,7 +238,7 @@ impl Item {
     }
 }
 
-/// The span of a batch. That of one task goes on from where the task was put in.
+/// The span of a batch. The span of a single task continues the trace that enqueued it.
 fn span(line: &Line, batch: &[Item]) -> Span {
     let queue = line.queue.name();
     let [Item { task, .. }] = batch else { return tracing::info_span!("tasks", %queue, n = batch.len()) };
@@ -256,7 +256,7 @@ fn span(line: &Line, batch: &[Item]) -> Span {
     span
 }
 
-/// So that whoever collects spans finds those that failed. A batch has no such mark: its tasks end each in its own way.
+/// Marks the span of a failed task. A batch has no such mark, because its tasks end individually.
 fn mark_failed() {
     Span::current().record("otel.status_code", "ERROR");
 }

@@ -57,7 +57,7 @@ impl Slots {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a free slot whose turn it is, and takes the others that there are, at most so many.
+    /// Waits for a free slot for this queue, and takes up to `max` further free ones.
     pub async fn take(self: &Arc<Self>, line: usize, most: usize) -> Vec<Slot> {
         loop {
             let (taken, changed) = self.shared().take(line, most);
@@ -68,7 +68,7 @@ impl Slots {
         }
     }
 
-    /// So many tasks were given out.
+    /// Records that this many tasks were claimed.
     pub fn served(&self, line: usize, tasks: usize) {
         let mut shared = self.shared();
         let line = &mut shared.lines[line];
