@@ -5,7 +5,7 @@
 #   docker run -p 7979:7979 -v rushgate:/var/lib/rushgate rushgate
 #
 # The working directory is the volume: rushgate.toml, tokens.json, and the SQLite files of the store and the ledger are there.
-# RUSHGATE_STORE and RUSHGATE_ORDERS name others, and docs/http.md has every variable.
+# RUSHGATE_STORE and RUSHGATE_ORDERS name others, and docs/operations/serve.md has every variable.
 
 # The toolchain of rust-toolchain.toml: with another image rustup would install a second one.
 FROM rust:1.95.0-slim-bookworm AS build
