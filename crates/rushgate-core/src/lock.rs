@@ -23,7 +23,7 @@ pub trait LockStore: Send + Sync {
     /// - The token holds the lock: [`Acquired::Granted`] with its fencing token, and the lease is renewed.
     /// - The lock is free and no live waiter is ahead: granted. (`barging` ignores waiters.)
     /// - Otherwise, with `wait`: [`Acquired::Queued`]. The token is in the queue once, however often it asks,
-    /// until the wait expires. Without `wait`: [`Acquired::Busy`].
+    ///   until the wait expires. Without `wait`: [`Acquired::Busy`].
     ///
     /// If the holder's lease has expired, this step grants the lock to the first live waiter, for any caller.
     fn acquire(&self, request: Acquire) -> Answer<'_, Acquired>;

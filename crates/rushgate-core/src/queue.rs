@@ -26,18 +26,18 @@ use crate::{
 ///
 /// Rules that every backend keeps and the contract suite checks:
 /// - Order is priority, then due time, then arrival. The due time of a key group is that of its first task, or
-/// the time of the group's last turn if that is later; its arrival is renewed with each turn.
+///   the time of the group's last turn if that is later; its arrival is renewed with each turn.
 /// - A claimed task that is released without a delay, or whose lease expires, keeps its priority, due time and
-/// arrival, and its key group gets the turn back. A failed task goes behind what was due before its next attempt.
+///   arrival, and its key group gets the turn back. A failed task goes behind what was due before its next attempt.
 /// - Nothing exceeds the queue's [limits](QueueLimits).
 /// - No task is claimed or popped at its [deadline](NewTask::deadline) or later.
 /// - A [unique](NewTask::unique_for) ID cannot be enqueued again before its uniqueness window ends, even if its
-/// record is gone.
+///   record is gone.
 /// - An expired lease counts as released at the time of expiry, on the store's clock, for every caller.
 /// - A step with a [`Ticket`] acts only on that revision and that claim. Otherwise the ticket is stale and
-/// nothing changes.
+///   nothing changes.
 /// - A mutating call repeated with its [`Op`] gets the same answer. The answers of the latest 1,000 calls of a
-/// client are kept; fewer, but at least 16, if their claimed payloads exceed 32 MiB.
+///   client are kept; fewer, but at least 16, if their claimed payloads exceed 32 MiB.
 pub trait QueueStore: Send + Sync {
     /// Enqueues tasks in the given order, in one step. Each gets its own answer.
     fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>>;
