@@ -524,6 +524,11 @@ async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(be
     assert!(orders.retry_dead(Selection::All).await.unwrap_err().is_queue_reserved());
     assert!(orders.delete_dead(Selection::All).await.unwrap_err().is_queue_reserved());
     assert!(orders.pause().await.unwrap_err().is_queue_reserved());
+    for n in [0, 1_001] {
+        let ids = Selection::Ids(vec!["stock:phones:1".parse().unwrap(); n]);
+        assert!(sale.retry_orders(ids.clone()).await.unwrap_err().is_invalid(), "{n} IDs");
+        assert!(sale.delete_orders(ids).await.unwrap_err().is_invalid(), "{n} IDs");
+    }
 
     assert_eq!(sale.retry_orders(Selection::All).await.unwrap().revived, 1);
     assert_eq!(

@@ -9,13 +9,14 @@ use crate::Queue;
 const PAGE: u32 = 1_000;
 
 impl Sale {
-    /// Retries orders that are dead letters, due at once and with all attempts before them.
+    /// Requeues dead orders: due at once, with all their attempts.
     ///
-    /// Of a queue that sales share, only the orders of this sale are retried, and what is no order of any sale.
+    /// If sales share the queue, this affects only orders of this sale, and dead letters that are not orders.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, or for more than 1,000 IDs. Nothing was requeued.
     pub async fn retry_orders(&self, which: Selection) -> Result<Revived> {
+        which.check()?;
         let queue = self.orders_queue().await?;
         let mut retried = Revived::default();
         for ids in self.dead_orders(&queue, &which).await?.chunks(PAGE as usize) {
@@ -30,8 +31,9 @@ impl Sale {
     /// [`retry_orders`](Self::retry_orders).
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, or for more than 1,000 IDs. Nothing was deleted.
     pub async fn delete_orders(&self, which: Selection) -> Result<u64> {
+        which.check()?;
         let queue = self.orders_queue().await?;
         let mut deleted = 0;
         for ids in self.dead_orders(&queue, &which).await?.chunks(PAGE as usize) {
