@@ -1,6 +1,6 @@
 # Rushgate over HTTP: one binary, no shell beside it, not as root.
 #
-#   docker build -t rushgate .
+#   docker build --build-arg RUSHGATE_COMMIT="$(git rev-parse --short=9 HEAD)" -t rushgate .
 #   docker run -p 7979:7979 -v rushgate:/var/lib/rushgate rushgate token create operator --role operator
 #   docker run -p 7979:7979 -v rushgate:/var/lib/rushgate rushgate
 #
@@ -12,6 +12,8 @@ FROM rust:1.95.0-slim-bookworm AS build
 # The compiler of C is for SQLite and the cryptography.
 RUN apt-get update && apt-get install -y --no-install-recommends build-essential && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
+# What --version prints: the checkout's history is not part of the build.
+ARG RUSHGATE_COMMIT
 COPY . .
 RUN cargo build --release --locked -p rushgate-cli && mkdir /data
 

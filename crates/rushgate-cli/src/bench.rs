@@ -17,13 +17,13 @@ use crate::output::Output;
 
 /// Maximum recorded latency, in microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;
-/// More than anybody reserves in the time.
+/// More units than the benchmark can reserve.
 const STOCK: u32 = 10_000_000;
 const LEASE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
     let mut globals = globals.clone();
-    // Kept until the end, which deletes it.
+    // Deletes the temporary store at the end.
     let _fresh = match globals.store {
         Some(_) => None,
         None => {
@@ -68,7 +68,7 @@ async fn bench(gate: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// What is put into the store is named so that nobody else's is touched.
+/// Unique names for the benchmark's locks, queue and sale, so that it touches no other data.
 struct Names(u32);
 
 impl Names {
@@ -82,7 +82,7 @@ trait Step: Send + 'static {
     fn step(&mut self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Sends the callers and adds up what they saw, in microseconds.
+/// Runs the callers and merges their latencies, in microseconds.
 async fn crowd<S: Step>(args: &BenchArgs, caller: impl Fn(u32) -> S) -> Result<Histogram<u64>> {
     let until = Instant::now() + args.time();
     let mut callers = JoinSet::new();
@@ -143,7 +143,7 @@ impl Step for QueueStep {
         self.n += 1;
         let id = format!("{}-{}", self.caller, self.n);
         let _ = self.queue.enqueue(id, rushgate::Payload::empty()).send().await?;
-        // Any caller's task will do: each puts one in and takes one out.
+        // Each caller enqueues one task and completes one, not necessarily its own.
         let tasks = self.queue.claim_wait(1, LEASE, LEASE).await?;
         let tickets: Vec<_> = tasks.into_iter().map(|task| task.ticket).collect();
         if tickets.is_empty() {

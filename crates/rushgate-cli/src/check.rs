@@ -16,10 +16,10 @@ use crate::http::{self, Client};
 use crate::settings::Check;
 use crate::signed::{self, Secret};
 
-/// Where the secret may be.
+/// Environment variable with the secret.
 pub(crate) const SECRET: &str = "RUSHGATE_CHECK_SECRET";
 
-/// A check that is asked by POST.
+/// A bot check by signed POST requests.
 pub(crate) struct PostCheck {
     client: Client,
     url: Uri,
@@ -27,7 +27,7 @@ pub(crate) struct PostCheck {
 }
 
 impl PostCheck {
-    /// Of those settings. Nothing is sent.
+    /// Builds the check from its settings. Sends nothing.
     pub(crate) fn new(check: &Check) -> Result<Self, Fault> {
         let secret = Secret::find("the check", check.secret_file.as_deref(), SECRET)?;
         let url = signed::address("the check", &check.url)?;
@@ -77,7 +77,7 @@ impl BuyerCheck for PostCheck {
     }
 }
 
-/// What a status says. "Too slow" and "too many" are about the asking, and not about the buyer.
+/// Verdict by status code. 408 and 429 are about the request rate, not about the buyer.
 fn verdict(status: StatusCode) -> Verdict {
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Verdict::Unknown(status.to_string()),

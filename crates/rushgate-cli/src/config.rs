@@ -1,4 +1,4 @@
-//! `rushgate.toml` in the working directory: what the options are if nobody gives them.
+//! `rushgate.toml` in the working directory: defaults for options.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::settings::ServeOptions;
 
 const FILE: &str = "rushgate.toml";
 
-/// What may be written in the file.
+/// Content of the file.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -35,7 +35,7 @@ impl Config {
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let unreadable = |error: &toml::de::Error, key: String| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            // Of a key that there is none of the message has the name itself.
+            // For an unknown field, the message already contains the name.
             let is_named = key == "." || error.message().starts_with("unknown field");
             let key = if is_named { String::new() } else { format!(", `{key}`") };
             Fault::usage(format_args!("{FILE}, line {line}{key}: {}", error.message()))

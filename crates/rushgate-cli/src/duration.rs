@@ -1,4 +1,4 @@
-//! Durations as they are typed: a whole number and its unit.
+//! Durations on the command line: an integer and a unit.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use rushgate::Rate;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Reads `250ms`, `15s`, `2m`, `1h` or `7d`. A number without a unit is refused: that is how seconds become
-/// milliseconds.
+/// Parses `250ms`, `15s`, `2m`, `1h` or `7d`. Refuses a number without a unit, because seconds could be
+/// mistaken for milliseconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
@@ -29,20 +29,20 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     micros.map(Duration::from_micros).ok_or_else(|| format!("`{text}` is too long"))
 }
 
-/// The same, where it is written in a file.
+/// Deserializes a duration from a file.
 pub(crate) fn read<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(reader)?;
     parse(&text).map(Some).map_err(D::Error::custom)
 }
 
-/// A rate such as `100/1m`.
+/// Parses a rate such as `100/1m`.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || "write a number and a time, such as 100/1m".to_owned();
     let (n, per) = text.split_once('/').ok_or_else(wrong)?;
     Ok(Rate::new(n.parse().map_err(|_| wrong())?, parse(per)?))
 }
 
-/// The same from a file.
+/// Deserializes a rate from a file.
 pub(crate) fn read_rate<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Rate>, D::Error> {
     let text = String::deserialize(reader)?;
     rate(&text).map(Some).map_err(D::Error::custom)

@@ -1,4 +1,4 @@
-//! Exit statuses, which scripts may rely on, and the faults that lead to them.
+//! Exit statuses, which are stable for scripts, and the faults that cause them.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,35 +8,35 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done,
-    /// Refused: the answer is no.
+    /// Refused: for example a stale ticket, a busy lock or a failed audit.
     Refused,
     /// Wrong usage.
     Usage,
     /// Not allowed.
     NotAllowed,
-    /// The store cannot be used.
+    /// The store is unavailable.
     Unavailable,
-    /// No answer came, and the step may have happened.
+    /// No answer came; the step may have happened.
     MayHaveHappened,
-    /// Rushgate itself is wrong.
+    /// A bug in Rushgate.
     Bug,
-    /// `lock run`: the status of its command, 128+n if that died of signal n.
+    /// `lock run`: the status of its command, or 128+n if signal n killed it.
     Passed(u8),
 }
 
 impl Exit {
-    /// Every status that is Rushgate's own, with what it says.
+    /// Every status of Rushgate's own, with its meaning.
     pub(crate) const OWN: [(Self, &str); 7] = [
         (Self::Done, "done"),
-        (Self::Refused, "refused: stale ticket, lock busy or lost, sold out, audit failed, unknown"),
-        (Self::Usage, "wrong usage: unknown flag, bad name, number out of range, bad file"),
-        (Self::NotAllowed, "not allowed"),
-        (Self::Unavailable, "the store cannot be used: unreachable, full, misconfigured or damaged"),
-        (Self::MayHaveHappened, "no answer came, and the step may have happened"),
-        (Self::Bug, "a bug in rushgate: please report it"),
+        (Self::Refused, "refused: lock busy or lost, stale ticket, sold out, audit failed"),
+        (Self::Usage, "usage error: unknown option, invalid name, value out of range, bad file"),
+        (Self::NotAllowed, "forbidden"),
+        (Self::Unavailable, "store unavailable: unreachable, full, misconfigured or damaged"),
+        (Self::MayHaveHappened, "outcome unknown: no answer came, and the step may have taken effect"),
+        (Self::Bug, "bug in Rushgate: please report it"),
     ];
 
-    /// The number.
+    /// Numeric exit status.
     pub(crate) const fn status(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -50,12 +50,12 @@ impl Exit {
         }
     }
 
-    /// Done, or refused.
+    /// Done or refused.
     pub(crate) const fn done_if(done: bool) -> Self {
         if done { Self::Done } else { Self::Refused }
     }
 
-    /// What follows from an error of the store.
+    /// Exit status for an error of the store.
     fn of(error: &rushgate::Error) -> Self {
         let down =
             error.is_unavailable() || error.is_full() || error.is_misconfigured() || error.is_corrupt();
@@ -75,23 +75,23 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A fault that the command line found itself.
+/// A fault found by the command line itself.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) exit: Exit,
-    /// A stable word for programs that read JSON.
+    /// Stable code for programs that read JSON.
     pub(crate) code: &'static str,
     message: String,
     hint: Option<String>,
 }
 
 impl Fault {
-    /// What was typed, or written in a file, makes no sense.
+    /// The arguments or the configuration file are wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, "usage", message)
     }
 
-    /// The answer is no.
+    /// The request was refused.
     pub(crate) fn refused(code: &'static str, message: impl fmt::Display) -> Self {
         Self::new(Exit::Refused, code, message)
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A listing's reader has gone and wants no more of it, which is no fault.
+/// The reader of a listing has closed the pipe. Not a fault.
 #[derive(Debug)]
 pub(crate) struct ReaderGone;
 
@@ -126,7 +126,7 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// An error with what caused it.
+/// An error with its chain of causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),
@@ -134,7 +134,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// An error, read for its user.
+/// An error, prepared for display.
 pub(crate) struct Verdict {
     pub(crate) exit: Exit,
     pub(crate) code: &'static str,

@@ -1,9 +1,9 @@
-//! How many files and connections a process may have open.
+//! Limit of open files, which also limits connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Lets this process open as many as it is allowed to: a connection is a file, and a shell's limit is often 1,024.
-/// Gives how many that is; `None` if there is no limit.
+/// Raises the soft limit of open files to the hard limit, because a shell's soft limit is often 1,024.
+/// Returns the limit; `None` if it is unlimited.
 pub(crate) fn raise_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };

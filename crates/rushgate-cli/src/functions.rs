@@ -1,4 +1,4 @@
-//! `rushgate functions`: the verbs for programs in other languages.
+//! `rushgate functions`: the function library for programs in other languages.
 
 use anyhow::Result;
 use rushgate_redis::functions::{self, Functions, Installed, State};
@@ -19,7 +19,7 @@ pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> 
     }
 }
 
-/// A store in a file has no functions.
+/// Connects to a server. A SQLite store has no functions.
 async fn connect(globals: &Globals) -> Result<Functions> {
     let url = globals.store_url();
     if url.starts_with("sqlite:") {
@@ -100,7 +100,7 @@ async fn check(server: &Functions, output: Output) -> Result<Exit> {
     Ok(Exit::done_if(same))
 }
 
-/// What a server has, in words.
+/// State of the library in words.
 pub(crate) fn what(state: &State) -> String {
     match state {
         State::Missing => "no library named rushgate".to_owned(),

@@ -1,4 +1,4 @@
-//! What every command is given.
+//! Options shared by all commands.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use crate::exit::{Exit, Fault};
 use crate::log;
 use crate::output::{Output, counted};
 
-/// The options that every command shares, with environment and file taken into account.
+/// Shared options, after environment and file are applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Globals {
-    /// The store's URL, if anybody named one.
+    /// URL of the store, if set.
     pub(crate) store: Option<String>,
-    /// The ledger's URL, if anybody named one.
+    /// URL of the ledger, if set.
     pub(crate) orders: Option<String>,
-    /// Whether nobody misses what the command writes if its reader goes: it changes nothing.
+    /// True for a command that changes nothing: its output may be cut short if the reader closes the pipe.
     pub(crate) only_shows: bool,
-    /// Data as JSON on stdout, errors as JSON on stderr.
+    /// Prints data as JSON on stdout and errors as JSON on stderr.
     pub(crate) json: bool,
-    /// Nothing on stderr but errors.
+    /// Prints only errors on stderr.
     pub(crate) quiet: bool,
-    /// More on stderr.
+    /// Prints details on stderr.
     pub(crate) verbose: bool,
-    /// What lines of log are.
+    /// Format of log lines.
     pub(crate) log_format: LogFormat,
-    /// Whether to use colour.
+    /// Whether to use color.
     pub(crate) color: Color,
 }
 
@@ -56,17 +56,17 @@ pub(crate) enum Color {
 }
 
 impl Globals {
-    /// Where to write.
+    /// Output of this command.
     pub(crate) fn output(&self) -> Output {
         Output::new(self)
     }
 
-    /// The store's URL.
+    /// URL of the store, or the default.
     pub(crate) fn store_url(&self) -> &str {
         self.store.as_deref().unwrap_or(Rushgate::DEFAULT_URL)
     }
 
-    /// Opens the store, does the work, and closes the store on every path out.
+    /// Opens the store, runs `work`, and closes the store on every path out.
     pub(crate) async fn with_gate<F, Fut>(&self, work: F) -> Result<Exit>
     where
         F: FnOnce(Rushgate) -> Fut,
@@ -93,18 +93,19 @@ impl Globals {
         Ok(exit)
     }
 
-    /// Opens the ledger that was named.
+    /// Opens the ledger.
     pub(crate) async fn ledger(&self) -> Result<Arc<dyn Ledger>> {
         open_ledger(self.ledger_url()?).await
     }
 
-    /// The same for commands that can run while the server is unreachable: the store opens as soon as it can.
+    /// Opens the ledger for commands that can start while its server is unreachable: it connects as soon as
+    /// it can.
     pub(crate) async fn ledger_when_it_can(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
         Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger_when_it_can(&url)).await??)
     }
 
-    /// The same, to look at: a file that is not there is not made.
+    /// Opens the ledger for reading. A missing file is an error, not created.
     pub(crate) async fn ledger_to_look_at(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
         must_exist(&url).map_err(|error| error.hint("check --orders; `sale work` makes the file"))?;
@@ -119,7 +120,7 @@ impl Globals {
     }
 }
 
-/// The file that a URL names, if it names one.
+/// The file that a URL names, if any.
 pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
     let path = url.strip_prefix("sqlite:")?;
     let path = path.split_once('?').map_or(path, |(path, _)| path);
@@ -127,7 +128,7 @@ pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
     (path != ":memory:" && !path.is_empty()).then(|| path.into())
 }
 
-/// Refuses a file that is not there. Of a directory that is not there the store says more.
+/// Refuses a missing file. For a missing directory, the store has a better message.
 pub(crate) fn must_exist(url: &str) -> Result<(), Error> {
     match file_of(url) {
         Some(file) if !file.exists() && directory_of(&file).exists() => {

@@ -1,4 +1,4 @@
-//! A command in a process group of its own, so that whatever it starts can be ended with it.
+//! A command in its own process group, so that everything it starts can be ended with it.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,14 +15,14 @@ use crate::exit::{Exit, Fault};
 use crate::signals::died_of;
 use crate::warden::Warden;
 
-/// How long what a command leaves behind may take to end when asked to.
+/// Time that processes left behind by a command have to end after a signal.
 const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
 
-/// A running command and what it started. Dropping it ends all of them at once.
+/// A running command and its process group. Dropping it kills the group.
 pub(crate) struct Group {
     child: Child,
     id: Pid,
-    /// None if the command may outlive this process.
+    /// The watchdog; `None` if the command may outlive this process.
     warden: Option<Warden>,
 }
 
@@ -35,8 +35,7 @@ impl Group {
         Ok(Self { child, id, warden: None })
     }
 
-    /// Starts the command in the group of a warden, which knows until when it may run before there is anything to
-    /// end.
+    /// Starts the command in the group of a watchdog, which ends the group unless it is renewed.
     pub(crate) fn start_under(warden: Warden, mut command: Command) -> io::Result<Self> {
         let id = warden.group();
         let child = command.process_group(id.as_raw_pid()).spawn()?;
@@ -73,13 +72,13 @@ impl Group {
             .into())
     }
 
-    /// Sends all of them a signal.
+    /// Sends a signal to the whole group.
     pub(crate) fn signal(&self, signal: Signal) {
-        // There is nobody left to tell if it fails.
+        // If it fails, the group is already gone.
         let _ = kill_process_group(self.id, signal);
     }
 
-    /// Ends what the command left behind: asks first, then insists.
+    /// Ends the processes that the command left behind: first with a signal, then by force.
     pub(crate) async fn end_left_behind(mut self) {
         if let Some(warden) = self.warden.take() {
             warden.dismiss().await;
@@ -106,7 +105,7 @@ pub(crate) fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// The status that shells give for a program that cannot be started.
+/// Exit status that shells use for a program that cannot be started.
 pub(crate) fn not_started(words: &[OsString], error: &io::Error) -> Fault {
     let program = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {

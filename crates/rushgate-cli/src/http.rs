@@ -1,4 +1,4 @@
-//! The client of whatever this program calls by HTTP: webhooks, and the collector of spans.
+//! HTTP client for webhooks and for the collector of spans.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -10,10 +10,10 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::exit::{Exit, Fault};
 
-/// One that keeps connections open.
+/// A client with persistent connections.
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A client for that scheme. Certificates of authorities are needed for https:// only, and missed before anything is sent.
+/// A client for this URL scheme. Only `https` needs root certificates; it fails here if there are none.
 pub(crate) fn client(scheme: Option<&str>) -> Result<Client, Fault> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

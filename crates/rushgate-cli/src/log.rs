@@ -13,13 +13,14 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use crate::otel::{self, Telemetry};
 use crate::output::Output;
 
-/// Shows what deserves attention from here on, or everything if that was asked for.
+/// Logs warnings and errors from here on, or everything with --verbose.
 pub(crate) fn show(output: Output) {
-    // The first one stays.
+    // Only the first subscriber counts.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(lines(output)));
 }
 
-/// The same, and sends spans to the collector that the environment names, until the value is ended.
+/// Starts logging, and exports spans to the collector named in the environment until the returned value is
+/// ended.
 pub(crate) fn start(output: Output) -> Result<Telemetry> {
     let telemetry = otel::start(output)?;
     let subscriber = Registry::default().with(lines(output)).with(telemetry.layer());

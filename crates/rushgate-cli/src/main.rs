@@ -15,6 +15,7 @@ mod group;
 mod http;
 mod lock;
 mod log;
+mod man;
 mod moments;
 mod otel;
 mod outbox;
@@ -52,6 +53,7 @@ use crate::settings::ServeOptions;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    completions::answer_shell();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
@@ -112,6 +114,8 @@ fn globals(shared: &Shared) -> Globals {
 fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
     match cli.verb {
         Verb::Completions(args) => completions::run(&args, globals.output()),
+        Verb::Man(args) => man::run(&args, globals.output()),
+        Verb::Options => options(globals.output()),
         Verb::Serve(args) if args.print_config => serve::print_config(globals.output()),
         mut verb => {
             let config = if needs_file(&verb) { Config::load()? } else { Config::default() };
@@ -126,6 +130,14 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
             exit
         }
     }
+}
+
+/// The same page as `rushgate help options`.
+fn options(output: Output) -> Result<Exit> {
+    let mut command = args::command();
+    let page = command.find_subcommand_mut("options").map(|sub| sub.render_help().to_string());
+    output.text(page.unwrap_or_default())?;
+    Ok(Exit::Done)
 }
 
 /// A bench must not find its way into the working directory's store by a file.
@@ -181,7 +193,7 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(args) => doctor::run(args, globals).await,
-        Verb::Completions(args) => completions::run(&args, globals.output()),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Options => unreachable!("they need no store"),
         Verb::Warden => warden::run().await,
         Verb::Crowd => rush::run_crowd().await,
     }

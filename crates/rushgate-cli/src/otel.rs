@@ -1,4 +1,4 @@
-//! Spans for a collector, by OpenTelemetry's protocol over HTTP, as the `OTEL_*` variables of the environment say.
+//! Exports spans to an OpenTelemetry collector over OTLP/HTTP, configured by the `OTEL_*` variables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ use crate::http::{self, Client};
 use crate::log::is_ours;
 use crate::output::Output;
 
-/// How much of a collector's answer is read, in bytes.
+/// Maximum size of a collector's answer that is read, in bytes.
 const ANSWER_MAX: usize = 1 << 20;
-/// How long a collector may take to answer.
+/// Time limit for a collector's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long the last spans may take when the command ends.
+/// Time limit for the last spans when the command ends.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// What sends spans, if anybody collects them.
+/// The span exporter, if a collector is configured.
 pub(crate) struct Telemetry(Option<Sending>);
 
 struct Sending {
@@ -48,13 +48,13 @@ struct Sending {
     trouble: Trouble,
 }
 
-/// Where to send to; the first that is set counts.
+/// Endpoint variables; the first that is set counts.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// Starts sending if the environment names a collector. Called in a runtime.
+/// Starts the exporter if the environment names a collector. Call it within a runtime.
 ///
 /// # Errors
-/// A [`Fault`] of usage if the environment says what cannot be done.
+/// A [`Fault`] of usage if a variable has an unsupported value.
 pub(crate) fn start(output: Output) -> Result<Telemetry> {
     if !is_wanted() {
         return Ok(Telemetry(None));
@@ -68,7 +68,7 @@ pub(crate) fn start(output: Output) -> Result<Telemetry> {
     let exporter = exporter.map_err(|error| unusable(&error.to_string()))?;
     let provider =
         SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
-    // Once is for the whole process, and this is the only place.
+    // The trace context is set once per process, and only here.
     let _ = set_trace_context(Spans);
     Ok(Telemetry(Some(Sending { provider, trouble })))
 }
@@ -82,7 +82,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Without an endpoint nobody asked for it: its default would have every command look for a collector.
+/// Without an endpoint variable, nothing is exported: OpenTelemetry's default would make every command look
+/// for a collector.
 fn is_wanted() -> bool {
     let is = |name: &str, word: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case(word));
     let asked =
@@ -90,7 +91,7 @@ fn is_wanted() -> bool {
     asked && !is("OTEL_SDK_DISABLED", "true") && !is("OTEL_TRACES_EXPORTER", "none")
 }
 
-/// One of the protocols is spoken here.
+/// Refuses protocols other than the supported one.
 fn check_protocol() -> Result<(), Fault> {
     let named = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
     match named.into_iter().find_map(variable) {
@@ -101,7 +102,7 @@ fn check_protocol() -> Result<(), Fault> {
     }
 }
 
-/// What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, and `rushgate` if they name no service.
+/// Resource from `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`. The default service name is `rushgate`.
 fn resource() -> Resource {
     let attributes = variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let is_named = variable("OTEL_SERVICE_NAME").is_some() || attributes.contains("service.name=");
@@ -110,7 +111,7 @@ fn resource() -> Resource {
 }
 
 impl Telemetry {
-    /// The spans of this program, for the subscriber.
+    /// Layer that exports the spans of this program.
     pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -118,12 +119,12 @@ impl Telemetry {
         let tracer = self.0.as_ref()?.provider.tracer("rushgate");
         let layer =
             tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
-        // What the sending itself says is not sent.
+        // Excludes the exporter's own spans.
         let ours = |metadata: &Metadata<'_>| is_ours(metadata) && *metadata.level() <= Level::INFO;
         Some(layer.with_filter(filter_fn(ours)))
     }
 
-    /// Sends what is left, for a few seconds at most.
+    /// Exports the remaining spans, within a few seconds.
     pub(crate) async fn end(self) {
         let Some(Sending { provider, trouble }) = self.0 else { return };
         let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_WORDS)).await;
@@ -133,14 +134,14 @@ impl Telemetry {
     }
 }
 
-/// The span that the caller is in, as a W3C traceparent, if spans are sent.
+/// Current span as a W3C traceparent, if spans are exported.
 pub(crate) fn current() -> Option<TraceParent> {
     let mut carrier = HashMap::new();
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut carrier);
     carrier.get("traceparent")?.parse().ok()
 }
 
-/// Traces that go through queues.
+/// Carries traces through queues.
 struct Spans;
 
 impl TraceContext for Spans {
@@ -150,7 +151,7 @@ impl TraceContext for Spans {
 
     fn continue_in(&self, span: &Span, parent: &TraceParent) {
         let carrier = HashMap::from([("traceparent".to_owned(), parent.to_string())]);
-        // A span that nobody collects has no parent either.
+        // Fails only for a span that is not collected, which has no parent either.
         let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
     }
 }
@@ -170,7 +171,7 @@ impl Trouble {
     }
 }
 
-/// Sends by the HTTP client that webhooks have, from whatever thread it is called.
+/// Sends through the HTTP client of the webhooks, from any thread.
 #[derive(Debug)]
 struct Sender {
     client: Client,

@@ -1,7 +1,7 @@
-//! `rushgate outbox`: tasks from transactions of the shop's own database.
+//! `rushgate outbox`: relays tasks from transactions of the application's database.
 //!
-//! The relay is a command of its own, and not a part of `work` or `serve`: it is one process, near the database whose
-//! credentials it alone needs, while workers are many and know the store only.
+//! The relay is a command of its own, separate from `work` and `serve`. One relay runs near the database and
+//! is the only process with its credentials; workers are many and know only the store.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::output::{Output, Table};
 use crate::queue::{printable, rounded};
 use crate::signals::Signals;
 
-/// The longest name in a table, in characters.
+/// Maximum length of a name in a table, in characters.
 const NAME_MAX: usize = 40;
-/// How often to look whether the outbox is empty: less and less often while nothing moves, because on Postgres a look is
-/// a connection.
+/// Interval for checking whether the outbox is empty. It doubles while no task moves, because on Postgres
+/// each check takes a connection.
 const EMPTY_CHECK: Duration = Duration::from_millis(100);
 const EMPTY_CHECK_MAX: Duration = Duration::from_secs(5);
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
     match verb {
         OutboxVerb::Relay(args) => {
             let telemetry = log::start(output)?;
-            // Before the store, which a mistyped URL must not make.
+            // Before the store, so that a mistyped URL does not create a store.
             let outbox = Outbox::open(&args.place.url).await?;
             let relayed = globals.with_gate(async |gate| relay(&gate, outbox, args, output).await).await;
             telemetry.end().await;
@@ -55,12 +55,12 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
     }
 }
 
-/// Of all if none is named.
+/// Selected positions; `None` selects all.
 fn positions(which: &Which) -> Option<Vec<i64>> {
     (!which.all).then(|| which.at.clone())
 }
 
-/// All of none is done; none of those that were named is refused.
+/// Selecting all succeeds even if there are none; selecting positions fails if none exists.
 fn exit(which: &Which, n: u64) -> Exit {
     Exit::done_if(which.all || n > 0)
 }
@@ -73,7 +73,7 @@ async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output)
     let running = relay.run(shutdown.clone());
     let emptied = async {
         let emptied = if args.until_empty { until_empty(&outbox, &metrics, &shutdown).await } else { Ok(()) };
-        // Empty or unreadable: nothing more to do.
+        // Nothing is left to do, or the outbox cannot be read.
         if args.until_empty {
             shutdown.cancel();
         }
@@ -87,7 +87,8 @@ async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output)
     Ok(Exit::Done)
 }
 
-/// Waits until nothing waits. As long as the relay gets on, nobody need ask; a database that is away is waited for.
+/// Waits until the outbox is empty. While the relay makes progress, no check is needed; an unreachable
+/// database is waited for.
 async fn until_empty(outbox: &Outbox, metrics: &OutboxMetrics, shutdown: &CancellationToken) -> Result<()> {
     let (mut before, mut pause) = (None, EMPTY_CHECK);
     while !shutdown.is_cancelled() {
@@ -109,7 +110,7 @@ async fn until_empty(outbox: &Outbox, metrics: &OutboxMetrics, shutdown: &Cancel
     Ok(())
 }
 
-/// The summary: data for a program, a note for people.
+/// Prints the summary: as data in JSON, as a note in text.
 fn say(report: OutboxReport, output: Output) -> Result<()> {
     let OutboxReport { moved, refused, outages, lag_max, .. } = report;
     if output.is_json() {
@@ -163,7 +164,7 @@ async fn ls(args: LsArgs, output: Output) -> Result<Exit> {
         output.remark("nothing was set aside");
     }
     let views: Vec<_> = refused.iter().map(RefusedView::from).collect();
-    // Names that no queue takes may be anything.
+    // A row that no queue accepts may have any name.
     let rows = refused.iter().map(|of| {
         let [queue, id] = [&of.queue, &of.id].map(|name| printable(name, NAME_MAX));
         [of.position.to_string(), queue, id, of.bytes.to_string(), printable(&of.why, usize::MAX)]

@@ -1,4 +1,4 @@
-//! The one file that knows of JSON, quiet, verbose and colour. Data goes to stdout, everything else to stderr.
+//! The only file that handles JSON, quiet, verbose and color. Data goes to stdout, everything else to stderr.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -17,7 +17,7 @@ use crate::otel;
 /// Moves the cursor to the start of the line and clears it.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// Where to write, and how.
+/// Output settings of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     only_shows: bool,
@@ -28,14 +28,14 @@ pub(crate) struct Output {
     color: bool,
 }
 
-/// Colours with fixed meanings.
+/// Colors with fixed meanings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Paint {
-    /// It holds.
+    /// Success.
     Good,
-    /// It does not.
+    /// Failure.
     Bad,
-    /// Look here.
+    /// Attention.
     Notice,
 }
 
@@ -66,27 +66,27 @@ impl Output {
         Self { only_shows, json, quiet, verbose, log_json, color: color && !log_json }
     }
 
-    /// Whether stdout is to be JSON.
+    /// True if stdout is JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
-    /// Whether nothing but errors is to be said.
+    /// True if only errors are printed.
     pub(crate) fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// Whether more was asked for.
+    /// True if details are printed.
     pub(crate) fn is_verbose(self) -> bool {
         self.verbose
     }
 
-    /// The answer: JSON, or text.
+    /// Prints the answer: JSON, or text.
     pub(crate) fn data(self, json: &impl Serialize, text: impl Display) -> Result<()> {
         self.answered(self.try_data(json, text))
     }
 
-    /// The same, for a command that takes its step back if nobody reads the answer.
+    /// Prints the answer, for a command that reverts its step if the answer cannot be written.
     pub(crate) fn try_data(self, json: &impl Serialize, text: impl Display) -> io::Result<()> {
         if self.json {
             stdout(|out| json_line(out, json))
@@ -95,12 +95,12 @@ impl Output {
         }
     }
 
-    /// One line of text as the answer, or JSON.
+    /// Prints the answer as one line of text, or JSON.
     pub(crate) fn line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
         self.data(json, format_args!("{text}\n"))
     }
 
-    /// The answer: JSON or raw bytes, with a final line break on a terminal.
+    /// Prints the answer as JSON or raw bytes, with a final line break on a terminal.
     pub(crate) fn bytes(self, json: &impl Serialize, bytes: &[u8]) -> Result<()> {
         if self.json {
             return self.data(json, "");
@@ -111,17 +111,18 @@ impl Output {
         }))
     }
 
-    /// Text as it is, which JSON does not apply to. The command ends when its reader has gone.
+    /// Prints text that is the same with --json. The command ends if its reader has closed the pipe.
     pub(crate) fn text(self, text: impl Display) -> Result<()> {
         part(stdout(|out| write!(out, "{text}")))
     }
 
-    /// One line of many, or JSON. The command ends when its reader has gone.
+    /// Prints one line of many, or JSON. The command ends if its reader has closed the pipe.
     pub(crate) fn next_line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
         if self.json { part(stdout(|out| json_line(out, json))) } else { self.text(format_args!("{text}\n")) }
     }
 
-    /// The reader of a command that only shows decides how much to read. Of any other it must not miss the answer.
+    /// A closed pipe is fine for a command that changes nothing. For any other command the answer must not be
+    /// lost.
     pub(crate) fn answered(self, written: io::Result<()>) -> Result<()> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_shows => Ok(()),
@@ -129,20 +130,20 @@ impl Output {
         }
     }
 
-    /// Progress for a user who watches.
+    /// Prints progress to stderr.
     pub(crate) fn note(self, text: impl Display) {
         if !self.quiet {
             self.log("info", &text, || self.stderr(format_args!("{text}")));
         }
     }
 
-    /// Progress as plain lines, where no line can be redrawn.
+    /// Prints a line of progress above a live line.
     pub(crate) fn over_progress(self, text: impl Display) {
         let clear = if io::stderr().is_terminal() { CLEAR_LINE } else { "" };
         self.note(format_args!("{clear}{text}"));
     }
 
-    /// A note where the text output would otherwise be empty. JSON needs none.
+    /// Prints a note where the text output would otherwise be empty. JSON needs none.
     pub(crate) fn remark(self, text: impl Display) {
         if !self.json {
             self.note(text);
@@ -172,12 +173,12 @@ impl Output {
         }
     }
 
-    /// Whether lines of log are to be JSON.
+    /// True if log lines are JSON.
     pub(crate) fn logs_json(self) -> bool {
         self.log_json
     }
 
-    /// A line of log for programs: a JSON object.
+    /// Prints a log line as a JSON object.
     pub(crate) fn log_line(self, level: &str, message: &str, fields: Map<String, Value>) {
         let mut line = json!({ "timestamp": moment(now()), "level": level, "message": message });
         if !fields.is_empty() {
@@ -189,7 +190,7 @@ impl Output {
         self.stderr(format_args!("{line}"));
     }
 
-    /// A line of log: for programs, or as people read it.
+    /// Prints a log line as JSON or as text.
     fn log(self, level: &str, text: &dyn Display, as_text: impl FnOnce()) {
         if self.log_json {
             let message = text.to_string();
@@ -198,7 +199,7 @@ impl Output {
         as_text();
     }
 
-    /// Says what failed, and gives the exit status that follows.
+    /// Prints what failed, and returns the exit status.
     pub(crate) fn error(self, error: &anyhow::Error) -> Exit {
         if error.is::<ReaderGone>() {
             return Exit::Done;
@@ -228,12 +229,12 @@ impl Output {
         exit
     }
 
-    /// The text in its colour.
+    /// Text in a color.
     pub(crate) fn paint<T: Display>(self, paint: Paint, text: T) -> Painted<T> {
         Painted { paint: self.color.then_some(paint), text }
     }
 
-    /// Nobody can be told that stderr is gone.
+    /// Ignores a failure: there is no other place to report it.
     fn stderr(self, line: fmt::Arguments<'_>) {
         let _ = writeln!(io::stderr().lock(), "{}", harmless(&line.to_string()));
     }
@@ -242,7 +243,7 @@ impl Output {
 fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = write(&mut out).and_then(|()| out.flush());
-    // Whatever was not taken would be tried again when the buffer is dropped.
+    // Discards the rest, which would otherwise be written again on drop.
     let _ = out.into_parts();
     written
 }
@@ -265,11 +266,11 @@ fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What this program has a terminal do.
+/// Escape sequences that this program prints itself.
 const OURS: [&str; 5] = [CLEAR_LINE, Paint::Good.code(), Paint::Bad.code(), Paint::Notice.code(), Paint::END];
 
-/// The text with every control character written out, but for tabs, ends of lines and what is [ours](OURS): labels and
-/// errors come from others, and could do things to a terminal.
+/// Escapes control characters, except tabs, line breaks and [our own sequences](OURS). Labels and errors come
+/// from other programs and could control the terminal.
 fn harmless(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_plain) {
@@ -292,7 +293,7 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same within a line, which nothing may end.
+/// Escapes control characters including line breaks.
 fn in_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
         if c.is_control() {
@@ -304,7 +305,7 @@ fn in_line(text: &str) -> String {
     })
 }
 
-/// Text that may be coloured.
+/// Text that may be colored.
 pub(crate) struct Painted<T> {
     paint: Option<Paint>,
     text: T,
@@ -319,7 +320,7 @@ impl<T: Display> Display for Painted<T> {
     }
 }
 
-/// Rows under their headings; nothing at all if there are no rows.
+/// A table with headings. Prints nothing if there are no rows.
 pub(crate) struct Table<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -360,7 +361,7 @@ pub(crate) fn counted(n: u64, thing: &str) -> String {
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
-/// What this machine's clock says.
+/// Time on this machine's clock.
 fn now() -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! `rushgate serve --check`: whether the server that listens there is ready.
+//! `rushgate serve --check`: checks that the server at the listen address is ready.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,11 +21,11 @@ use crate::exit::{Exit, Fault};
 use crate::output::Output;
 use crate::settings::{Settings, Tls};
 
-/// How long the answer is waited for, and what is read of it.
+/// Time limit for the answer, and maximum size that is read.
 const WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u64 = 4 << 10;
 
-/// Asks the server that listens there whether it is ready: for containers, in which there is nothing else that could ask.
+/// Asks the server whether it is ready. For containers that have no other HTTP client.
 pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
     let mut address = settings.listen;
     match address.ip() {
@@ -47,7 +47,7 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
     Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {fault}")).into())
 }
 
-/// The first line of its answer.
+/// First line of the answer.
 async fn ask(address: SocketAddr, tls: Option<&Tls>) -> io::Result<String> {
     let stream = TcpStream::connect(address).await?;
     match tls {
@@ -81,7 +81,7 @@ fn expecting(certificate: &Path) -> io::Result<ClientConfig> {
     Ok(config.with_no_client_auth())
 }
 
-/// Knows one certificate.
+/// Verifier that trusts one certificate.
 #[derive(Debug)]
 struct Own {
     certificate: CertificateDer<'static>,

@@ -1,4 +1,4 @@
-//! `rushgate serve`, and `rushgate token` for who is let in.
+//! `rushgate serve`, and `rushgate token` for its API tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::output::{Output, Table, moment};
 use crate::settings::{REFERENCE, Settings, Tls};
 use crate::signals::Signals;
 
-/// The sale that a demo opens, what it sells and how much of it.
+/// ID, SKU and number of units of the demo sale.
 const DEMO: (&str, &str, u32) = ("demo", "phone", 5_000);
-/// How long carts of a demo are kept: short enough to be watched.
+/// Hold time of the demo: short enough to watch holds expire.
 const DEMO_HOLD: Duration = Duration::from_secs(10);
 
-/// Prints the file that says every option.
+/// Prints the reference configuration.
 pub(crate) fn print_config(output: Output) -> Result<Exit> {
     output.line(&json!({ "config": REFERENCE }), REFERENCE.trim_end())?;
     Ok(Exit::Done)
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
     served
 }
 
-/// Each connection is a file, and the store and the ledger have some, too.
+/// Raises the limit of open files. Each connection needs one; the store and the ledger need some too.
 fn raise_limit(args: &Settings, output: Output) {
     const OTHERS: u64 = 100;
     let wanted = u64::from(args.connections) + OTHERS;
@@ -52,7 +52,7 @@ fn raise_limit(args: &Settings, output: Output) {
     }
 }
 
-/// A demo that was not told where to keep its things has a folder of its own, which goes when it ends.
+/// A demo without a configured store uses a temporary directory, deleted at the end.
 fn stage(args: &Settings, globals: &Globals) -> Result<(Globals, Option<TempDir>)> {
     let mut globals = globals.clone();
     if !args.demo || globals.store.is_some() {
@@ -66,7 +66,8 @@ fn stage(args: &Settings, globals: &Globals) -> Result<(Globals, Option<TempDir>
     Ok((globals, Some(folder)))
 }
 
-/// Opens a sale of its own, and gives its name: the first of `demo`, `demo-2` and so on that is not over.
+/// Creates and opens a demo sale, and returns its ID: the first of `demo`, `demo-2` and so on that has not
+/// ended.
 async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
     let (name, sku, units) = DEMO;
     for number in 1.. {
@@ -128,7 +129,7 @@ async fn listen(
     }
 }
 
-/// The store is open by now, so what is misconfigured is the server: its address, files or options.
+/// The store is already open, so a misconfiguration concerns the server: its address, files or options.
 fn misused(error: rushgate::Error) -> anyhow::Error {
     if !error.is_misconfigured() {
         return error.into();
@@ -243,7 +244,7 @@ fn sign(args: &TokenSignArgs, output: Output) -> Result<Exit> {
 #[derive(Serialize)]
 struct View<'a> {
     id: &'a str,
-    /// Whether it is a key, which signs tokens of buyers.
+    /// True for a key, which signs tokens of buyers.
     signs: bool,
     label: &'a str,
     role: &'static str,

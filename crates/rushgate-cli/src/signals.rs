@@ -1,4 +1,4 @@
-//! The signals that ask this process to end.
+//! Signals that ask this process to end.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::exit::Exit;
 
-/// INT, TERM and HUP, from the moment of its making.
+/// Listens for INT, TERM and HUP from construction on.
 pub(crate) struct Signals {
     int: unix::Signal,
     term: unix::Signal,
@@ -24,7 +24,7 @@ impl Signals {
         })
     }
 
-    /// The next one. Cancel safe.
+    /// Next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.int.recv() => Signal::INT,
@@ -33,7 +33,7 @@ impl Signals {
         }
     }
 
-    /// A token that the first signal cancels, and the second signal.
+    /// A token that the first signal cancels, and a future for the second signal.
     pub(crate) fn cancels(mut self) -> (CancellationToken, impl Future<Output = Signal>) {
         let token = CancellationToken::new();
         let first = token.clone();
@@ -46,7 +46,7 @@ impl Signals {
     }
 }
 
-/// How shells say that a program died of that signal.
+/// Exit status that shells use for a program killed by this signal.
 pub(crate) fn died_of(signal: i32) -> Exit {
     Exit::Passed(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }

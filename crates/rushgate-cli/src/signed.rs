@@ -1,4 +1,4 @@
-//! What a signed POST needs: an address, and a secret that nobody gets to see.
+//! Address and secret of a signed POST request.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use sha2::Sha256;
 
 use crate::exit::Fault;
 
-/// A key, which nobody gets to see.
+/// A secret key. Has no `Debug` output.
 pub(crate) struct Secret(Vec<u8>);
 
 impl Secret {
-    /// As <https://www.standardwebhooks.com> says.
+    /// Signature as in <https://www.standardwebhooks.com>.
     pub(crate) fn signature(
         &self,
         id: &str,
@@ -33,7 +33,8 @@ impl Secret {
         Ok(signature)
     }
 
-    /// The secret from the file or else from the variable, if any. `whose` names it in errors.
+    /// Reads the secret from the file, or else from the environment variable. `whose` names its owner in
+    /// errors.
     pub(crate) fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
         let text = match file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
@@ -44,7 +45,7 @@ impl Secret {
         text.as_deref().map(|text| Self::read(whose, text)).transpose()
     }
 
-    /// The text of a secret: `whsec_` and base64, or any other words as they are.
+    /// Parses a secret: `whsec_` and base64, or any other text as is.
     fn read(whose: &str, text: &str) -> Result<Self, Fault> {
         let text = text.trim();
         let bytes = match text.strip_prefix("whsec_") {
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_that_of_the_standard() {
-        // The example of the standard's own libraries.
+        // Test vector of the standard's own libraries.
         let secret = Secret::read("x", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signature = secret
             .signature("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", br#"{"test": 2432232314}"#)

@@ -1,9 +1,10 @@
 //! The watchdog: a small process that ends a command's process group when its parent has died.
 //!
-//! A process that is killed, or stopped for longer than its lease, cannot end its command in time, and the command
-//! would work on under a lock that is another's. The warden can: it is the first of the group, before there is a
-//! command, reads deadlines from a pipe, and ends the group, and itself with it, at the deadline or when the pipe
-//! closes.
+//! A process that is killed, or suspended for longer than its lease, cannot end its command in time. The
+//! command would continue under a lock that another client holds.
+//!
+//! The watchdog starts before the command, as the leader of its process group. It reads deadlines from a
+//! pipe. At a deadline, or when the pipe closes, it kills the group and itself.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -21,15 +22,15 @@ use tokio::time::sleep;
 use crate::exit::{Exit, Fault};
 use crate::signals::{Signals, died_of};
 
-/// The longest sleep: the timer stops while the machine is suspended, and leases do not.
+/// Maximum sleep. The timer stops while the machine is suspended, but leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
-/// Releases the watchdog.
+/// Message that releases the watchdog.
 const OVER: &str = "over";
 
-/// The code of the fault that this process is asked to end.
+/// Code of the fault if this process is asked to end.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
-/// A warden at work. Dropping it ends the group.
+/// A running watchdog. Dropping it ends the group.
 pub(crate) struct Warden {
     process: Child,
     pipe: Mutex<ChildStdin>,
@@ -37,10 +38,10 @@ pub(crate) struct Warden {
 }
 
 impl Warden {
-    /// Starts one, as the first of a group of its own.
+    /// Starts a watchdog as the leader of a new process group.
     ///
-    /// It dies of the signals that ask this process to end until it can stand them, if a terminal or a supervisor
-    /// sends them to all. Then the fault is [`Exit::Passed`], as if the command had died of the signal.
+    /// Until it has blocked them, it dies of the signals that a terminal or a supervisor sends to all
+    /// processes. The fault is then [`Exit::Passed`], as if the command had died of the signal.
     pub(crate) async fn start() -> Result<Self> {
         Self::try_start().await.context("the command's warden cannot be started")
     }
@@ -56,42 +57,42 @@ impl Warden {
         let missing = || io::Error::other("the warden did not start");
         let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or_else(missing)?;
         let pipe = Mutex::new(process.stdin.take().ok_or_else(missing)?);
-        // It writes once it can stand the signals that the group may get.
+        // The watchdog writes one byte once it handles the signals that the group may get.
         if process.stdout.take().ok_or_else(missing)?.read_u8().await.is_err() {
             return Err(too_early(process.wait().await?));
         }
         Ok(Self { process, pipe, group })
     }
 
-    /// The group.
+    /// ID of the process group.
     pub(crate) fn group(&self) -> Pid {
         self.group
     }
 
-    /// Waits until it is gone. Cancel safe.
+    /// Waits until the watchdog has ended. Cancel safe.
     pub(crate) async fn ended(&mut self) {
-        // If that cannot be told, it counts as gone.
+        // If waiting fails, the watchdog counts as ended.
         let _ = self.process.wait().await;
     }
 
-    /// Has the group ended unless another deadline comes within that time.
+    /// Sets the deadline: the group is killed after `time`, unless another deadline comes before.
     pub(crate) async fn watch(&self, time: Duration) {
         self.tell(&(now() + time).as_micros().to_string()).await;
     }
 
-    /// Sends it home: only the command's own processes are left in the group.
+    /// Ends the watchdog. Only the command's own processes stay in the group.
     pub(crate) async fn dismiss(mut self) {
         self.tell(OVER).await;
         let _ = self.process.wait().await;
     }
 
     async fn tell(&self, what: &str) {
-        // Without the watchdog its parent still watches the command.
+        // If the watchdog is gone, this process still watches the command.
         let _ = self.pipe.lock().await.write_all(format!("{what}\n").as_bytes()).await;
     }
 }
 
-/// Why a warden ended before it was ready.
+/// Error for a watchdog that ended before it was ready.
 fn too_early(status: ExitStatus) -> anyhow::Error {
     let asked = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
     match status.signal() {
@@ -102,7 +103,7 @@ fn too_early(status: ExitStatus) -> anyhow::Error {
     }
 }
 
-/// The moment on the clock that all processes share and that counts suspend.
+/// Time on the clock that all processes share and that counts suspend.
 pub(crate) fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
@@ -112,7 +113,7 @@ pub(crate) fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What the warden's process does, until it is sent home.
+/// Main function of the watchdog process.
 pub(crate) async fn run() -> Result<Exit> {
     let mut signals = Signals::listen()?;
     let mut ready = tokio::io::stdout();
@@ -131,15 +132,15 @@ pub(crate) async fn run() -> Result<Exit> {
                 Some(line) => deadline = line.parse().ok().map(Duration::from_micros),
                 None => end(),
             },
-            // They are for the command, not for its warden.
+            // Signals are for the command, not for its watchdog.
             _ = signals.next() => {}
             () = sleep(left.min(SLEEP_MAX)) => {}
         }
     }
 }
 
-/// Ends the group, and so this process.
+/// Kills the group, including this process.
 fn end() {
-    // Nothing can be done about a failure but to go on trying.
+    // If it fails, the loop tries again.
     let _ = kill_process_group(getpid(), Signal::KILL);
 }

@@ -1,4 +1,4 @@
-//! Many tasks at once: by filter, as lines, and as they change.
+//! Bulk actions: filters, export and import, and the live view.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn tasks_are_cancelled_by_filter_and_a_dry_run_changes_nothing() {
     assert_eq!(shop.json(&filter)["removed"], 2);
     assert_eq!(ids(&shop), ["order", "order:3", "order:4", "orders", "other"]);
 
-    // One that is being worked on is told.
+    // A running task is marked instead of removed.
     shop.ok(&["queue", "claim", "mail", "-n", "1"]);
     let all = shop.json(&["queue", "cancel", "mail", "--all"]);
     assert_eq!((&all["removed"], &all["marked"]), (&json!(4), &json!(1)));

@@ -1,4 +1,4 @@
-//! `rushgate serve --check-url`: who is asked about buyers, and what its answers do.
+//! `rushgate serve --check-url`: which requests are checked, and how the service's answers are used.
 
 mod common;
 
@@ -12,13 +12,14 @@ use common::{Request, Running, Shop};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// One question as it came in.
+/// One request to the check service.
 struct Seen {
     headers: HashMap<String, String>,
     body: Value,
 }
 
-/// A service that answers by the proof: with the status that it begins with, or never if that is `silence`.
+/// A check service that takes its answer from the proof: the status code at its start, or no answer for
+/// `silence`.
 fn service() -> (String, Arc<Mutex<Vec<Seen>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/check", listener.local_addr().unwrap());
@@ -49,7 +50,7 @@ fn question(reader: &mut impl BufRead) -> Option<Seen> {
     Some(Seen { headers, body: serde_json::from_slice(&body).ok()? })
 }
 
-/// A server that asks, with the sale `phones` of two units, and who may ask it.
+/// A server with a bot check, a sale `phones` of two units, and tokens for the callers.
 struct Desk {
     shop: Shop,
     running: Running,
@@ -99,7 +100,7 @@ impl Desk {
         format!("Authorization: Bearer {token}\r\nIdempotency-Key: {key}\r\n{proof}")
     }
 
-    /// What becomes of a buyer's attempt: the status, and the code of a refusal.
+    /// Outcome of a buyer's attempt: the status code, and the code of a refusal.
     fn reserve(&self, buyer: &str, proof: Option<&str>) -> (u16, Value) {
         let body = json!({ "buyer": buyer, "lines": [{ "sku": "phone" }] });
         let headers = Self::headers(&self.buyer, "k", proof);
@@ -112,7 +113,7 @@ impl Desk {
         self.ask("POST", "/v1/sales/phones/tickets", &headers, &json!({ "buyer": buyer }))
     }
 
-    /// The questions since the last time.
+    /// Requests to the check service since the last call.
     fn asked(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
@@ -136,7 +137,7 @@ fn a_buyer_is_asked_about_by_a_signed_post_and_remembered() {
     let (status, said) = desk.join("ann", Some("200-x"));
     assert_eq!((status, said["code"].as_str()), (404, Some("not_found")), "there is no room to join");
     assert_eq!(desk.reserve("ann", None), refused(403, "proof_needed"));
-    assert!(desk.asked().is_empty(), "nobody is asked without a proof");
+    assert!(desk.asked().is_empty(), "without a proof the service is not asked");
     assert_eq!(desk.reserve("ann", Some("200-proof-of-ann")).0, 202);
     let asked = desk.asked();
     let [seen] = &asked[..] else { panic!("{} questions", asked.len()) };
@@ -147,7 +148,7 @@ fn a_buyer_is_asked_about_by_a_signed_post_and_remembered() {
     assert!(seen.headers["webhook-id"].starts_with("check_"));
     assert!(seen.headers["webhook-signature"].starts_with("v1,"));
     assert!(seen.headers["webhook-timestamp"].parse::<u64>().unwrap() > 1_700_000_000);
-    assert_eq!(desk.reserve("ann", None).0, 200, "she is remembered, and it is a replay");
+    assert_eq!(desk.reserve("ann", None).0, 200, "the verdict is cached, and this is a replay");
     assert!(desk.asked().is_empty());
     let (_, said) = desk.ask(
         "POST",
@@ -170,7 +171,7 @@ fn whoever_is_refused_gets_nothing_and_the_same_proof_is_not_asked_about_again()
     assert_eq!(desk.reserve("bob", Some(&"x".repeat(8_193))), refused(422, "invalid"));
     assert!(desk.asked().is_empty());
     assert_eq!(desk.shop.json(&["sale", "show", "phones"])["skus"][0]["free"], 2);
-    assert_eq!(desk.reserve("bob", Some("200-another")).0, 202, "another proof is another question");
+    assert_eq!(desk.reserve("bob", Some("200-another")).0, 202, "another proof is checked again");
     desk.end();
 }
 
@@ -181,15 +182,15 @@ fn nobody_is_asked_about_in_vain_or_on_behalf_of_whoever_sells() {
     let path = "/v1/sales/phones/reservations";
     for buyer in ["ann", "bob"] {
         let headers = Desk::headers(&desk.operator, "k", None);
-        assert_eq!(desk.ask("POST", path, &headers, &body(buyer)).0, 202, "an operator sells for others");
+        assert_eq!(desk.ask("POST", path, &headers, &body(buyer)).0, 202, "operators are not checked");
     }
     assert_eq!(desk.reserve("cid", Some("200-cid")), refused(409, "all_held"));
-    assert_eq!(desk.asked().len(), 1, "nobody knew yet that nothing is free");
+    assert_eq!(desk.asked().len(), 1, "the server did not know yet that nothing is free");
     for n in 0..50 {
         assert_eq!(desk.reserve(&format!("bot{n}"), Some("403-bot")), refused(409, "all_held"));
     }
-    assert!(desk.asked().is_empty(), "what is known is answered first");
-    assert_eq!(desk.reserve("ann", None).0, 200, "what was reserved is told");
+    assert!(desk.asked().is_empty(), "a known refusal skips the check");
+    assert_eq!(desk.reserve("ann", None).0, 200, "a replay returns the reservation");
     desk.end();
 }
 
@@ -217,7 +218,7 @@ fn in_front_of_a_room_whoever_joins_is_asked_about_and_whoever_has_a_pass_is_not
     while desk.join("dan", None).1["code"] != "room_closed" {
         thread::yield_now();
     }
-    assert!(desk.asked().is_empty(), "a room that is over asks about nobody");
+    assert!(desk.asked().is_empty(), "a closed room skips the check");
     desk.end();
 }
 
@@ -231,7 +232,11 @@ fn a_service_that_is_away_lets_nobody_in_unless_it_is_told_to() {
     desk.end();
     let desk = Desk::new(&["--check-timeout", "200ms", "--check-open"]);
     assert_eq!(desk.reserve("ann", Some("silence-x")).0, 202);
-    assert_eq!(desk.reserve("bob", Some("403-x")), refused(403, "proof_refused"), "no is no");
+    assert_eq!(
+        desk.reserve("bob", Some("403-x")),
+        refused(403, "proof_refused"),
+        "a clear refusal stays a refusal"
+    );
     assert_eq!(desk.reserve("bob", None), refused(403, "proof_needed"));
     desk.end();
 }

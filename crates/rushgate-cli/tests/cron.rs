@@ -47,7 +47,7 @@ fn moments_are_told_without_a_store() {
     let moments: Vec<_> = told["next_us"].as_array().unwrap().iter().map(|at| at.as_u64().unwrap()).collect();
     assert_eq!(moments.len(), 3);
     assert!(moments.windows(2).all(|pair| pair[1] - pair[0] == 3_600_000_000), "{moments:?}");
-    assert!(!shop.path("rushgate.db").exists(), "a question makes no store");
+    assert!(!shop.path("rushgate.db").exists(), "a read creates no store");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `rushgate serve` with nothing but its store, through requests with nothing but what they need: the defaults are what most
-//! users run.
+//! `rushgate serve` with its defaults, and requests with only the required fields, because most users run the
+//! defaults.
 
 mod common;
 
@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 const CLIENTS: u32 = 6;
 const ROUNDS: u32 = 8;
 const UNITS: u32 = 30;
-/// Longer than the default leases, which a task whose claim got lost with the server has to wait out.
+/// Longer than the default leases. A task whose claim was lost with the server is available only after its
+/// lease.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One request on a connection of its own; `None` if it was not answered.
+/// One request on a connection of its own; `None` without an answer.
 fn try_ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let body = body.to_string();
@@ -38,7 +39,7 @@ fn try_ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> 
     Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
 }
 
-/// What a client of an API does: it sends the request again, under its key if it has one, until it is answered for good.
+/// Repeats a request with its key, if it has one, until there is a final answer, as an API client would.
 fn ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -50,7 +51,7 @@ fn ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> (u16
     panic!("{method} {path} under {key} was not answered");
 }
 
-/// How far the clients are, so that the server dies while all of them are at work.
+/// Progress of the clients, so that the server is killed while all of them are active.
 #[derive(Default)]
 struct Progress {
     steps: AtomicU32,
@@ -64,13 +65,13 @@ impl Progress {
     fn wait_for(&self, steps: u32) {
         let start = Instant::now();
         while self.steps.load(Ordering::Relaxed) < steps {
-            assert!(start.elapsed() < PATIENCE, "the clients stand still");
+            assert!(start.elapsed() < PATIENCE, "the clients make no progress");
             thread::yield_now();
         }
     }
 }
 
-/// Locks the door again and again. Gives the fences that it was granted.
+/// Acquires and releases the lock repeatedly, and returns its fences.
 fn lock(address: &str, client: u32, holders: &AtomicU32, progress: &Progress) -> Vec<u64> {
     let round = |n: u32| {
         let (status, grant) =
@@ -81,14 +82,14 @@ fn lock(address: &str, client: u32, holders: &AtomicU32, progress: &Progress) ->
         holders.fetch_sub(1, Ordering::SeqCst);
         let token = json!({ "token": grant["token"] });
         let (status, said) = ask(address, "POST", "/v1/locks/door/release", "", &token);
-        // A release whose answer was lost finds the lock released, or another's.
+        // If the answer to a release was lost, the lock may be free, or held by another client.
         assert!(status == 200 || said["code"] == "not_held", "{said}");
         grant["fence"].as_u64().unwrap()
     };
     (0..ROUNDS).map(round).collect()
 }
 
-/// Puts tasks in, and works off whatever there is.
+/// Enqueues tasks, and runs whatever tasks are due.
 fn work(address: &str, client: u32, progress: &Progress) {
     for n in 0..ROUNDS {
         let id = format!("t-{client}-{n}");
@@ -108,11 +109,11 @@ fn work(address: &str, client: u32, progress: &Progress) {
 fn complete(address: &str, task: &Value) {
     let ticket = json!({ "ticket": task["ticket"] });
     let (status, said) = ask(address, "POST", "/v1/queues/mail/complete", "", &ticket);
-    // An end whose answer was lost finds the task ended.
+    // If the answer to a completion was lost, the task has already ended.
     assert!(status == 200 || said["code"] == "stale", "{said}");
 }
 
-/// Buys as several buyers. Gives the units that were paid for.
+/// Buys as several buyers, and returns the units that were paid for.
 fn buy(address: &str, client: u32, progress: &Progress) -> Vec<u64> {
     let mut bought = Vec::new();
     for n in 0..ROUNDS {
@@ -132,7 +133,7 @@ fn buy(address: &str, client: u32, progress: &Progress) -> Vec<u64> {
     bought
 }
 
-/// Tells of a server's address, which the next one takes over.
+/// Starts a server, and returns its address, on which the next server listens too.
 fn start(shop: &Shop, store: &[&str], listen: &str) -> (Running, String) {
     let mut running = shop.start(&[store, &["serve", "--listen", listen]].concat());
     let address = running.line().strip_prefix("http://").expect("it serves").to_owned();
@@ -163,7 +164,7 @@ fn defaults_survive_a_kill(store: &[&str]) {
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         };
         let told = (all(lockers), all(buyers));
-        // Claims whose answers got lost with the server run out.
+        // Claims that were lost with the server expire.
         let start = Instant::now();
         let is_left = || {
             let stats = shop.json(&[store, &["queue", "stats", "mail"]].concat());

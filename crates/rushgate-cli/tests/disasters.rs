@@ -1,5 +1,5 @@
-//! One sale in several processes, over sentinels and Postgres, while servers and processes die: each disaster at a random
-//! moment, drawn from a printed seed.
+//! One sale in several processes, on Sentinel and Postgres, while servers and processes die at random times.
+//! The seed is printed.
 
 #[path = "../../rushgate/tests/common/mortal.rs"]
 mod mortal;
@@ -24,31 +24,31 @@ use rushgate_testkit::servers::{Kind, PostgresServer, SentinelGroup, SentinelSet
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
 
-/// What is acknowledged is on a replica too.
+/// Acknowledged writes are on a replica too.
 const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 const SALE: &str = "launch";
 const STOCK: u32 = 3_000;
-/// Longer than anything takes that is going to happen.
+/// Timeout for anything that is expected to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The sentinels promote no replica that has been away for much longer.
+/// Sentinel promotes no replica that has been disconnected for much longer.
 const GAP_MAX: Duration = Duration::from_secs(4);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Whether the primary that dies had acknowledged what no replica has.
+/// Whether the killed primary had acknowledged writes that no replica has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     None,
     OfWhatOnlyThePrimaryHad,
 }
 
-/// A sale, those who sell it, and the servers on which they do.
+/// A sale, the processes that sell it, and their servers.
 struct Scene {
     random: StdRng,
     loss: Loss,
     group: SentinelGroup,
     ledger: PostgresServer,
     looker: Looker,
-    /// It has all the buyers in the world, and is killed.
+    /// A simulation with an unlimited number of buyers, which is killed.
     victim: Member,
     worker: Member,
     others: [Member; 2],
@@ -67,17 +67,17 @@ impl Scene {
         let looker = Looker::new(&group.url());
         let mut sell = |buyers| start_telling(&words(&group, &ledger, loss, random.random(), buyers));
         let mut members = ["1000000000", "100000", "100000"].map(&mut sell);
-        // All are there before the first disaster; what they have sold by then does not matter.
+        // Wait until all processes run. How much they have sold by then does not matter.
         members.iter_mut().for_each(|member| see(member, |_| true));
         let [victim, others @ ..] = members;
         Self { random, loss, group, ledger, looker, victim, worker, others }
     }
 
-    /// All disasters, each when a part of the stock has been taken. Says how many reservations the primary had alone
-    /// when it died.
+    /// Runs all disasters, each after a part of the stock has been sold. Returns how many reservations only
+    /// the primary had when it died.
     fn disasters(&mut self) -> usize {
         let mut moment = |before| self.random.random_range(0..before);
-        // Something must be left for the primary to sell alone.
+        // Leave enough units for the primary to sell without replicas.
         let primary_dies = moment(STOCK / 3);
         let [ledger_restarts, member_dies, worker_dies] = [STOCK / 2; 3].map(moment);
         let death =
@@ -119,7 +119,8 @@ impl Scene {
         })
     }
 
-    /// Everybody's report, and that of one who comes last: everything is carried out then, the dead ones' part too.
+    /// Checks all reports, and that of a final simulation, by which time every order is recorded, including
+    /// those of killed processes.
     fn end(mut self, lost: usize) {
         let mut reports: Vec<_> = self.others.into_iter().map(|child| report_of(child).1).collect();
         if let Some(dead) = self.group.servers.iter_mut().find(|server| server.pid().is_none()) {
@@ -142,30 +143,30 @@ impl Scene {
         match self.loss {
             Loss::None => assert_eq!((generation, figures), (Some(1), [0; 4])),
             Loss::OfWhatOnlyThePrimaryHad => {
-                assert!(lost > 0, "nothing was lost, so nothing is shown");
-                assert!(generation > Some(1), "it was rebuilt");
+                assert!(lost > 0, "no write was lost");
+                assert!(generation > Some(1), "the sale was rebuilt");
             }
         }
     }
 }
 
-/// How a primary dies.
+/// How the primary dies.
 #[derive(Clone, Copy, Debug)]
 struct Death {
-    /// So many reservations that it has alone are enough.
+    /// Number of reservations that only the primary has when it is killed.
     enough: usize,
-    /// Whether the ledger is away too, so that nobody knows of them but those who have receipts.
+    /// Whether the ledger is down too, so that only the buyers' receipts prove the reservations.
     ledger_is_away: bool,
 }
 
 impl Death {
-    /// What it acknowledges before it dies no replica has.
+    /// Kills the primary after it has acknowledged writes that no replica has.
     fn alone(self, group: &mut SentinelGroup, primary: usize, ledger: &mut PostgresServer) -> usize {
         group.cut_off_replicas();
         let (since, alone) = (Instant::now(), Looker::new(&group.servers[primary].url()));
-        // Whatever the replicas have, it is not more than this.
+        // The replicas have at most this.
         let cut = alone.until(|_| true);
-        // Without the ledger nothing comes back, and what is left may be gone in a moment.
+        // Without the ledger, lost units do not return, so the rest may sell out quickly.
         let ledger_is_away = self.ledger_is_away && cut.skus[0].free > STOCK / 10;
         let cut = cut.seq;
         if ledger_is_away {
@@ -186,16 +187,16 @@ impl Death {
     }
 }
 
-/// It dies as soon as the ledger has committed what it brought.
+/// Lets the doomed worker start. It dies as soon as the ledger has committed its first batch.
 fn have_worker_die(worker: &mut Member) {
     let mut begin = worker.stdin.take().expect("stdin is piped");
     begin.write_all(b"\n").expect("it waits for this");
-    // Not for ever: it never commits if another disaster went wrong and left the ledger away.
+    // With a time limit: it never commits if another disaster left the ledger down.
     let end = Instant::now() + 3 * PATIENCE;
     let status = loop {
         match worker.try_wait().expect("it is a child") {
             Some(status) => break status,
-            None => assert!(Instant::now() < end, "it brought nothing to the ledger"),
+            None => assert!(Instant::now() < end, "the worker wrote nothing to the ledger"),
         }
         thread::sleep(LOOK_EVERY);
     };
@@ -205,7 +206,7 @@ fn have_worker_die(worker: &mut Member) {
 fn words(group: &SentinelGroup, ledger: &PostgresServer, loss: Loss, seed: u64, buyers: &str) -> Vec<String> {
     let hold = match loss {
         Loss::None => "500ms",
-        // What was held when the primary died is still wanted when a replica has taken its place.
+        // A hold must outlast the failover, so that its receipt still counts.
         Loss::OfWhatOnlyThePrimaryHad => "4s",
     };
     let (store, orders, stock, seed) = (group.url(), ledger.url(), STOCK.to_string(), seed.to_string());
@@ -213,7 +214,7 @@ fn words(group: &SentinelGroup, ledger: &PostgresServer, loss: Loss, seed: u64, 
     [&sale[..], &["--seed", &seed, "--buyers", buyers]].concat().into_iter().map(str::to_owned).collect()
 }
 
-/// Somebody who looks at the sale, and does nothing about what he sees.
+/// Reads the sale, and takes no action.
 struct Looker {
     runtime: Runtime,
     store: RedisStore,
@@ -240,7 +241,7 @@ impl Looker {
         loop {
             match self.runtime.block_on(self.store.sale(&sale())) {
                 Ok(state) if is_so(&state) => return state,
-                // It is not made yet, or its store is away.
+                // The sale does not exist yet, or the store is unreachable.
                 other => assert!(Instant::now() < end, "{other:?}"),
             }
             thread::sleep(LOOK_EVERY);
@@ -256,7 +257,7 @@ const STORE: &str = "RUSHGATE_TEST_STORE";
 const ORDERS: &str = "RUSHGATE_TEST_ORDERS";
 const READY: &str = "» ready";
 
-/// This binary again, for the part of an order worker that begins when it is told to.
+/// Runs this binary again as an order worker that starts on request and dies after a commit.
 fn doomed_worker(store: &str, orders: &str) -> Member {
     let part = [
         "order_worker_that_dies_after_the_commit",
@@ -270,7 +271,7 @@ fn doomed_worker(store: &str, orders: &str) -> Member {
     let mut child = Member::of(command.spawn().expect("the part starts"));
     let mut lines =
         BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains(READY)), "it has found store and ledger");
+    assert!(lines.any(|line| line.contains(READY)), "the worker has connected to store and ledger");
     child
 }
 
@@ -281,16 +282,17 @@ async fn order_worker_that_dies_after_the_commit() {
     let gate = Rushgate::connect(&url(STORE)).await.expect("the store answers");
     let ledger = Arc::new(DiesAfterCommit(connect_ledger(&url(ORDERS)).expect("the ledger answers")));
     note(READY);
-    std::io::stdin().read_line(&mut String::new()).expect("somebody says when");
+    std::io::stdin().read_line(&mut String::new()).expect("the test starts the worker");
     let sale = gate.sale(SALE).expect("a name");
-    // An outage of the store may end it before it has begun.
+    // An outage of the store may end the worker before it has started.
     while let Err(error) = OrderWorker::new(sale.clone(), ledger.clone()).run(CancellationToken::new()).await
     {
         note(&error.to_string());
     }
 }
 
-/// `RUSHGATE_SEED` repeats a run, `RUSHGATE_MINUTES` goes on for so long, each sale with the next seed.
+/// Environment: `RUSHGATE_SEED` repeats a run. `RUSHGATE_MINUTES` runs sales for that time, each with the
+/// next seed.
 fn sales(loss: Loss) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let end = Instant::now() + Duration::from_secs(60 * number("RUSHGATE_MINUTES").unwrap_or(0));

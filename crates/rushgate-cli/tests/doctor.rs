@@ -1,4 +1,4 @@
-//! `rushgate doctor` on servers that could be better, and on some that take no writes.
+//! `rushgate doctor` on servers with weak settings, and on some that refuse writes.
 
 mod common;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Valkey];
 
-/// What it warns of, and whether `--strict` let it pass.
+/// Warnings of `doctor`, and whether `--strict` passed.
 fn found(url: &str, more: &[&str]) -> (Vec<(String, String)>, bool) {
     let said = Shop::new().run(&[&["--json", "--store", url, "doctor", "--strict"], more].concat());
     let found: Value =
@@ -35,7 +35,7 @@ fn set(server: &RedisServer, name: &str, value: &str) {
     assert_eq!(server.command(&["CONFIG", "SET", name, value]), "+OK");
 }
 
-/// One of which nothing is to be said.
+/// A server without findings.
 fn durable(kind: Kind) -> RedisServer {
     RedisSetup::new(kind).with(&["--appendfsync", "always", "--enable-protected-configs", "yes"]).start()
 }
@@ -87,7 +87,7 @@ fn the_state_of_the_functions_is_said_in_words() {
     assert!(all_is_well(&url));
 }
 
-/// A library that took the name.
+/// A foreign library with the same name.
 const FOREIGN: &str = "#!lua name=rushgate\nredis.register_function('other', function() return 1 end)";
 
 #[test]

@@ -1,7 +1,9 @@
-//! PHP, Python, Node and Rust programs on the same lock, queue and sale, with the ordinary clients of their languages.
+//! PHP, Python, Node and Rust programs on the same lock, queue and sale, each with an ordinary Redis client
+//! of its language.
 //!
-//! Each scene has a server with the function library, and one process of each language: the clients under `examples/`
-//! behind the parts in `tests/foreign/`, and this test binary, started again for one ignored test.
+//! Each scenario has a server with the function library, and one process per language: the clients under
+//! `examples/`, driven by the programs in `tests/foreign/`, and this test binary, which runs one ignored
+//! test.
 
 mod common;
 
@@ -31,7 +33,7 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A language: its name, its program, and what makes the program fail if something is missing.
+/// A language: its name, its interpreter, and a check of its requirements.
 struct Language {
     name: &'static str,
     program: PathBuf,
@@ -64,7 +66,7 @@ fn languages() -> [Language; 3] {
 }
 
 impl Language {
-    /// The program, which a test must have.
+    /// The interpreter. Panics if a requirement is missing.
     fn program(&self) -> Command {
         let mut check = Command::new(&self.program);
         let found = check.args(self.check).current_dir(here("../../examples/node")).output();
@@ -88,14 +90,14 @@ impl Language {
     }
 }
 
-/// The same part in Rust: this binary again.
+/// The same role in Rust: this binary again.
 fn play_in_rust(port: u16, part: &str) -> Part {
     let mut again = Command::new(std::env::current_exe().expect("a test has a binary"));
     again.args(["rust_part", "--exact", "--ignored", "--nocapture"]);
     Part::start(again.env(PART, format!("{port} {part}")))
 }
 
-/// A process that plays a part. A scene that fails leaves none behind.
+/// A child process. Killed on drop.
 struct Part(Option<Child>);
 
 impl Part {
@@ -104,7 +106,7 @@ impl Part {
         Self(Some(command.spawn().expect("the program starts")))
     }
 
-    /// Waits until the part has been played to its end, and gives what it said in a line that begins with `» `.
+    /// Waits for the process to end, and returns the JSON that it printed on a line that starts with `» `.
     fn end(mut self) -> Value {
         let child = self.0.take().expect("a part is played once");
         let Output { status, stdout, .. } = child.wait_with_output().expect("it can be waited for");
@@ -124,7 +126,7 @@ impl Drop for Part {
     }
 }
 
-/// A part in every language, all of which begin when the last of them is ready.
+/// Starts one process per language. All begin when the last of them is ready.
 fn play_in_all(port: u16, part: impl Fn(&str) -> Vec<String>) -> Vec<Part> {
     let words = |name: &str| part(name).join(" ");
     let mut parts: Vec<_> = languages()
@@ -148,7 +150,7 @@ fn server(kind: Kind) -> RedisServer {
     server
 }
 
-/// Sends a command, and gives its answer: a number, a text, or the texts of a list in lines.
+/// Sends a command, and returns its answer as text; a list is joined by line breaks.
 fn ask(port: u16, words: &[&str]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
     let mut request = format!("*{}\r\n", words.len());
@@ -207,7 +209,7 @@ fn four_languages_share_one_lock_on_valkey() {
     one_lock_guards_one_counter(Kind::Valkey);
 }
 
-/// Children of one process count under one lock and enqueue, with what they have from their parent.
+/// Children of one process use one lock and one queue through objects inherited from their parent.
 async fn forked_processes_are_clients_of_their_own(language: Language) {
     const CHILDREN: usize = 4;
     const TIMES: usize = 25;
@@ -215,13 +217,13 @@ async fn forked_processes_are_clients_of_their_own(language: Language) {
     ask(server.port(), &["RPUSH", "go", "now"]);
     language.play(server.port(), &["fork", &CHILDREN.to_string(), &TIMES.to_string()]).end();
     let everyone = (1 + CHILDREN) * TIMES;
-    assert_eq!(ask(server.port(), &["GET", "counter"]), everyone.to_string(), "never two holders");
+    assert_eq!(ask(server.port(), &["GET", "counter"]), everyone.to_string(), "the lock had two holders");
     let fences = ask(server.port(), &["LRANGE", "fences", "0", "-1"]);
     let fences: Vec<u64> = fences.lines().map(|fence| fence.parse().unwrap()).collect();
-    assert!(fences.is_sorted_by(|a, b| a < b), "no fence comes twice: {fences:?}");
+    assert!(fences.is_sorted_by(|a, b| a < b), "each fence is unique: {fences:?}");
     let gate = Rushgate::connect(&server.url()).await.unwrap();
     let stats = gate.queue("jobs").unwrap().stats().await.unwrap();
-    assert_eq!(stats.ready, everyone as u64, "no task vanishes");
+    assert_eq!(stats.ready, everyone as u64, "no task is lost");
     gate.close().await.unwrap();
 }
 
@@ -237,7 +239,7 @@ async fn forked_python_processes_are_clients_of_their_own() {
     forked_processes_are_clients_of_their_own(python).await;
 }
 
-/// Node's cluster starts programs: nothing is inherited, neither a client nor a connection.
+/// Node's cluster starts new programs: they inherit neither a client nor a connection.
 #[tokio::test]
 async fn the_workers_of_a_node_cluster_are_clients_of_their_own() {
     let [.., node] = languages();
@@ -252,7 +254,7 @@ fn an_interrupted_python_acquire_leaves_the_line() {
     python.play(server.port(), &["interrupt", "door"]).end();
 }
 
-/// PHP's class has no block that holds a lock.
+/// PHP is left out: its class has no block that holds a lock.
 #[test]
 fn a_lost_lock_does_not_hide_the_error_of_the_work() {
     let [_, python, node] = languages();
@@ -263,7 +265,7 @@ fn a_lost_lock_does_not_hide_the_error_of_the_work() {
     }
 }
 
-/// PHP's class has no debounce.
+/// PHP is left out: its class has no debounce.
 #[test]
 fn a_burst_is_debounced_by_its_delay_and_its_longest_wait() {
     let [_, python, node] = languages();
@@ -274,7 +276,8 @@ fn a_burst_is_debounced_by_its_delay_and_its_longest_wait() {
     }
 }
 
-/// A Rust worker finds its handler by the kind of a task from anywhere, and what it enqueues has its kind anywhere.
+/// A Rust worker selects its handler by the kind of a task from any language, and other languages see the
+/// kind of its tasks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kind_of_a_task_crosses_languages_http_and_the_command() {
     let (server, shop) = (server(Kind::Redis), Shop::new());
@@ -363,7 +366,7 @@ async fn a_task_goes_through_the_hands_of_four_languages() {
         let stats = gate.queue(name).unwrap().stats().await.unwrap();
         assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 0), "{name}");
     }
-    // Those before Rust put them in for a minute.
+    // The programs before Rust enqueue with a uniqueness window of one minute.
     for name in &way[1..4] {
         let again = gate.queue(name).unwrap().enqueue("task:0", Payload::empty()).send().await.unwrap();
         assert!(matches!(again, Enqueued::Recent { .. }), "{name}: {again:?}");
@@ -382,7 +385,7 @@ async fn four_languages_do_every_task_of_one_queue_once() {
         queue.enqueue(format!("task:{number}"), Payload::empty()).send().await.unwrap();
     }
     for number in 0..parts.len() {
-        // Behind all others: each worker takes one and ends.
+        // Last in order: each worker takes one and ends.
         queue.enqueue(format!("stop:{number}"), Payload::empty()).priority(9).send().await.unwrap();
     }
     let workers = parts.len();
@@ -422,13 +425,13 @@ async fn four_languages_sell_exactly_what_there_is() {
     let numbers = told.iter().flat_map(|told| told["units"].as_array().unwrap());
     let numbers: BTreeSet<_> = numbers.map(|number| number.as_u64().unwrap()).collect();
     assert!(numbers.into_iter().eq(1..=u64::from(UNITS)), "each number was sold");
-    assert_eq!(confirmed.len(), UNITS as usize, "exactly so many were told that they bought one");
+    assert_eq!(confirmed.len(), UNITS as usize, "each unit has exactly one buyer");
     assert!(
         told.iter().all(|told| !told["confirmed"].as_array().unwrap().is_empty()),
         "every language sold some"
     );
 
-    // The last cancellations may still be on their way.
+    // The last cancellations may still be in flight.
     let orders = gate.queue("orders").unwrap();
     while sale.state().await.unwrap().skus[1].held > 0 || orders.stats().await.unwrap().leased > 0 {
         tokio::task::yield_now().await;
@@ -590,7 +593,7 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
 #[allow(clippy::print_stdout)]
 async fn meet(gate: &Rushgate, sale: &str, name: &str, hold: &str) {
     let (sale, hold) = (gate.sale(sale).unwrap(), hold.parse().unwrap());
-    let Reserved::Paused { retry_at } = reserve(&sale, name).await else { panic!("somebody is let in") };
+    let Reserved::Paused { retry_at } = reserve(&sale, name).await else { panic!("the sale is not paused") };
     let word = |decision| match decision {
         Decision::Paused => "paused",
         Decision::Pending(_) => "pending",

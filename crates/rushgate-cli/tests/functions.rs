@@ -1,4 +1,4 @@
-//! `rushgate functions` on a server of its own.
+//! `rushgate functions` on a server.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Bad input, bad files and bad pipes: words that help, the right exit status, and no panic.
+//! Bad arguments, files and pipes: a helpful message, the right exit status, and no panic.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use common::{Said, Shop};
 
-/// The command is refused with that status, and says that.
+/// Checks that the command fails with this status and message.
 fn refused(shop: &Shop, status: i32, args: &[&str], part: &str) {
     let said = shop.run(args);
     assert_eq!(said.status, status, "{args:?}: {}{}", said.out, said.err);
@@ -166,7 +166,7 @@ fn a_store_that_may_not_be_written_is_status_4_with_a_hint() {
     let allow = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // Root may write whatever the permissions say, so the command is run as somebody else then.
+    // Root ignores file permissions, so the command then runs as another user.
     let program = shop.path("rushgate");
     std::fs::copy(env!("CARGO_BIN_EXE_rushgate"), &program).unwrap();
     allow(&program, 0o755);
@@ -379,5 +379,5 @@ fn every_page_of_the_help_fits_eighty_columns() {
     }
     assert!(shop.ok(&["help", "queue", "cron"]).contains("nightly \\\n    --cron"), "no line is left out");
     assert!(shop.ok(&["help", "lock"]).contains("Example:\n  rushgate lock run nightly"));
-    assert_eq!(shop.ok(&["help", "rush"]).matches(" 0 ").count(), 1, "its statuses are told once");
+    assert_eq!(shop.ok(&["help", "rush"]).matches(" 0 ").count(), 1, "the exit statuses are listed once");
 }

@@ -1,25 +1,25 @@
-//! `rushgate rush --join`: a sale that somebody else made, or that other processes sell as well.
+//! `rushgate rush --join`: a sale that already exists, or that several processes sell.
 
 mod common;
 
 use common::{Said, Shop};
 use serde_json::Value;
 
-/// What a rush in the sale `launch` said, with its report.
+/// Joins the sale `launch`, and returns the outcome with the report.
 fn join(shop: &Shop, more: &[&str]) -> (Said, Value) {
     let said = shop.run(&[&["--json", "rush", "--join", "launch"][..], more].concat());
     let report = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.err));
     (said, report)
 }
 
-/// A shop whose store is named by the file.
+/// A shop whose store is configured in rushgate.toml.
 fn shop() -> Shop {
     let shop = Shop::new();
     std::fs::write(shop.path("rushgate.toml"), "store = \"sqlite:store.db\"\n").unwrap();
     shop
 }
 
-/// How many reservations there are that can still be had.
+/// Status of the sale.
 fn status(shop: &Shop) -> Value {
     shop.json(&["sale", "show", "launch"])["status"].clone()
 }
@@ -29,7 +29,7 @@ fn a_joined_sale_is_audited_against_its_own_stock() {
     let shop = shop();
     let (first, report) = join(&shop, &["--stock", "150", "--buyers", "20", "--hold", "200ms"]);
     assert_eq!(first.status, 0, "{report:#}");
-    // Ten times the stock of an option that was not given, and as many as there are units.
+    // Ten times the default stock, and exactly as many buyers as units.
     let (said, report) = join(&shop, &["--buyers", "150"]);
     assert_eq!((said.status, &report["units"]), (0, &150.into()), "{report:#}");
     assert!(!said.err.contains("warning"), "{}", said.err);

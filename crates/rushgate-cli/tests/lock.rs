@@ -1,4 +1,4 @@
-//! `rushgate lock`: one holder at a time, whatever becomes of the processes.
+//! `rushgate lock`: one holder at a time, even if processes are killed or suspended.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn a_busy_lock_is_refused_and_its_holder_named() {
     assert_eq!(holder.end().status, 0);
 }
 
-/// Says that it runs, and goes on until a file appears.
+/// Prints a line, then runs until a file appears.
 const WAIT_FOR_GO: &str = "echo held; while [ ! -e go ]; do sleep 0.02; done";
 
 #[test]
@@ -99,7 +99,7 @@ fn show_tells_holder_and_line() {
     assert_eq!(lock["waiters"][0]["label"], "second");
     let text = shop.ok(&["lock", "show", "a"]);
     assert!(text.starts_with("a is held by process "), "{text}");
-    // The holder may renew its lease between the two.
+    // The holder may renew its lease between the two reads.
     shop.until(&["lock", "ls"], |locks| locks[0] == shop.json(&["lock", "show", "a"]));
     std::fs::write(shop.path("go"), "").unwrap();
     assert_eq!((holder.end().status, waiter.end().status), (0, 0));
@@ -117,7 +117,7 @@ fn only_the_holders_token_releases() {
     assert_eq!(shop.run(&["lock", "release", "a", "--token", "x"]).status, 2);
     assert_eq!(shop.ok(&["lock", "release", "a", "--token", &token]), "released\n");
     let said = holder.end();
-    assert_eq!(said.status, 1, "its command may not go on");
+    assert_eq!(said.status, 1, "the command was ended");
     assert!(said.err.contains("lease lost"), "{}", said.err);
     shop.ok(&run("a", &[], &["true"]));
     assert_eq!(shop.json(&["lock", "show", "a"])["holder"], serde_json::Value::Null);
@@ -131,7 +131,7 @@ fn a_broken_lock_ends_the_command_and_what_it_started() {
     assert_eq!(holder.line(), "started");
     let broken = shop.json(&["lock", "break", "a"]);
     assert_eq!((&broken["outcome"], &broken["holder"]["pid"]), (&"broken".into(), &holder.child.id().into()));
-    // Grandchildren have this pipe as well: it ends when the last of them has ended.
+    // Grandchildren inherit this pipe, so it ends when the last of them has ended.
     assert_eq!(holder.rest(), "");
     let said = holder.end();
     assert_eq!(said.status, 1);
@@ -193,7 +193,7 @@ fn a_holder_that_is_killed_takes_its_command_along_and_its_lock_frees_after_the_
     let mut holder = shop.start(&run("a", &["--lease", "1s"], &sh(script)));
     let fence: u64 = holder.line().parse().unwrap();
     holder.signal(Signal::KILL);
-    assert_eq!(holder.rest(), "", "nobody of the group is left");
+    assert_eq!(holder.rest(), "", "the whole process group has ended");
     let next = shop.ok(&run("a", &["--wait", "20s"], &sh("echo $RUSHGATE_FENCE")));
     assert!(next.trim().parse::<u64>().unwrap() > fence);
     drop(holder.end());
@@ -206,7 +206,7 @@ fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_h
     let mut holder = shop.start(&run("a", &["--lease", "1s"], &sh(script)));
     let fence: u64 = holder.line().parse().unwrap();
     holder.signal(Signal::STOP);
-    // The next holder looks twice at what the first one writes: it must have ended.
+    // The next holder checks twice that the first one writes nothing more.
     let script = "echo $RUSHGATE_FENCE; wc -l < log; sleep 0.1; wc -l < log";
     let said = shop.ok(&run("a", &["--wait", "20s"], &sh(script)));
     let lines: Vec<u64> = said.lines().map(|line| line.trim().parse().unwrap()).collect();
@@ -226,7 +226,7 @@ fn a_command_whose_watchdog_is_killed_ends_and_gives_the_lock_back() {
     let mut holder = shop.start(&run("a", &[], &sh(script)));
     let watchdog = Pid::from_raw(holder.line().parse().unwrap()).unwrap();
     kill_process(watchdog, Signal::KILL).unwrap();
-    assert_eq!(holder.rest(), "", "nobody of the group is left");
+    assert_eq!(holder.rest(), "", "the whole process group has ended");
     let said = holder.end();
     assert_eq!(said.status, 1);
     assert!(said.err.contains("its watchdog was killed"), "{}", said.err);
@@ -300,14 +300,14 @@ fn contenders_with_default_settings_all_succeed_on_valkey() {
     contend(Some(&RedisSetup::new(Kind::Valkey).start().url()));
 }
 
-/// Ten commands contend for one lock, as users run them: without an option. `RUSHGATE_SEED` replays a run.
+/// Ten commands contend for one lock with default options. `RUSHGATE_SEED` repeats a run.
 fn contend(store: Option<&str>) {
     let seed = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(rand::random);
     let mut random = StdRng::seed_from_u64(seed);
     let commands = loop {
         let draw = [(); 10].map(|()| (random.random_range(0..1_000), random.random_range(500..4_000)));
-        // The last in line waits for all others, and the default wait is 30 s.
+        // The last waiter waits for all others, and the default wait is 30 s.
         if draw.iter().map(|(_start, hold)| hold).sum::<u64>() <= 24_000 {
             break draw;
         }
@@ -319,7 +319,7 @@ fn contend(store: Option<&str>) {
             let (shop, store) = (&shop, &store);
             scope.spawn(move || {
                 sleep(Duration::from_millis(start));
-                // Only one at a time can make the directory.
+                // `mkdir` fails if another holder's directory exists.
                 let script = format!("mkdir held && sleep {} && rmdir held", hold as f64 / 1e3);
                 let said = shop.run(&[&store[..], &run("a", &[], &sh(&script))].concat());
                 assert_eq!(
@@ -332,7 +332,8 @@ fn contend(store: Option<&str>) {
     });
 }
 
-/// When each process loaded every script, the server of a busy machine did not answer for 5 s, and some of them failed.
+/// Regression: when every process loaded every script, a busy server did not answer for 5 s, and some
+/// commands failed.
 #[test]
 fn many_processes_that_meet_a_fresh_server_all_get_their_locks() {
     let server = RedisSetup::new(Kind::Redis).start();

@@ -1,4 +1,4 @@
-//! Spans reach a collector, and those of a task hang together with those of whoever put it in.
+//! Spans reach a collector, and a task's spans are linked to those of the client that enqueued it.
 
 mod common;
 
@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A span, and the service that it is of.
+/// A span and the service that sent it.
 #[derive(Clone, Debug)]
 struct Seen {
     service: String,
@@ -33,7 +33,7 @@ struct Arrived {
     more: Condvar,
 }
 
-/// A collector on loopback: it takes what is sent to /v1/traces, as OTLP over HTTP says.
+/// A collector on loopback that accepts OTLP over HTTP at /v1/traces.
 struct Collector {
     endpoint: String,
     arrived: Arc<Arrived>,
@@ -58,14 +58,14 @@ impl Collector {
         Self { endpoint, arrived }
     }
 
-    /// A command whose spans come here.
+    /// A command that exports its spans to this collector.
     fn of(&self, shop: &Shop, service: &str, args: &[&str]) -> Command {
         let mut command = shop.command(args);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &self.endpoint).env("OTEL_SERVICE_NAME", service);
         command
     }
 
-    /// The first span of that name for which that is so.
+    /// The first span with this name that matches.
     fn span(&self, name: &str, is_so: impl Fn(&Span) -> bool) -> Seen {
         let is_it = |seen: &&Seen| seen.span.name == name && is_so(&seen.span);
         let spans = self.arrived.spans.lock().unwrap();
@@ -76,7 +76,7 @@ impl Collector {
     }
 }
 
-/// One request of a connection.
+/// Answers one request of a connection.
 fn serve(mut connection: &TcpStream, status: &str, arrived: &Arrived) -> Option<()> {
     let mut reader = BufReader::new(connection);
     let (mut line, mut length) = (String::new(), 0);
@@ -161,7 +161,7 @@ fn a_trace_goes_from_the_caller_through_the_server_and_the_queue_to_the_workers_
     let worked = Said::from(collector.of(&shop, "worker", &work).output().unwrap());
     assert_eq!(worked.status, 0, "{}", worked.err);
     let run = collector.span("task", |_| true);
-    // The worker has ended, and what it had is sent; the server sends what it has at its end.
+    // The worker has ended and sent its spans. The server sends its own when it ends.
     server.signal(Signal::TERM);
     assert_eq!(server.end().status, 0);
     let request = collector.span("POST /v1/queues/{queue}/tasks", |_| true);
@@ -169,9 +169,9 @@ fn a_trace_goes_from_the_caller_through_the_server_and_the_queue_to_the_workers_
     assert_eq!((request.service.as_str(), run.service.as_str()), ("shop", "worker"));
     let (request, run) = (request.span, run.span);
     assert_eq!(hex(&request.trace_id), trace);
-    assert_eq!(hex(&request.parent_span_id), caller, "the request goes on from its sender");
+    assert_eq!(hex(&request.parent_span_id), caller, "the request is a child of the caller's span");
     assert_eq!(hex(&run.trace_id), trace);
-    assert_eq!(run.parent_span_id, request.span_id, "the run goes on from the request");
+    assert_eq!(run.parent_span_id, request.span_id, "the run is a child of the request");
     assert_eq!((request.kind(), run.kind()), (SpanKind::Server, SpanKind::Consumer));
     assert_eq!(attribute(&request, "http.response.status_code").as_deref(), Some(status));
     assert_eq!(attribute(&run, "queue").as_deref(), Some("mail"));
@@ -206,7 +206,7 @@ fn a_task_that_fails_has_a_span_that_says_so() {
 
 #[test]
 fn a_collector_that_is_away_or_refuses_costs_a_warning_and_no_task() {
-    // A port of the system's own, at which nobody listens.
+    // A port without a listener.
     let nobody = "127.0.0.1:1";
     let refuses = Collector::that_answers("403 Forbidden");
     let away = Collector { endpoint: format!("http://{nobody}"), arrived: Arc::default() };

@@ -1,4 +1,4 @@
-//! The relay as a process: it is killed, stopped, and told what is wrong.
+//! `rushgate outbox relay` as a process: killed, stopped, and with bad input.
 
 mod common;
 
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 const DATABASE: &str = "sqlite:shop.db";
 
-/// The shop's own database, with an outbox.
+/// The application's database, with an outbox.
 fn database(shop: &Shop) -> Connection {
     let conn = Connection::open(shop.path("shop.db")).unwrap();
     conn.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -64,7 +64,7 @@ fn a_relay_that_is_killed_at_any_step_is_followed_by_one_that_puts_each_task_in_
     let store = Connection::open(shop.path("rushgate.db")).unwrap();
     store.busy_timeout(Duration::from_secs(10)).unwrap();
 
-    // Noted, and not sent: somebody else writes to the store.
+    // Recorded but not sent: another program locks the store.
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
     insert(&conn, "mail", 2..=500);
     until("the batch is noted", || count(&conn, "rushgate_outbox_batch") == 1);
@@ -74,10 +74,10 @@ fn a_relay_that_is_killed_at_any_step_is_followed_by_one_that_puts_each_task_in_
     assert_eq!(shop.json(&["queue", "stats", "mail"])["ready"], 1);
     assert_eq!(shop.json(&["outbox", "stats", DATABASE])["waiting"], 499);
 
-    // Sent, and still in the outbox: somebody else writes to the database.
+    // Sent but still in the outbox: another program locks the database.
     let mut second = shop.start(&["outbox", "relay", DATABASE]);
     until_ready(&shop, 500);
-    // By now it has asked the queue how far it is.
+    // This task shows that the relay has asked the queue for its position.
     insert(&conn, "mail", 501..=501);
     until("the task has left", || count(&conn, "rushgate_outbox") == 0);
     store.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -91,7 +91,7 @@ fn a_relay_that_is_killed_at_any_step_is_followed_by_one_that_puts_each_task_in_
     conn.execute_batch("ROLLBACK").unwrap();
     assert_eq!(shop.json(&["outbox", "stats", DATABASE])["waiting"], 399);
 
-    // What was sent has run and ended before the next relay sends it again.
+    // The tasks that were sent have run and ended before the next relay sends them again.
     assert_eq!(pop(&shop, "mail"), ids(1..=900));
     insert(&conn, "mail", 901..=903);
     let said = shop.json(&["outbox", "relay", DATABASE, "--until-empty"]);

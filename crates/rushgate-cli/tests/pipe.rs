@@ -1,11 +1,11 @@
-//! Commands whose stdout is a pipe that nobody reads any more.
+//! Commands whose stdout is a closed pipe.
 
 mod common;
 
 use common::Shop;
 use serde_json::{Value, json};
 
-/// Both ways to write an answer.
+/// Both output formats.
 const WAYS: [&[&str]; 2] = [&[], &["--json"]];
 
 fn unread(shop: &Shop, way: &[&str], args: &str) -> common::Said {
@@ -122,7 +122,7 @@ fn what_only_looks_ends_when_its_reader_has_gone() {
             let said = unread(&shop, way, look);
             assert_eq!((said.status, said.err.as_str()), (0, ""), "{way:?} {look}");
         }
-        // The status is an answer, too: a dead task is not done.
+        // The exit status is an answer too: a dead task is a failure.
         assert_eq!(unread(&shop, way, "queue wait mail dead").status, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! `rushgate queue`: tasks in, tasks out, and a ticket that survives the shell.
+//! `rushgate queue`: enqueue and claim tasks, with tickets that are passed between commands.
 
 mod common;
 
@@ -146,7 +146,7 @@ fn retry_schedules_and_give_up_makes_a_dead_letter() {
     assert_eq!(shop.json(&["queue", "dead", "retry", "mail", "a"])["revived"], 1);
     assert_eq!(shop.run(&["queue", "dead", "retry", "mail", "a"]).status, 1);
     let third = shop.json(&["queue", "claim", "mail"]);
-    assert_eq!(third[0]["attempt"], 1, "it begins anew");
+    assert_eq!(third[0]["attempt"], 1, "the attempts start over");
     shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&third[0]), "--give-up"]);
     assert_eq!(shop.json(&["queue", "dead", "delete", "mail", "--all"])["deleted"], 1);
     assert_eq!(shop.json(&["queue", "dead", "ls", "mail"]), json!([]));

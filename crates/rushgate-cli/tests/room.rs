@@ -1,4 +1,4 @@
-//! `rushgate sale room` and `rushgate sale draw`: a line, a turn, a pass, and a draw that anybody can check.
+//! `rushgate sale room` and `rushgate sale draw`: position, turn, admission token, and a verifiable draw.
 
 mod common;
 
@@ -88,7 +88,7 @@ fn rules_outside_their_range_are_refused() {
     assert_eq!(shop.json_as(1, &["sale", "room", "close-entry", "phones"])["outcome"], "no_room");
 }
 
-/// A room with five who joined, drawn; its record as JSON.
+/// A room with five buyers after its draw; returns its record as JSON.
 fn drawn(shop: &Shop) -> Value {
     let commitment = shop.json(&set(&["1/1s", "--draw"]))["commitment"].clone();
     for buyer in ["ann", "bob", "cid", "dan", "eve"] {
@@ -113,7 +113,7 @@ fn drawn(shop: &Shop) -> Value {
     record
 }
 
-/// What the program in the documents makes of a record.
+/// Result of the documented Python program for a record.
 fn by_python(record: &Value) -> Value {
     let docs = include_str!("../../../docs/draw.md");
     let program = docs.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
@@ -146,7 +146,7 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     let said = verify(&record, 0, &["--commitment", &published, "--entrants", "5"]);
     assert_eq!((&said["commitment"], &said["beacon"]), (&record["commitment"], &record["beacon"]));
     assert_eq!(said["entry_closed_us"], record["entry_closed_us"]);
-    // It is a stranger who checks, and has no store.
+    // Anyone can verify a draw, without access to the store.
     std::fs::create_dir(shop.path("elsewhere")).unwrap();
     let checked = shop
         .command(&["sale", "draw", "verify", "../draw.json"])
@@ -154,10 +154,10 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
         .output()
         .unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-    // Who let more in after the number was published is found out by it.
+    // If buyers were added after the number was published, the published number reveals it.
     let said = verify(&record, 1, &["--entrants", "4"]);
     assert_eq!(said["why"], "5 took part, and 4 were published");
-    // A beacon that is written otherwise than was announced is another one.
+    // A beacon that differs from the announced one in a single byte is refused.
     let beacon = record["beacon"].as_str().unwrap().to_owned();
     verify(&record, 0, &["--beacon", &beacon]);
     let said = verify(&record, 1, &["--beacon", &format!("{beacon} ")]);
@@ -170,7 +170,7 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     verify(&open, 0, &[]);
     let checked = shop.run(&["sale", "draw", "verify", "draw.json", "--commitment", &published]);
     assert!(checked.err.contains("its entry was not closed before the draw"), "{}", checked.err);
-    // With the secret exchanged for another that has a commitment of its own, what was published before shows it.
+    // If the secret and its commitment are replaced together, the commitment published before reveals it.
     let mut exchanged = record.clone();
     exchanged["secret"] = "00".repeat(32).into();
     exchanged["commitment"] = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925".into();

@@ -1,4 +1,4 @@
-//! `rushgate rush` as a user runs it: the real binary, real files, real signals.
+//! `rushgate rush` as users run it: the real binary, files and signals.
 
 mod common;
 
@@ -37,12 +37,12 @@ fn a_crowd_buys_exactly_what_there_is_and_the_audit_holds() {
         assert!(report[figure].as_u64() > Some(0), "{figure}");
     }
     let number = |figure: &str| report[figure].as_u64().expect("a number");
-    // BEGIN, COMMIT, and something in between.
+    // BEGIN, COMMIT, and at least one statement in between.
     assert!(number("store_statements") >= 3 * number("store_transactions"), "{report:#}");
     for figure in ["p50", "p99", "max"] {
         assert!(report["latency_us"][figure].as_f64() > Some(0.0), "{figure}");
     }
-    // The database hardly notices: a few transactions for tens of thousands of attempts.
+    // The ledger needs few transactions for tens of thousands of attempts.
     assert!(report["ledger_transactions"].as_u64() < Some(200));
 }
 
@@ -98,7 +98,7 @@ fn ctrl_c_stops_a_rush_cleanly_and_the_audit_holds() {
     assert_audited(&report);
 }
 
-/// Half of those who have a cart pay at its deadline or never, and the hold is long.
+/// Half of the buyers pay at the deadline or never, and the hold is long.
 #[test]
 fn a_signal_stops_a_rush_within_seconds_however_long_carts_are_kept() {
     for sent in [Signal::INT, Signal::TERM] {
@@ -167,7 +167,7 @@ fn several_processes_sell_one_sale_and_one_may_be_killed_in_the_middle() {
         let (_, report) = report_of(child);
         assert_audited(&report);
     }
-    // Whoever comes last finds everything carried out, the dead process's part too.
+    // A final simulation: by now every order is recorded, including those of the killed process.
     let (status, report) = finish(rush(&with(&["--buyers", "40000"])));
     assert!(status.success(), "{report:#}");
     assert_audited(&report);

@@ -1,4 +1,4 @@
-//! `rushgate rush --url`: a crowd from processes of its own, against a server of its own.
+//! `rushgate rush --url`: buyers in child processes, against a server.
 
 mod common;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const BOOKS: [&str; 4] = ["--store", "sqlite:store.db", "--orders", "sqlite:orders.db"];
 
-/// Starts a server, and gives its URL.
+/// Starts a server, and returns its URL.
 fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
     let mut running = shop.start(&[&["serve"], args].concat());
     let url = running.line();
@@ -25,7 +25,7 @@ fn stop(server: Running) {
     assert_eq!(said.status, 0, "{}", said.err);
 }
 
-/// What a crowd reports that must have found everything in order.
+/// Report of a simulation that must have passed its audit.
 fn report(crowd: Running) -> Value {
     let said = crowd.end();
     let report: Value =
@@ -67,12 +67,12 @@ fn a_crowd_over_http_buys_exactly_what_there_is_and_the_audit_holds() {
     assert_eq!(answers.values().filter_map(Value::as_u64).sum::<u64>(), number(&report["attempts"]));
     assert_eq!(answers["failed"], 0, "{}", report["first_error"]);
     assert!(number(&report["attempts"]) > 1_000, "some click more than once");
-    // Whoever waits for a connection waits, and says so.
+    // Latency includes the wait for a connection.
     let at = |kind: &str, quantile: &str| report[kind][quantile].as_f64().unwrap();
     for quantile in ["p50", "p99", "max"] {
         assert!(at("latency_us", quantile) >= at("served_us", quantile), "{report:#}");
     }
-    // A sale that was not joined is over.
+    // A sale that was not joined is ended.
     let sale = report["sale"].as_str().unwrap();
     assert_eq!(shop.json(&["--store", "sqlite:store.db", "sale", "show", sale])["status"], "ended");
     stop(server);
@@ -168,7 +168,7 @@ fn a_crowd_needs_a_server_and_a_token_of_an_operator_and_says_so() {
     assert_eq!((said.status, said.error()["code"].as_str()), (4, Some("unavailable")), "{}", said.err);
     let said = shop.run(&["--json", "rush", "--url", "127.0.0.1:7979"]);
     assert_eq!(said.status, 2, "{}", said.err);
-    assert_eq!(shop.run(&["rush", "--within", "1s"]).status, 2, "it belongs to --url");
+    assert_eq!(shop.run(&["rush", "--within", "1s"]).status, 2, "the option requires --url");
 
     let token = |role: &str| {
         let made = shop.json(&["token", "create", role, "--role", role]);
@@ -183,7 +183,10 @@ fn a_crowd_needs_a_server_and_a_token_of_an_operator_and_says_so() {
         let said = shop.command(&rush).env("RUSHGATE_TOKEN", wrong).output().unwrap().into();
         let said: common::Said = said;
         assert_eq!(said.status, 3, "{}", said.err);
-        assert!(wrong.is_empty() || !format!("{}{}", said.out, said.err).contains(wrong), "a token was told");
+        assert!(
+            wrong.is_empty() || !format!("{}{}", said.out, said.err).contains(wrong),
+            "the output contains a token"
+        );
     }
     std::fs::write(shop.path("token"), &operator).unwrap();
     let report = report(shop.start(&[&rush[..], &["--token-file", "token"]].concat()));

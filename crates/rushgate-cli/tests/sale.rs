@@ -1,4 +1,4 @@
-//! `rushgate sale`: N units, exactly N sold, and an audit that says so.
+//! `rushgate sale`: N units, exactly N sold, and an audit that proves it.
 
 mod common;
 
@@ -245,14 +245,14 @@ fn a_mistyped_ledger_is_not_rebuilt_from() {
         );
         assert!(!shop.path("odrers.db").exists());
     }
-    // A ledger, but that of another sale.
+    // A ledger of another sale.
     shop.ok(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "orders"]);
     shop.ok(&["sale", "work", "hats", "--orders", "sqlite:hats.db", "--until-empty"]);
     let said = shop.run(&rebuild("sqlite:hats.db"));
     assert_eq!(said.status, 4, "{}{}", said.out, said.err);
     assert!(said.err.contains("does not know the sale") && said.err.contains("--new-ledger"), "{}", said.err);
     let shown = shop.json(&["sale", "show", "phones"]);
-    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &1.into()), "it goes on");
+    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &1.into()), "the sale continues");
 
     assert_eq!(shop.json(&rebuild("sqlite:orders.db"))["orders"], 1);
     let moved = [&rebuild("sqlite:moved.db")[..], &["--new-ledger"]].concat();
@@ -291,7 +291,7 @@ fn a_reservation_that_has_ended_is_told_as_what_it_is_and_refused() {
     shop.ok(&["sale", "cancel", "phones", id(&bob)]);
     let gone = shop.json_as(1, &reserve("bob", "k"));
     assert_eq!((&gone["outcome"], &gone["state"]), (&"replayed".into(), &"cancelled".into()));
-    // Nobody sweeps: the store still has it as held when its time is over.
+    // Without a sweep, the store still shows the expired hold as held.
     let cem = shop.json(&reserve("cem", "k"));
     shop.until(&["sale", "show", "phones"], |sale| sale["now_us"].as_u64() > cem["deadline_us"].as_u64());
     let late = shop.run(&reserve("cem", "k"));

@@ -1,4 +1,4 @@
-//! `rushgate serve` and `rushgate token`, spoken to by bare HTTP.
+//! `rushgate serve` and `rushgate token`, tested over plain HTTP.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn a_sale_is_sold_into_a_ledger_of_the_server() {
     assert_eq!(shop.json(&["--orders", "sqlite:orders.db", "sale", "audit", "s"])["ok"], true);
 }
 
-/// A restart while Postgres is away must not end the sale.
+/// If the server restarts while Postgres is down, the sale continues.
 #[test]
 fn a_server_starts_while_its_ledger_is_away_and_carries_the_orders_when_it_is_back() {
     let (shop, mut postgres) = (Shop::new(), PostgresServer::start());
@@ -156,7 +156,7 @@ fn a_server_is_not_opened_to_the_world_by_mistake() {
     let shop = Shop::new();
     let said = shop.run(&["--json", "serve", "--listen", "0.0.0.0:0"]);
     assert_eq!((said.status, said.error()["code"].as_str().unwrap()), (2, "usage"));
-    // Without tokens everybody is an operator, and only buyers are counted.
+    // Without tokens every client is an operator, and only buyers are limited.
     for option in ["--limit-buyer", "--limit-address"] {
         let said = shop.run(&["serve", "--listen", "127.0.0.1:0", option, "3/1h"]);
         assert!(said.status == 2 && said.err.contains("tokens"), "{}", said.err);
@@ -184,7 +184,7 @@ fn an_option_is_taken_from_the_flag_then_the_variable_then_the_file() {
         assert_eq!(running.end().status, 0);
         waited
     };
-    // The file has the port, too: without it the server would not find one that is free.
+    // The port is in the file, too, so that the server uses a free one.
     let file = "[serve]\nlisten = \"127.0.0.1:0\"\nlongest_wait = \"1s\"\n";
     std::fs::write(shop.path("rushgate.toml"), file).unwrap();
     assert_eq!(waits(&[], None), 1, "the file's");
@@ -232,7 +232,7 @@ fn a_check_says_whether_the_server_that_is_configured_is_ready() {
     assert_eq!((said.status, said.error()["code"].as_str()), (1, Some("not_ready")));
 }
 
-/// The words of an instruction of the Dockerfile, written as a list of strings.
+/// The words of a Dockerfile instruction that is written as a JSON list.
 fn listed(dockerfile: &str, instruction: &str) -> Vec<String> {
     let line = dockerfile.lines().rfind(|line| line.starts_with(instruction)).unwrap();
     serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap()
@@ -252,7 +252,7 @@ fn the_dockerfile_names_what_there_is_and_its_command_serves_behind_tokens_and_i
     assert!(dockerfile.contains("cargo build --release --locked -p rushgate-cli"));
     assert!(dockerfile.contains(":nonroot\n") && !dockerfile.contains("USER root"));
 
-    // Its variables, its command and its health check, with a port that is free.
+    // Uses the image's variables, command and health check, with a free port.
     let shop = Shop::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("0.0.0.0:{}", taken.local_addr().unwrap().port());

@@ -1,4 +1,4 @@
-//! `rushgate work --webhook`: every task ends as the answer says, and the receiver can tell who sent what.
+//! `rushgate work --webhook`: the answer decides the outcome of each task, and requests are signed.
 
 mod common;
 
@@ -11,14 +11,14 @@ use std::thread;
 use common::{Request, Said, Shop};
 use serde_json::{Value, json};
 
-/// One request as it came in.
+/// One received request.
 struct Seen {
     path: String,
     headers: HashMap<String, String>,
     body: String,
 }
 
-/// A receiver that answers each task by what `answer` says of its id and attempt.
+/// A receiver that answers each task by its ID and attempt.
 fn receiver(answer: fn(&str, &str) -> String) -> (String, Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -110,14 +110,14 @@ fn the_answer_decides() {
         let task = later.as_array().unwrap().iter().find(|task| task["id"] == id).unwrap();
         task["due_us"].as_u64().unwrap()
     };
-    assert!(due("429") - due("500") > 3_000_000_000, "it waits as long as it was asked to");
+    assert!(due("429") - due("500") > 3_000_000_000, "the retry honors Retry-After");
 }
 
 #[test]
 fn a_receiver_that_is_not_there_costs_attempts_and_nothing_else() {
     let shop = Shop::new();
     push(&shop, "a");
-    // A port that nobody listens at: it was free a moment ago.
+    // A port without a listener: it was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut worker = shop.start(&["--json", "work", "mail", "--webhook", &format!("http://{free}/")]);
     let line: Value = serde_json::from_str(&worker.line()).unwrap();

@@ -1,4 +1,4 @@
-//! `rushgate work`: every task ends as its command's exit status says, whatever becomes of the worker.
+//! `rushgate work`: the command's exit status decides the outcome of each task, even if the worker is killed.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn push(shop: &Shop, id: &str) {
     shop.ok(&["queue", "push", "mail", id, "--payload", &format!("\"for {id}\"")]);
 }
 
-/// The lines about tasks, by task.
+/// The lines about tasks, sorted by task.
 fn lines(out: &str) -> Vec<Value> {
     let mut lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     lines.sort_by_key(|line| line["task"].to_string());
@@ -31,7 +31,7 @@ fn lines(out: &str) -> Vec<Value> {
 fn the_exit_status_of_the_command_decides() {
     let shop = Shop::new();
     ["0", "65", "75", "3"].iter().for_each(|id| push(&shop, id));
-    // What is tried again comes back after a second or so: wait until each was tried once, then stop.
+    // Retries come after about 1 s. Wait until each task was tried once, then stop.
     let script = "echo $RUSHGATE_TASK >> tried; exit $RUSHGATE_TASK";
     let mut worker = shop.start(&[&["--json"][..], &work(&[], script)].concat());
     let said = [worker.line(), worker.line(), worker.line(), worker.line()].join("\n");
@@ -92,7 +92,7 @@ fn what_the_command_writes_is_kept_as_the_result() {
     esac"#;
     let said = shop.run(&work(&["--until-empty", "--keep-output", "application/json"], script));
     assert!(said.err.contains("1 done, 0 to be retried, 3 dead"), "{}", said.err);
-    assert_eq!(said.out, "", "it is the task's");
+    assert_eq!(said.out, "", "stdout belongs to the command");
     assert_eq!(shop.ok(&["queue", "wait", "mail", "sum"]), r#"{"of":[1,2]}"#);
     for (id, why) in [("text", "no JSON"), ("long", "more than 65536 bytes"), ("fails", "exit status: 65")] {
         let dead = shop.json(&["queue", "dead", "ls", "mail"]);
@@ -104,7 +104,7 @@ fn what_the_command_writes_is_kept_as_the_result() {
         shop.run(&[&["work", "other", "--keep-output", "text/plain", "--exec"][..], &["true"]].concat());
     assert!(said.status == 2 && said.err.contains("queue limit other --keep"), "{}", said.err);
 
-    // As it is, byte for byte; and a child that stays does not hold it up for ever.
+    // Byte for byte. A child process that stays behind does not block the result.
     shop.ok(&["queue", "push", "mail", "bytes"]);
     let script = "sleep 300 & printf 'a\\377b'";
     shop.ok(&work(&["--until-empty", "--keep-output", "application/octet-stream"], script));
@@ -112,7 +112,7 @@ fn what_the_command_writes_is_kept_as_the_result() {
     assert_eq!(out, b"a\xffb");
 }
 
-/// Asks for a page, and gives all of the answer.
+/// Requests a page, and returns the whole answer.
 fn ask(url: &str, method: &str, path: &str) -> String {
     let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -133,7 +133,7 @@ fn what_the_worker_counts_is_shown_to_prometheus() {
     assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/metrics"), "{note}");
     let queue = "queue=\"mail\"";
     let counted = |outcome: &str| format!("{queue},kind=\"*\",outcome=\"{outcome}\"}} 1");
-    // The store has the answers, and then they are counted.
+    // The counters are updated after the store has the answers.
     let start = Instant::now();
     let page = loop {
         let page = ask(url, "GET", "/metrics");
@@ -155,7 +155,7 @@ fn what_the_worker_counts_is_shown_to_prometheus() {
     assert!(ask(url, "GET", "/").starts_with("HTTP/1.1 404 "));
     assert!(ask(url, "POST", "/metrics").starts_with("HTTP/1.1 405 "));
 
-    // Another cannot have the same port, and says so before it takes a task.
+    // Another worker cannot use the same port, and fails before it claims a task.
     let port = url.rsplit(':').next().unwrap().split('/').next().unwrap();
     let said = shop.run(&work(&["--metrics", port], "true"));
     assert!(said.status == 2 && said.err.contains("metrics cannot be shown at 127.0.0.1:"), "{}", said.err);
@@ -195,7 +195,7 @@ fn a_command_that_cannot_be_started_stops_the_worker_and_costs_no_attempt() {
     assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["attempt"], 1);
 }
 
-/// Starts a worker at a task that goes on until a file appears.
+/// Starts a worker with a task that runs until a file appears.
 fn worker_at_work(shop: &Shop, options: &[&str]) -> Running {
     push(shop, "a");
     let mut worker = shop.start(&work(options, "echo at work; while [ ! -e go ]; do sleep 0.02; done"));
@@ -213,7 +213,7 @@ fn a_worker_that_is_stopped_lets_its_command_finish() {
     let said = worker.end();
     assert_eq!(said.status, 0);
     assert!(said.err.contains("1 done"), "{}", said.err);
-    assert_eq!(shop.json(&["queue", "ls", "mail"])[0]["id"], "b", "nothing more was claimed");
+    assert_eq!(shop.json(&["queue", "ls", "mail"])[0]["id"], "b", "no further task was claimed");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_second_signal_ends_the_commands_at_once() {
     let mut worker = worker_at_work(&shop, &["--grace", "1h"]);
     worker.signal(Signal::TERM);
     worker.signal(Signal::INT);
-    assert_eq!(worker.rest(), "", "nobody of the group is left");
+    assert_eq!(worker.rest(), "", "the whole process group has ended");
     assert_eq!(worker.end().status, 0);
 }
 
@@ -231,7 +231,7 @@ fn a_killed_workers_command_ends_and_its_task_goes_to_another() {
     let shop = Shop::new();
     let mut worker = worker_at_work(&shop, &["--lease", "1s"]);
     worker.signal(Signal::KILL);
-    assert_eq!(worker.rest(), "", "nobody of the group is left");
+    assert_eq!(worker.rest(), "", "the whole process group has ended");
     drop(worker.end());
     let out = shop.ok(&work(&["--until-empty"], "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT"));
     assert_eq!(out, "a 2\n");
@@ -260,7 +260,7 @@ fn a_worker_stopped_beyond_its_lease_loses_its_command_before_another_has_the_ta
     let mut worker = shop.start(&work(&["--lease", "1s"], script));
     assert_eq!(worker.line(), "at work");
     worker.signal(Signal::STOP);
-    // The next one looks twice at what the first one writes: it must have ended.
+    // The next run checks twice that the first one writes nothing more.
     let script = "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT; wc -l < log; sleep 0.1; wc -l < log";
     let out = shop.ok(&work(&["--until-empty"], script));
     let lines: Vec<_> = out.lines().map(str::trim).collect();
@@ -287,7 +287,7 @@ fn a_cancelled_tasks_command_is_told_to_stop() {
     assert!(said.err.contains("0 done, ") && said.err.contains(", 1 cancelled, "), "{}", said.err);
 }
 
-/// As a terminal or a supervisor does it, at any moment of a command's start and end.
+/// Signals the whole group at random times of a command's start and end, as a terminal or a supervisor does.
 #[test]
 fn a_whole_group_that_is_told_to_end_ends_in_order() {
     let shop = Shop::new();
@@ -335,7 +335,7 @@ fn several_queues_are_worked_off_by_weight() {
         shop.ok(&["work", "mail=3", "log", "--until-empty", "--exec", "sh", "-c", "echo $RUSHGATE_QUEUE"]);
     let order: Vec<_> = out.lines().collect();
     assert_eq!(order.len(), 40);
-    // While both have tasks, one in four is of the lighter queue.
+    // While both queues have tasks, one in four is of the lighter queue.
     let first: Vec<_> = order.iter().take(16).filter(|queue| **queue == "log").collect();
     assert!((3..=5).contains(&first.len()), "{order:?}");
 }

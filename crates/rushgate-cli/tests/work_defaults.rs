@@ -1,7 +1,7 @@
-//! `rushgate work` as users run it, with nothing but defaults: several workers, tasks of random length, and one worker
-//! killed in the middle. Its task passes on by the default lease.
+//! `rushgate work` with its defaults: several workers, tasks of random length, and one worker that is killed.
+//! Its task passes to another worker after the default lease.
 //!
-//! `RUSHGATE_SEED` repeats a run's tasks.
+//! `RUSHGATE_SEED` repeats a run.
 
 mod common;
 
@@ -18,11 +18,11 @@ use serde_json::json;
 
 const WORKERS: usize = 5;
 const TASKS: usize = 48;
-/// The worker is killed when so many tasks have begun.
+/// The worker is killed when this many tasks have started.
 const KILLED_AFTER: usize = 12;
 const RUN_MAX: Duration = Duration::from_secs(120);
 
-/// Notes its start and end, and meets another run of its task if that is still alive. Its content is how long it takes.
+/// Logs its start and end, and detects another live run of the same task. The payload is its duration.
 const JOB: &str = r#"
     other=$(cat pid.$RUSHGATE_TASK 2>/dev/null) && kill -0 "$other" 2>/dev/null && echo "met $RUSHGATE_TASK $PPID" >> log
     echo $$ > pid.$RUSHGATE_TASK
@@ -32,12 +32,12 @@ const JOB: &str = r#"
     echo "end $RUSHGATE_TASK $PPID" >> log
 "#;
 
-/// A line of the log: what, which task, by which worker.
+/// A line of the log: event, task and worker.
 type Noted = (String, String, u32);
 
 fn log(shop: &Shop) -> Vec<Noted> {
     let text = fs::read_to_string(shop.path("log")).unwrap_or_default();
-    // The last line may be half written.
+    // The last line may be incomplete.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let noted = |line: &str| {
         let mut words = line.split(' ').map(str::to_owned);
@@ -47,7 +47,7 @@ fn log(shop: &Shop) -> Vec<Noted> {
     whole.lines().map(noted).collect()
 }
 
-/// Waits until the log is as wished for.
+/// Waits until the log matches `wish`.
 fn until(shop: &Shop, wish: impl Fn(&[Noted]) -> bool) -> Vec<Noted> {
     let start = Instant::now();
     loop {
@@ -64,12 +64,12 @@ fn is_running(log: &[Noted], of: u32) -> bool {
     log.iter().rfind(|(.., worker)| *worker == of).is_some_and(|(what, ..)| what == "start")
 }
 
-/// The tasks of which a run came to its end.
+/// Tasks with a completed run.
 fn done(log: &[Noted]) -> BTreeSet<&str> {
     log.iter().filter(|(what, ..)| what == "end").map(|(_, task, _)| task.as_str()).collect()
 }
 
-// The seed is in the output of a test that fails.
+// Prints the seed, which is shown if the test fails.
 #[allow(clippy::print_stdout)]
 fn every_task_is_done_once(store: Option<&str>) {
     let seed = std::env::var("RUSHGATE_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Get started", &["rush", "serve"]),
     ("Locks, queues, sales", &["lock", "queue", "work", "outbox", "sale"]),
-    ("Operations", &["doctor", "token", "functions", "bench", "completions", "help"]),
+    ("Operations", &["doctor", "token", "functions", "bench", "completions", "man", "help"]),
 ];
 
 /// Written by hand, so that they fit the page.
@@ -27,7 +27,7 @@ Options of every command:
                   Format of log lines on stderr: text or json
   --color <WHEN>  auto, always or never; NO_COLOR is honored
   -h, --help      Print help, also for a command
-  -V, --version   Print the version
+  -V, --version   Print the version and the commit it was built from
 
 RUSHGATE_STORE and RUSHGATE_ORDERS set the two URLs too, and so do `store` and
 `orders` in rushgate.toml. Durations have a unit: 250ms, 15s, 2m, 1h.
@@ -48,6 +48,7 @@ pub(crate) fn command() -> Command {
     let template =
         format!("{about}\n\n{{usage-heading}} {{usage}}\n\n{}{OPTIONS}{{after-help}}", groups(&command));
     explained(command, "rushgate")
+        .mut_subcommand("options", |sub| sub.help_template(format!("{OPTIONS}\n\n{}", statuses())))
         .help_template(template)
         .color(color(std::env::args_os()))
         .after_help(format!("{EXAMPLES}\n\n{}", statuses()))
@@ -72,16 +73,12 @@ fn name_of(command: &Command) -> String {
 }
 
 fn ending(command: &Command, path: &str) -> String {
-    const OTHERS: &str = "`rushgate help` lists the others.";
+    const SHARED: &str = "Options and exit statuses of every command: `rushgate help options`.";
     let own = match command.get_subcommands().next() {
-        Some(first) => format!("Example:\n{}\n\n`rushgate help{}` has more.", example(first), below(path)),
+        Some(first) => format!("Example:\n{}\n\nMore: `rushgate help{}`.", example(first), below(path)),
         None => after_help(command),
     };
-    let text = match () {
-        () if own.contains("Exit status: 0") => format!("{own} {OTHERS}"),
-        () if own.contains("Exit status:") => format!("{own} 0 is done; {OTHERS}"),
-        () => format!("{own}\n\nExit status: 0 is done; {OTHERS}"),
-    };
+    let text = format!("{own}\n\n{SHARED}");
     reflowed(&text)
 }
 
@@ -148,7 +145,8 @@ fn groups(command: &Command) -> String {
         let _ = writeln!(text, "{title}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
-            let about = about.map_or("Print this, or the help of a command".to_owned(), ToString::to_string);
+            let about =
+                about.map_or("Print this help, or the help of a command".to_owned(), ToString::to_string);
             let _ = writeln!(text, "  {name:<12} {about}");
         }
         text.push('\n');
@@ -161,7 +159,7 @@ fn statuses() -> String {
     for (exit, meaning) in Exit::OWN {
         let _ = writeln!(text, "  {:>2}  {meaning}", exit.status());
     }
-    text + "`lock run` passes on its command's own, and 128+n if that died of signal n."
+    text + "`lock run` exits with its command's status, or 128+n if signal n killed it."
 }
 
 /// Colour is decided before anything is parsed, because parsing may already print.
@@ -236,13 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn every_command_and_group_says_its_exit_statuses() {
+    fn every_command_and_group_has_an_example_and_leads_to_the_exit_statuses() {
         fn check(command: &Command, path: &str) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
             {
                 let path = format!("{path} {}", sub.get_name());
                 let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(after.contains("Exit status:") && after.contains("Example"), "`{path}`: {after}");
+                assert!(
+                    after.contains("`rushgate help options`") && after.contains("Example"),
+                    "`{path}`: {after}"
+                );
                 check(sub, &path);
             }
         }

@@ -109,7 +109,7 @@ pub(crate) struct ReleaseArgs {
 Example:
   rushgate lock break nightly
 
-Exit status: 1 if nobody holds it.")]
+Exit status: 1 if the lock is free.")]
 pub(crate) struct BreakArgs {
     /// Name of the lock.
     pub(crate) name: String,

@@ -19,7 +19,7 @@ pub(crate) use help::command;
 
 /// Distributed locks, task queues and flash-sale inventory from the shell.
 #[derive(Debug, Parser)]
-#[command(name = "rushgate", version)]
+#[command(name = "rushgate", version = env!("RUSHGATE_VERSION"))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: Shared,
@@ -27,30 +27,30 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// Options of every command.
+/// Options of every command. `rushgate help options` lists them, so that the help of each command need not.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Shared {
     /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2 [default:
     /// sqlite:rushgate.db].
-    #[arg(long, global = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
+    #[arg(long, global = true, hide = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
     pub(crate) store: Option<String>,
     /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
-    #[arg(long, global = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
+    #[arg(long, global = true, hide = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
     /// Print data as JSON on stdout and errors as JSON on stderr.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = true)]
     pub(crate) json: bool,
     /// Print only errors on stderr.
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    #[arg(long, short, global = true, hide = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print more details on stderr.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, hide = true)]
     pub(crate) verbose: bool,
     /// Format of log lines on stderr: text or json.
     #[arg(
         long,
         global = true,
+        hide = true,
         value_enum,
         value_name = "FORMAT",
         default_value_t,
@@ -61,6 +61,7 @@ pub(crate) struct Shared {
     #[arg(
         long,
         global = true,
+        hide = true,
         value_enum,
         value_name = "WHEN",
         default_value_t,
@@ -90,6 +91,10 @@ pub(crate) enum Verb {
     Functions(tools::FunctionsVerb),
     Doctor(tools::DoctorArgs),
     Completions(tools::CompletionsArgs),
+    Man(tools::ManArgs),
+    /// List the options of every command.
+    #[command(hide = true)]
+    Options,
     /// Kills process groups whose parent has died. Started by `lock run` and `work`.
     #[command(name = "__warden", hide = true)]
     Warden,

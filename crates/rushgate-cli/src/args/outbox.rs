@@ -35,8 +35,8 @@ Examples:
   rushgate outbox relay postgres://shop@localhost/shop
   rushgate outbox relay sqlite:shop.db --until-empty
 
-With --json, stdout has one line when the relay stops: the `summary`, with how many tasks were `moved` and `refused`,
-the number of `outages`, and `lag_max_us`, the longest that a task had waited.")]
+With --json, the relay prints one line when it stops: the `summary` with the numbers of tasks
+`moved` and `refused`, the number of `outages`, and `lag_max_us`, the longest wait of a task.")]
 pub(crate) struct RelayArgs {
     #[command(flatten)]
     pub(crate) place: Place,
@@ -88,7 +88,7 @@ Examples:
   rushgate outbox retry sqlite:shop.db --at 17 --at 19
   rushgate outbox retry sqlite:shop.db --all
 
-Exit status: 1 if none of those named was set aside.")]
+Exit status: 1 if none of them was set aside.")]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     pub(crate) which: Which,
@@ -101,7 +101,7 @@ Examples:
   rushgate outbox delete sqlite:shop.db --at 17
   rushgate outbox delete sqlite:shop.db --all
 
-Exit status: 1 if none of those named was set aside.")]
+Exit status: 1 if none of them was set aside.")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) which: Which,

@@ -74,11 +74,11 @@ Examples:
   rushgate queue push build test --after compile --after lint --if-dead fail
   date | rushgate queue push log a --payload-file - --content-type text/plain
 
-Answers `added`, `kept` or `replaced` with the record's revision, `recent` if
-the id is not free yet, or `dropped` if the queue is at its bound and drops
-newcomers.
-Exit status: 1 if the queue is full, or a task named by --after is not known,
-or the one named by --part-of is not held open."
+Prints `added`, `kept` or `replaced` with the revision of the task; `recent` if an earlier
+--unique-for still holds the ID; or `dropped` if the queue is at capacity and its overflow policy
+drops new tasks.
+Exit status: 1 if the queue is full, if a task named by --after does not exist, or if the batch
+named by --part-of is not open."
 )]
 pub(crate) struct PushArgs {
     /// Name of the queue.
@@ -281,7 +281,7 @@ pub(crate) struct GiveBackArgs {
 Example:
   rushgate queue extend mail --ticket \"$ticket\" --lease 2m
 
-Exit status: 1 if a task was lost, or is to be cancelled.")]
+Exit status: 1 if a lease was lost, or a task should be canceled.")]
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
@@ -349,8 +349,8 @@ pub(crate) struct CancelArgs {
 Example:
   rushgate queue lift reports shop:7
 
-Its task, if it is live, stays as it is.
-Exit status: 1 if the id was not unique.")]
+A live task with this ID is not changed.
+Exit status: 1 if the ID had no uniqueness window.")]
 pub(crate) struct LiftArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -366,7 +366,7 @@ Example:
   rushgate queue push pages page:1 --part-of report
   rushgate queue close pages report
 
-Exit status: 1 if the task is not live, or not held open.")]
+Exit status: 1 if there is no such batch, or it is closed already.")]
 pub(crate) struct CloseArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -415,7 +415,7 @@ Examples:
   rushgate queue events mail --follow
   rushgate queue events mail --after 4711 --follow --json
 
-A queue keeps its latest events if its limits say so. Missed events are
+A queue keeps events only if `queue limit --events` is set. Missed events are
 reported on stderr. With --follow it ends with ^C.")]
 pub(crate) struct EventsArgs {
     /// Name of the queue.
@@ -435,9 +435,9 @@ Examples:
   rushgate queue export mail > mail.jsonl
   rushgate queue export mail --dead --kind welcome > dead.jsonl
 
-Each line has the id, content, content type, kind, due time, priority and the number of attempts a task may have; attempts
-that were made are not counted over. A task that is being worked on is written like any other: pause the queue first
-if it is to be moved.")]
+Each line has the ID, payload, content type, kind, due time, priority and maximum number of attempts
+of a task. Attempts already made are not exported. Running tasks are exported too: to move a queue,
+pause it first.")]
 pub(crate) struct ExportArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -459,9 +459,9 @@ Examples:
   rushgate --store sqlite:old.db queue export mail |
     rushgate --store redis://localhost queue import mail
 
-An unreadable line is reported by its number; earlier lines were imported.
-Periods of uniqueness are not exported; a task whose id is unique is left out.
-Exit status: 1 if the queue is full, 2 if a line cannot be read.")]
+An invalid line is reported with its number; the lines before it were imported. Uniqueness windows
+are not exported. A task whose ID is held by one is skipped.
+Exit status: 1 if the queue is full, 2 if a line is invalid.")]
 pub(crate) struct ImportArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -520,7 +520,7 @@ pub(crate) struct StatsArgs {
 Example:
   rushgate queue show mail order:42
 
-Exit status: 1 if there is no such task, live, done or dead.")]
+Exit status: 1 if there is no such task.")]
 pub(crate) struct ShowArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -535,8 +535,8 @@ Examples:
   rushgate queue limit sums --keep 1h/1000
   rushgate queue wait sums first --for 1m | jq .total
 
-With --json it tells how the task ended, too.
-Exit status: 0 if it is done, 1 if it ended in another way or was not over in time.")]
+With --json it also prints how the task ended.
+Exit status: 0 if the task is done, 1 if it ended in another way or did not end in time.")]
 pub(crate) struct WaitArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -588,7 +588,7 @@ Examples:
   rushgate queue limit samples --bound 1000 --overflow drop-oldest
   rushgate queue limit mail --events 10000
 
-What is not named stays as it is.")]
+Options that are left out keep their values.")]
 pub(crate) struct LimitArgs {
     /// Name of the queue.
     pub(crate) queue: String,
@@ -713,7 +713,7 @@ Examples:
   rushgate queue dead retry mail --all
   rushgate queue dead retry mail --kind welcome --dry-run
 
-Exit status: 1 if none of those named was put back.")]
+Exit status: 1 if no dead letter was requeued.")]
 pub(crate) struct DeadRetryArgs {
     #[command(flatten)]
     pub(crate) which: Which,
@@ -727,7 +727,7 @@ Examples:
   rushgate queue dead delete mail --all
   rushgate queue dead delete mail --id-prefix order:
 
-Exit status: 1 if none of those named was deleted.")]
+Exit status: 1 if nothing was deleted.")]
 pub(crate) struct DeadDeleteArgs {
     #[command(flatten)]
     pub(crate) which: Which,
@@ -788,9 +788,9 @@ Examples:
     --cron '30 3 * * *' --zone Europe/Berlin
   rushgate queue cron add poll each-minute --every 1m --payload '\"all\"'
 
-Its tasks have ids such as nightly@2026-11-23T02:30:00Z.
-Answers `added`, `changed` or `unchanged` with the revision.
-Exit status: 1 if the queue has as many schedules as it may have.")]
+Its tasks have IDs such as nightly@2026-11-23T02:30:00Z. Prints `added`, `changed` or `unchanged`
+with the revision.
+Exit status: 1 if the queue has the maximum number of schedules.")]
 pub(crate) struct CronAddArgs {
     /// Name of the queue.
     pub(crate) queue: String,

@@ -33,8 +33,8 @@ Examples:
   rushgate sale room set phones --rate 50/1s --pass 2m
   rushgate sale room set phones --rate 100/1s --draw
 
-What is not said stays as it is. Nobody's place changes by other rules: what was
-served stays so, and so does the order of a room that is open.")]
+Options that are left out keep their values. A change of the rules moves no buyer: admissions stand,
+and the order of an open room cannot be changed.")]
 pub(crate) struct RoomSetArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -60,7 +60,7 @@ Examples:
   rushgate sale room show phones
   rushgate sale room show phones --json > draw.json
 
-Exit status: 1 if it has none.")]
+Exit status: 1 if the sale has no waiting room.")]
 pub(crate) struct RoomShowArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -73,7 +73,7 @@ Example:
   rushgate sale room join phones --buyer ann
 
 A buyer in the room keeps the position until the admission token expires.
-Exit status: 1 if the sale is over or sold out.")]
+Exit status: 1 if the sale has ended or is sold out.")]
 pub(crate) struct RoomJoinArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -88,8 +88,8 @@ pub(crate) struct RoomJoinArgs {
 Example:
   rushgate sale room enter phones --buyer ann --wait 10m
 
-Exit status: 1 if it is not his turn, he missed it or has not joined, or the
-sale is over.")]
+Exit status: 1 if the buyer has not joined, has to wait or has missed the turn, or if the sale has
+ended.")]
 pub(crate) struct RoomEnterArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -107,10 +107,9 @@ pub(crate) struct RoomEnterArgs {
 Example:
   rushgate sale room close-entry phones
 
-Publish the number that it prints; then draw by a text that nobody could know
-before. Who joins later stands behind them. An entry is closed once: later calls
-change nothing.
-Exit status: 1 if there is no room.")]
+Publish the number of entrants that it prints, then draw with a beacon that was unknown until then.
+Buyers who join later wait behind the entrants. Closing the entry again changes nothing.
+Exit status: 1 if the sale has no waiting room.")]
 pub(crate) struct RoomCloseEntryArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -122,10 +121,10 @@ pub(crate) struct RoomCloseEntryArgs {
 Example:
   rushgate sale room draw phones --beacon '2026-11-22: 07 12 19 23 38 41'
 
-Close the entry first, and say beforehand which text it will be: one that nobody
-could know then. Only the first draw counts; docs/draw.md says how to check it.
-Exit status: 1 if there is no room, its entry is open, or it was drawn by
-another text.")]
+First close the entry and announce which beacon you will use: a text that nobody can know in
+advance. Only the first draw counts. To verify it: `rushgate help sale draw verify`.
+Exit status: 1 if the sale has no waiting room, its entry is open, or it was drawn with another
+beacon.")]
 pub(crate) struct RoomDrawArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -136,7 +135,9 @@ pub(crate) struct RoomDrawArgs {
 
 /// Close the room and remove all waiting buyers: everyone may reserve.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale room close phones\n\nExit status: 1 if it had none.")]
+#[command(
+    after_help = "Example:\n  rushgate sale room close phones\n\nExit status: 1 if the sale had no waiting room."
+)]
 pub(crate) struct RoomCloseArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -157,10 +158,10 @@ Examples:
   rushgate sale draw verify draw.json --serial 4711
   curl https://shop.example/v1/sales/phones/room | rushgate sale draw verify -
 
-Without --commitment, --entrants and --beacon the record is held against itself
-alone: compare what is printed with what was published before people joined,
-when the entry was closed, and of how the beacon would be written.
-Exit status: 1 if it does not hold.")]
+Without --commitment, --entrants and --beacon, only the consistency of the record is checked.
+Compare the printed values yourself with those that were published: the commitment before buyers
+joined, the number of entrants when the entry was closed, and the announced beacon.
+Exit status: 1 if the draw is invalid.")]
 pub(crate) struct DrawVerifyArgs {
     /// The record as JSON; `-` reads stdin.
     pub(crate) file: PathBuf,

@@ -53,7 +53,7 @@ Examples:
   rushgate sale create phones --sku phone=10:1 --sku case=50:2 --hold 2m
   rushgate sale create phones --sku phone=10 --orders-queue orders
 
-Exit status: 1 if there is a sale of that id.")]
+Exit status: 1 if a sale with this ID exists.")]
 pub(crate) struct CreateArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -125,9 +125,11 @@ Examples:
   rushgate sale reserve train --buyer ann --key k --same-number \\
     --line a-b --line b-c
 
-The same key again gives the same reservation, as it stands, and no second unit.
-Exit status: 1 if the buyer has no units by it: sold out, all held, over the limit, not open, ended, stopped, key used
-for another cart, or the same key's reservation has ended.")]
+Repeating the command with the same key returns the same reservation in its current state, and takes
+no second unit.
+Exit status: 1 if the buyer has no units from it: sold out, all on hold, over the purchase limit,
+not open, ended, halted, the key was used for another cart, or the reservation with this key has
+ended.")]
 pub(crate) struct ReserveArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -164,8 +166,8 @@ fn line(text: &str) -> Result<LineArg, String> {
 Example:
   rushgate sale confirm phones 0b2c4d5e6f708192a3b4c5d6e7f80910 --wait 5s
 
-With a ledger behind the sale the answer is `pending` until it has committed.
-Exit status: 1 if it was decided otherwise before, or does not exist.")]
+In a sale with a ledger the answer is `pending` until the ledger has recorded it.
+Exit status: 1 if the reservation does not exist, or was decided differently before.")]
 pub(crate) struct ConfirmArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -182,7 +184,7 @@ pub(crate) struct ConfirmArgs {
 Example:
   rushgate sale cancel phones 0b2c4d5e6f708192a3b4c5d6e7f80910
 
-Exit status: 1 if it was decided otherwise before, or does not exist.")]
+Exit status: 1 if the reservation does not exist, or was decided differently before.")]
 pub(crate) struct CancelArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -200,8 +202,10 @@ Example:
   rushgate sale reserve phones --buyer ann --line phone --key k | grep receipt
   rushgate sale restore phones \"$RECEIPT\"
 
-`sale reserve` prints the receipt with the reservation. A reservation that was not lost is shown as it stands.
-Exit status: 1 if it is not honoured: forged, another sale's, run out, nothing left, over the limit, sale stopped.")]
+`sale reserve` prints the receipt with the reservation. A reservation that the store still has is
+printed in its current state.
+Exit status: 1 if the receipt is not honored: it is forged, belongs to another sale or has expired,
+no unit is left, the buyer is over the purchase limit, or the sale is halted.")]
 pub(crate) struct RestoreArgs {
     /// ID of the sale.
     pub(crate) id: String,
@@ -241,7 +245,7 @@ pub(crate) struct StockAddArgs {
 Example:
   rushgate sale stock withdraw phones phone 5
 
-Exit status: 1 if fewer are free.")]
+Exit status: 1 if fewer units are free.")]
 pub(crate) struct StockWithdrawArgs {
     #[command(flatten)]
     pub(crate) stock: StockArgs,
@@ -324,7 +328,7 @@ Examples:
   rushgate queue dead ls orders
   rushgate sale orders retry phones --all
 
-Exit status: 1 if none of those named was retried.")]
+Exit status: 1 if nothing was requeued.")]
 pub(crate) struct OrdersRetryArgs {
     #[command(flatten)]
     pub(crate) which: DeadOrders,
@@ -336,7 +340,7 @@ pub(crate) struct OrdersRetryArgs {
 Example:
   rushgate sale orders delete phones 0b2c4d5e6f708192a3b4c5d6e7f80910
 
-Exit status: 1 if none of those named was deleted.")]
+Exit status: 1 if nothing was deleted.")]
 pub(crate) struct OrdersDeleteArgs {
     #[command(flatten)]
     pub(crate) which: DeadOrders,

@@ -27,7 +27,8 @@ Examples:
   rushgate serve --listen 0.0.0.0:7979 --tokens tokens.json
   rushgate serve --print-config > rushgate.toml
 
-Exit status: 0 when stopped, 1 if requests were cut off at the end of the grace, and if --check finds no server that is ready.")]
+Exit status: 0 after a stop by signal, 1 if requests were cut off at the end of the grace period.
+With --check: 0 if the server is ready, else 1.")]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) options: ServeOptions,

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -57,13 +58,32 @@ pub(crate) enum Subject {
     Sale,
 }
 
-/// Print shell completions.
+/// Print the script that completes commands in a shell.
+///
+/// It completes commands, options and the names of locks, queues and sales in the store of --store, RUSHGATE_STORE or
+/// rushgate.toml. The script asks `rushgate` for them, so load it again after an upgrade.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate completions bash > /etc/bash_completion.d/rushgate")]
+#[command(after_help = "\
+Examples:
+  echo 'source <(rushgate completions bash)' >> ~/.bashrc
+  echo 'source <(rushgate completions zsh)' >> ~/.zshrc
+  rushgate completions fish > ~/.config/fish/completions/rushgate.fish")]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the man pages: rushgate(1) and one page for each command.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate man --dir /usr/local/share/man/man1
+  man rushgate-lock-run")]
+pub(crate) struct ManArgs {
+    /// Directory for the pages. It is created if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 /// Manage the function library for clients in other languages.

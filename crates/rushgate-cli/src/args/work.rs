@@ -29,19 +29,19 @@ Examples:
   rushgate work urgent=6 mail=3 reports --concurrency 10 \\
     --webhook http://localhost:8080/tasks
 
-Everything after --exec is the command. Its exit status says what becomes of the task:
+Everything after --exec is the command. Its exit status decides what happens to the task:
    0  done
   75  try again later
   65  give up: it becomes a dead letter
   any other, or a signal: failed; tried again until the attempts are used up
-A webhook's answer does:
+With a webhook, the status of the response decides:
   2xx  done
   400, 410, 413, 415, 422  give up: it becomes a dead letter
   any other, and none in time: tried again until the attempts are used up,
        not before Retry-After if it says so; redirects are not followed
-With --json, stdout has one line for each attempt and, when the worker stops, one with the `summary`; what the
-commands print goes to stderr.
-Exit status: 0 when stopped, 126 or 127 if the command cannot be started.")]
+With --json, stdout has one line for each attempt and, when the worker stops, one with the
+`summary`. Output of the commands goes to stderr.
+Exit status: 0 after a stop by signal, 126 or 127 if the command cannot be started.")]
 pub(crate) struct WorkArgs {
     /// Queues, each with an optional weight [default: 1]. Busy queues share the concurrency by weight.
     #[arg(required = true, value_name = "QUEUE[=WEIGHT]")]

@@ -1,4 +1,4 @@
-//! What is in the store: queues, locks and sales.
+//! Checks the content of the store: queues, locks and sales.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use rushgate::{Page, PauseReason, QueueName, QueueStats, Result, Rushgate, SaleS
 use super::Findings;
 use crate::output::counted;
 
-/// Tasks that have been due for longer, with nobody at work, wait for a worker that does not come.
+/// If ready tasks have waited this long and nothing is leased, the queue probably has no worker.
 const UNATTENDED: Duration = Duration::from_secs(60);
 
-/// Gives the sales that are open. What cannot be read is a finding; all is asked at once, since each may take its time
+/// Returns the open sales. A failed read is a finding. All reads run concurrently, because each may take long
 /// to fail.
 pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleState> {
     let page = || Page { limit: 10_000, ..Page::default() };

@@ -1,4 +1,4 @@
-//! The file of a store: its room, its log, and where it is.
+//! Checks a store file: free space, write-ahead log and file system.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,9 +8,9 @@ use rustix::fs::{statfs, statvfs};
 
 use super::{Findings, bytes};
 
-/// Below this, a store may soon have no room.
+/// Below this, the disk may soon be full.
 const FREE_MIN: u64 = 256 << 20;
-/// A log that is larger has a reader that does not end.
+/// A larger write-ahead log has a reader that never ends.
 const LOG_MAX: u64 = 512 << 20;
 /// File systems on which SQLite's locks cannot be trusted, by their magic numbers.
 const NETWORK: [(i64, &str); 4] =
@@ -45,8 +45,8 @@ pub(super) fn look(file: &Path, findings: &mut Findings) {
     }
 }
 
-/// The number in the file's header (<https://www.sqlite.org/fileformat.html#the_database_header>): "user version" at
-/// offset 60. Zero means that it is still in the log.
+/// Schema version in the file's header (<https://www.sqlite.org/fileformat.html#the_database_header>): "user
+/// version" at offset 60. Zero means that it is still in the log.
 fn schema(file: &Path) -> Option<u32> {
     let mut header = [0; 64];
     File::open(file).ok()?.read_exact(&mut header).ok()?;

@@ -1,4 +1,4 @@
-//! The ledger: whether it answers, and whether it goes with the store.
+//! Checks the ledger: it must answer, and match the store.
 
 use anyhow::Result;
 use rushgate::{Ledger, SaleState};

@@ -57,7 +57,7 @@ impl Findings {
         self.warnings.push(Finding { what: what.into(), fix: fix.into() });
     }
 
-    /// Something could not be done; `fix` is for an error that says nothing itself.
+    /// Adds a finding for a failed step. `fix` is used if the error has no hint of its own.
     fn failed(&mut self, what: impl fmt::Display, error: &Error, fix: &str) {
         let Verdict { message, hint, .. } = Verdict::of(error);
         self.warn(format!("{what}: {message}"), hint.unwrap_or_else(|| fix.to_owned()));
@@ -102,8 +102,8 @@ fn findings(info: &StoreInfo, has_unseen_settings: bool) -> Findings {
     findings
 }
 
-/// The setting that makes an acknowledged write survive a power cut. `appendfsync` may be right already where it cannot
-/// be read, which has a warning of its own.
+/// The setting that makes acknowledged writes survive a power failure. Where `appendfsync` cannot be read, it
+/// may already be set; a separate warning covers that.
 fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static str> {
     let is_sqlite = info.url.starts_with("sqlite:");
     match info.durability {

@@ -12,10 +12,11 @@ use crate::files;
 use crate::functions::what;
 use crate::settings::{ServeOptions, Settings, Tls};
 
-/// Files that are open beside those of connections.
+/// Open files other than connections.
 const OTHERS: u64 = 100;
 
-/// Programs in other languages call them. A server without them has no such programs, or not yet.
+/// Checks the function library, which programs in other languages call. A server without it may simply have
+/// no such programs.
 pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
     if url.starts_with("sqlite:") {
         return;
@@ -43,7 +44,7 @@ async fn state_of_functions(url: &str) -> rushgate::Result<State> {
     Functions::connect(url).await?.state().await
 }
 
-/// What is said in rushgate.toml and in the environment. Where nothing is said there may be no server.
+/// Checks the settings of `serve` in rushgate.toml and the environment. Without any, there may be no server.
 pub(super) fn look(options: ServeOptions, findings: &mut Findings) {
     if options == ServeOptions::default() {
         return;

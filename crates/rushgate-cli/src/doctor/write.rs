@@ -1,4 +1,4 @@
-//! Whether the store takes a write.
+//! Checks that the store accepts a write.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use rushgate::{LockOutcome, Rushgate};
 
 use super::Findings;
 
-/// The lock that is taken and given back. Nobody else has a use for it.
+/// Lock that the check acquires and releases.
 const LOCK: &str = "rushgate:doctor";
-/// What one who dies in between costs the next.
+/// Lease of the lock. If a check dies, the next one waits this long.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// A store that can be read may yet refuse every write: a full disk, no memory, too few replicas.
+/// A readable store may still refuse writes: full disk, no memory, too few replicas.
 pub(super) async fn attempt(gate: &Rushgate, findings: &mut Findings) {
     if let Err(error) = write(gate).await {
         findings.failed("a write fails", &error, "see the server's log");
@@ -21,7 +21,7 @@ pub(super) async fn attempt(gate: &Rushgate, findings: &mut Findings) {
 
 async fn write(gate: &Rushgate) -> Result<()> {
     let lock = gate.lock(LOCK)?.lease(LEASE).label("rushgate doctor");
-    // The holder is another doctor, so the store takes writes.
+    // Otherwise another `doctor` holds the lock, so the store accepts writes.
     if let LockOutcome::Held(guard) = lock.try_acquire().await? {
         guard.release().await?;
     }

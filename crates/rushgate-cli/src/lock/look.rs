@@ -1,4 +1,4 @@
-//! Looking at locks.
+//! `rushgate lock show` and `ls`.
 
 use anyhow::Result;
 use rushgate::{Holder, LockState, Owner, Page, Rushgate, WaiterState};
@@ -27,7 +27,7 @@ pub(super) struct HolderView<'a> {
     lease_until_us: u64,
 }
 
-/// A place in line as JSON.
+/// A waiter as JSON.
 #[derive(Serialize)]
 struct WaiterView<'a> {
     position: usize,
@@ -114,7 +114,7 @@ fn owner(owner: &Owner) -> String {
     format!("{}:{}", owner.host, owner.pid)
 }
 
-/// Who holds it, in words.
+/// The holder in words.
 pub(crate) fn who(holder: &Holder) -> String {
     let Owner { host, pid, label } = &holder.owner;
     let label = if label.is_empty() { String::new() } else { format!(" ({label})") };

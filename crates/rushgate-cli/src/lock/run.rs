@@ -1,4 +1,4 @@
-//! `rushgate lock run`: a command under a lock.
+//! `rushgate lock run`: runs a command under a lock.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -18,14 +18,14 @@ use crate::output::Output;
 use crate::signals::{Signals, died_of};
 use crate::warden::{Warden, now};
 
-/// The longest label that the store takes, in bytes.
+/// Maximum length of a label, in bytes.
 const LABEL_MAX: usize = 200;
 
 pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("signals cannot be listened for")?;
     let label = args.label.clone().unwrap_or_else(|| label(&args.command));
     let lock = gate.lock(&args.name)?.lease(args.lease).wait(args.wait).label(label);
-    // A signal drops the question, which leaves no place in line behind.
+    // A signal drops the acquisition, which leaves the wait queue.
     let guard = tokio::select! {
         outcome = lock.acquire() => match outcome? {
             LockOutcome::Held(guard) => guard,
@@ -55,7 +55,7 @@ async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
         .hint("wait longer with --wait, or see `rushgate lock show` and `rushgate lock break`")
 }
 
-/// The command as others may see it: one line, and not too long.
+/// The command as a label for others: one line, cut to the maximum length.
 fn label(command: &[OsString]) -> String {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let mut label = words.join(" ").replace(char::is_control, " ");
@@ -71,16 +71,16 @@ enum Ended {
     Lost(LostReason),
 }
 
-/// A command, and what it takes to end it in time.
+/// The running command, and what is needed to end it in time.
 struct Watch {
     group: Group,
     lease: Duration,
     on_lost: OnLost,
-    /// How long the lock was surely held from the last look on, and the moment at which that ends, on the clock that
-    /// counts suspend.
+    /// Time for which the lock was certainly held at the last check, and the time at which it ends, on the
+    /// clock that counts suspend.
     left: Duration,
     sure_until: Duration,
-    /// How long before that moment the command is asked to end.
+    /// How long before that time the command gets a signal to end.
     notice: Duration,
 }
 
@@ -92,7 +92,7 @@ impl Watch {
             .env("RUSHGATE_FENCE", guard.fence().to_string())
             .env("RUSHGATE_TOKEN", guard.token().to_string());
         if std::io::stdin().is_terminal() {
-            // Reading from a terminal stops every group but the one in front, for ever.
+            // Reading from a terminal would suspend a background process group forever.
             command.stdin(Stdio::null());
         }
         let group = match args.on_lost {
@@ -111,11 +111,12 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The watchdog ends the group if this process cannot; it gets every renewal of the lease.
+    /// Renews the deadline of the watchdog, which ends the group if this process cannot. Called for every
+    /// renewal of the lease.
     async fn tell_warden(&mut self, guard: &LockGuard) {
         let left = guard.held().time_left();
         if left > self.left {
-            // The lease was granted or renewed. It may be shorter than the one that was asked for.
+            // The lease was granted or renewed. It may be shorter than requested.
             self.notice = notice(left);
         }
         self.left = left;
@@ -154,7 +155,7 @@ impl Watch {
                 },
                 signal = signals.next() => self.group.signal(signal),
                 () = sleep(last_call), if self.on_lost == OnLost::Kill => {
-                    // A renewal may have come since the last look.
+                    // The lease may have been renewed since the last check.
                     self.tell_warden(guard).await;
                     if self.time_until_last_call().is_zero() {
                         self.end(LostReason::Expired).await;
@@ -164,7 +165,7 @@ impl Watch {
                 _ = tick.tick() => self.tell_warden(guard).await,
             }
         };
-        // A command that the warden ended, or that ended too late, did not run under the lock to its end.
+        // A command that the watchdog ended, or that ended too late, was not under the lock all the time.
         if guard.is_lost() && self.on_lost == OnLost::Kill {
             return Ok(Ended::Lost(guard.held().reason().unwrap_or(LostReason::Expired)));
         }
@@ -172,12 +173,13 @@ impl Watch {
         Ok(Ended::Status(exit))
     }
 
-    /// How long until the command must be asked to end, if no renewal comes.
+    /// Time until the command must get the signal to end, if no renewal comes.
     fn time_until_last_call(&self) -> Duration {
         self.sure_until.saturating_sub(now()).saturating_sub(self.notice)
     }
 
-    /// Asks while the lock is surely held, and insists before it can pass to another.
+    /// Sends a signal to end while the lock is certainly held, and kills the group before the lock can pass
+    /// to another holder.
     async fn end(mut self, reason: LostReason) {
         let left = self.time_to_end(reason);
         if !left.is_zero() {
@@ -185,11 +187,12 @@ impl Watch {
             let _ = timeout(left, self.group.child().wait()).await;
         }
         self.group.signal(Signal::KILL);
-        // Its end is certain; this only leaves no zombie.
+        // The group has been killed; this only reaps the process.
         let _ = self.group.child().wait().await;
     }
 
-    /// None if the lock may have passed to another already: it was taken away, or this process was stopped.
+    /// Zero if the lock may already belong to another holder: it was force-released, or this process was
+    /// suspended.
     fn time_to_end(&self, reason: LostReason) -> Duration {
         if matches!(reason, LostReason::Revoked | LostReason::NotHeld) {
             return Duration::ZERO;
@@ -198,7 +201,8 @@ impl Watch {
     }
 }
 
-/// How long before it must have ended a command is asked to end: a tenth of the time left after a renewal, 1 ms to 1 s.
+/// How long before the deadline a command gets the signal to end: a tenth of the time left after a renewal, 1
+/// ms to 1 s.
 fn notice(left: Duration) -> Duration {
     (left / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
 }
@@ -211,7 +215,7 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
     };
     let exit = match ended? {
         Ended::Status(exit) => exit,
-        // What is left of the store's lease is released in the background.
+        // The rest of the store's lease is released in the background.
         Ended::Lost(reason) => {
             return Err(lost(&format_args!("{reason}; the command was ended")).into());
         }

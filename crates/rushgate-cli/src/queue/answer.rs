@@ -1,4 +1,4 @@
-//! Answering for claimed tasks, and removing tasks.
+//! Reports the outcome of claimed tasks, and removes tasks.
 
 use anyhow::Result;
 use rushgate::{
@@ -15,7 +15,7 @@ use crate::args::queue::{
 use crate::exit::Exit;
 use crate::output::{Output, counted};
 
-/// The answer to one ticket, as JSON.
+/// Outcome for one ticket, as JSON.
 #[derive(Serialize)]
 struct Answered<'a> {
     id: &'a str,
@@ -24,11 +24,11 @@ struct Answered<'a> {
     due_us: Option<u64>,
 }
 
-/// A word for the outcome, and whether it is what was asked for.
+/// Word for the outcome, and whether it counts as success.
 type Word = (&'static str, bool);
 
 const STALE: Word = ("stale", false);
-/// The claim is over, and a client had removed the task before, so it does not come again.
+/// The claim is over and the task was canceled, so it does not run again.
 const CANCELLED: Word = ("cancelled", true);
 
 pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {

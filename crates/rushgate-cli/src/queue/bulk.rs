@@ -1,4 +1,4 @@
-//! One verb for many tasks.
+//! One action on many tasks.
 
 use anyhow::Result;
 use rushgate::{Cancelled, Queue, Rushgate, Selection};
@@ -10,9 +10,9 @@ use crate::args::queue::{CancelArgs, Which};
 use crate::exit::Exit;
 use crate::output::{Output, counted};
 
-/// Calls under way at a time: what keeps a store across a network busy.
+/// Maximum number of concurrent calls. Keeps a remote store busy.
 const AT_ONCE: usize = 64;
-/// Dead letters in one step.
+/// Dead letters per call.
 const STEP: usize = 1_000;
 
 /// Outcome for the selected tasks.
@@ -59,14 +59,14 @@ async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mu
         match answer?? {
             Cancelled::Removed => tally.removed += 1,
             Cancelled::Marked => tally.marked += 1,
-            // It ended meanwhile.
+            // The task ended meanwhile.
             Cancelled::NotFound => {}
         }
     }
     Ok(())
 }
 
-/// What is to become of dead letters.
+/// Action on dead letters.
 #[derive(Clone, Copy)]
 pub(super) enum Dead {
     Retry,
@@ -78,9 +78,9 @@ pub(super) enum Dead {
 struct DeadTally {
     looked: u64,
     chosen: u64,
-    /// Put back, or deleted.
+    /// Requeued or deleted.
     done: u64,
-    /// Not put back: their ids are live, or the queue is full.
+    /// Not requeued: a live task has the ID, or the queue is full.
     kept: u64,
     dry_run: bool,
 }

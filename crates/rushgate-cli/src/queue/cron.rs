@@ -124,7 +124,7 @@ async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The next moments after now, on this machine's clock.
+/// Next occurrences, by this machine's clock.
 pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Timestamp::from_micros(now.as_micros() as u64);

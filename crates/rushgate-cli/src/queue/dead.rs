@@ -46,7 +46,7 @@ pub(super) async fn delete(gate: &Rushgate, args: DeadDeleteArgs, output: Output
 }
 
 impl Which {
-    /// Whether it takes a look at each to tell.
+    /// True if each dead letter must be read first.
     fn is_filtered(&self) -> bool {
         self.filter.is_set() || self.dry_run
     }
@@ -60,7 +60,7 @@ fn selection(which: &Which) -> Result<Selection> {
     Ok(Selection::Ids(ids))
 }
 
-/// All of none is done; none of those that were named is refused.
+/// Selecting all succeeds even if there are none; selecting IDs fails if none exists.
 fn exit(which: &Which, n: u64) -> Exit {
     Exit::done_if(which.all || n > 0)
 }

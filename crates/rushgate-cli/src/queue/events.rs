@@ -1,4 +1,4 @@
-//! What happened to the tasks of a queue.
+//! Events of a queue.
 
 use anyhow::{Context, Result};
 use rushgate::{Followed, Rushgate, TaskChange, TaskEvent, TaskEvents};
@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::{Output, moment};
 use crate::signals::Signals;
 
-/// The longest error that is shown on a line, in characters.
+/// Maximum length of an error on a line, in characters.
 const ERROR_MAX: usize = 80;
 
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
@@ -28,7 +28,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
         } else if page.is_missed(after) && (args.after.is_some() || after > 0) {
             output.warn(format_args!("events before number {} are not kept any more", page.first));
         }
-        // What is not kept, nobody need be told of again.
+        // Warn about events that are no longer kept only once.
         after = page.first.saturating_sub(1).max(after).min(page.last);
         for event in &page.events {
             after = event.seq;
@@ -41,7 +41,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
     if args.follow { follow(gate, &args.queue, after, output).await } else { Ok(Exit::Done) }
 }
 
-/// Shows what happens after that event, until a signal comes.
+/// Prints events after number `after`, until a signal comes.
 async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("signals cannot be listened for")?;
     let mut events = gate.queue(queue)?.follow().after(after);
@@ -53,7 +53,7 @@ async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Res
                 Ok(Followed::Missed { next }) => {
                     output.warn(format_args!("too slow: events before number {next} are not kept any more"));
                 }
-                // The store may come back, and the follower should see that.
+                // Keep following: the store may come back.
                 Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
                 Err(error) => return Err(error.into()),
             },

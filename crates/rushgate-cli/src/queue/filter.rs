@@ -1,4 +1,4 @@
-//! Choosing among all tasks of a queue, page by page, and saying how far it is.
+//! Filters the tasks of a queue page by page, with progress.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -10,22 +10,22 @@ use super::look::task_state;
 use crate::args::queue::{FilterArgs, State};
 use crate::output::{CLEAR_LINE, Output};
 
-/// Tasks that are read at a time: at first, and at most. A store may look at all ids for each page, so few large ones
-/// are best, but for their weight.
+/// Initial and maximum page size. A store may scan all IDs for each page, so a few large pages are best; the
+/// limit in bytes keeps them small enough.
 const PAGE_FIRST: u32 = 1_000;
 const PAGE_MAX: u32 = 10_000;
-/// About how many bytes a page may have.
+/// Approximate maximum size of a page.
 const PAGE_BYTES: usize = 16 << 20;
-/// How often it is said how far it is: on a terminal, and elsewhere.
+/// Interval of progress reports: on a terminal, and elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 const PRINT_EVERY: Duration = Duration::from_secs(5);
 
-/// The pages of a queue that may have something to choose, and what of them is chosen.
+/// Pages of a queue that may contain matches, and the matches.
 pub(super) struct Chosen<'a> {
     queue: &'a Queue,
     filter: &'a FilterArgs,
     state: Option<TaskState>,
-    /// Where the next page begins; `None` after the last.
+    /// ID after which the next page starts; `None` after the last page.
     after: Option<String>,
     page: u32,
     pub(super) looked: u64,
@@ -34,13 +34,13 @@ pub(super) struct Chosen<'a> {
 impl<'a> Chosen<'a> {
     pub(super) fn new(queue: &'a Queue, filter: &'a FilterArgs, state: Option<State>) -> Self {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        // The greatest text that no id with the prefix is smaller than, but for the prefix itself, which is greater.
+        // The greatest string below all IDs with this prefix.
         let mut after = prefix.to_owned();
         after.pop();
         Self { queue, filter, state: state.map(task_state), after: Some(after), page: PAGE_FIRST, looked: 0 }
     }
 
-    /// What is chosen of the next page; `None` after the last.
+    /// Matching tasks of the next page; `None` after the last.
     pub(super) async fn tasks(&mut self) -> Result<Option<Vec<TaskInfo>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
         let page = self.queue.tasks(Listing { state: self.state, after, limit: self.page }).await?;
@@ -49,7 +49,7 @@ impl<'a> Chosen<'a> {
         Ok(Some(page.into_iter().filter(chosen).collect()))
     }
 
-    /// The same of the dead letters.
+    /// Matching dead letters of the next page; `None` after the last.
     pub(super) async fn dead(&mut self) -> Result<Option<Vec<DeadLetter>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
         let page = self.queue.dead(&after, self.page).await?;
@@ -72,7 +72,7 @@ impl<'a> Chosen<'a> {
 }
 
 impl FilterArgs {
-    /// Whether anything was said at all.
+    /// True if any filter is set.
     pub(super) fn is_set(&self) -> bool {
         self.id_prefix.is_some() || self.kind.is_some()
     }
@@ -83,7 +83,7 @@ impl FilterArgs {
     }
 }
 
-/// Progress, for the user who waits.
+/// Progress on stderr.
 pub(super) struct Progress {
     output: Output,
     said: Instant,

@@ -1,4 +1,4 @@
-//! A queue as lines of JSON, and back.
+//! Exports a queue as lines of JSON, and imports them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -18,12 +18,12 @@ use crate::args::queue::{ExportArgs, ImportArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, counted};
 
-/// Tasks in one step.
+/// Tasks per call.
 const BATCH: usize = 500;
-/// A line with the largest content, all of it escaped, is shorter.
+/// Maximum length of a line. A line with the largest content, fully escaped, is shorter.
 const LINE_MAX: u64 = 8 << 20;
 
-/// A task as it is written down. The content is text or base64, so that its bytes stay what they are.
+/// A task as one line of JSON. The content is text or base64, so that its bytes are preserved.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -35,7 +35,7 @@ struct Line {
     traceparent: Option<String>,
     payload: String,
     encoding: Encoding,
-    /// When it is due; at once if there is none.
+    /// Due time; due at once if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     due_us: Option<u64>,
     priority: u8,
@@ -150,25 +150,25 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
     drop(progress);
     output.note(format_args!("{} written", counted(written, "task")));
     if left_out > 0 {
-        // Elsewhere there may be nothing of what they wait for.
+        // The target queue may not have the tasks that they wait for.
         output.note(format_args!("{} left out, waiting for others", counted(left_out, "task")));
     }
     Ok(Exit::Done)
 }
 
-/// Outcome of the lines.
+/// Totals of an import.
 #[derive(Default, Serialize)]
 struct Tally {
     lines: u64,
     added: u64,
     kept: u64,
-    /// By a queue at its bound that drops newcomers.
+    /// Dropped by a queue at capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
-    /// Too late: their deadlines have passed.
+    /// Past their deadlines.
     #[serde(skip_serializing_if = "Option::is_none")]
     late: Option<u64>,
-    /// Their ids are unique for a period that is not over.
+    /// Within their uniqueness window.
     #[serde(skip_serializing_if = "Option::is_none")]
     recent: Option<u64>,
 }
@@ -196,7 +196,7 @@ pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) ->
     ended.map(|()| Exit::Done)
 }
 
-/// An import under way.
+/// A running import.
 struct Import {
     queue: Queue,
     tally: Tally,
@@ -205,7 +205,7 @@ struct Import {
 }
 
 impl Import {
-    /// Everything before an unreadable line is enqueued.
+    /// Imports all lines. Everything before an unreadable line is enqueued.
     async fn all(&mut self, mut from: impl BufRead) -> Result<()> {
         let mut line = Vec::new();
         for number in 1.. {
@@ -240,7 +240,8 @@ impl Import {
         let waiting = std::mem::take(&mut self.waiting);
         match self.queue.enqueue_all(waiting.clone()).await {
             Ok(answers) => self.count(answers),
-            // A task that is late by the store's clock fails its whole batch, of which nothing was enqueued.
+            // A task past its deadline by the store's clock fails its whole batch, and nothing was enqueued:
+            // send the tasks singly.
             Err(error) if error.is_invalid() && waiting.iter().any(|task| task.deadline.is_some()) => {
                 for task in waiting {
                     let has_deadline = task.deadline.is_some();
@@ -265,7 +266,7 @@ impl Import {
                 Enqueued::Dropped { .. } => *self.tally.dropped.get_or_insert(0) += 1,
                 Enqueued::Recent { .. } => *self.tally.recent.get_or_insert(0) += 1,
                 Enqueued::Kept { .. } | Enqueued::Replaced { .. } => self.tally.kept += 1,
-                // An import asks for no waiting.
+                // Imported tasks have no dependencies, so this should not happen.
                 Enqueued::Refused { task, .. } => {
                     return Err(Fault::refused("refused", format_args!("{task} is in the way")).into());
                 }

@@ -1,4 +1,4 @@
-//! Looking at queues.
+//! `queue stats`, `ls`, `show` and similar: reads of queues.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::args::queue::{LsArgs, ShowArgs, State, StatsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table};
 
-/// A queue's lengths as JSON.
+/// Counts of a queue as JSON.
 #[derive(Serialize)]
 struct StatsView<'a> {
     queue: &'a str,
@@ -55,7 +55,7 @@ impl<'a> From<&'a (String, QueueStats)> for StatsView<'a> {
     }
 }
 
-/// A task with what it waits for, as JSON.
+/// A task and what it waits for, as JSON.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -104,7 +104,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     Ok(Exit::Done)
 }
 
-/// The live task, or else what is left of it.
+/// Shows the live task, or else its end.
 pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let (info, letter) = (queue.task(&args.id).await?, queue.dead_letter(&args.id).await?);

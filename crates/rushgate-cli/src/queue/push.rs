@@ -1,4 +1,4 @@
-//! Putting tasks in.
+//! `queue push`: enqueues tasks.
 
 use std::io::Read;
 use std::path::Path;
@@ -97,7 +97,7 @@ pub(super) fn payload(args: &ContentArgs) -> Result<Payload> {
     of_kind(content(bytes, &args.content_type)?, args)
 }
 
-/// Content of that type; JSON is checked.
+/// A payload of this type. JSON is validated.
 pub(super) fn content(bytes: Vec<u8>, content_type: &str) -> Result<Payload> {
     let content_type = ContentType::new(content_type)?;
     if content_type.is_json() && bytes.len() <= Payload::MAX_BYTES {
@@ -116,7 +116,7 @@ fn of_kind(payload: Payload, args: &ContentArgs) -> Result<Payload> {
     })
 }
 
-/// Reads no more than shows that it is too much.
+/// Reads up to one byte beyond the limit, which is enough to detect that the content is too large.
 fn read(from: &mut dyn Read, name: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = Payload::MAX_BYTES as u64 + 1;

@@ -1,4 +1,4 @@
-//! Pausing, resuming and limiting queues.
+//! Pauses, resumes and limits queues.
 
 use anyhow::Result;
 use rushgate::{KeyLimits, Overflow, QueueLimits, Rate, Rushgate};
@@ -21,7 +21,7 @@ pub(super) async fn resume(gate: &Rushgate, args: ResumeArgs, output: Output) ->
     Ok(Exit::Done)
 }
 
-/// Sets the limits that are named, and shows all.
+/// Sets the given limits, and prints all.
 pub(super) async fn limit(gate: &Rushgate, args: LimitArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let old = queue.stats().await?.limits;
@@ -54,7 +54,7 @@ fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {
     }
 }
 
-/// The limits that are set, or `none`.
+/// Limits that are set, or `none`.
 pub(super) fn words(limits: &QueueLimits) -> String {
     let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = *limits;
     let in_words = |rate: Rate| format!("{} in {}", rate.n, rounded(rate.per));

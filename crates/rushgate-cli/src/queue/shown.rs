@@ -1,4 +1,4 @@
-//! Tasks and dead letters as they are shown.
+//! Formats tasks and dead letters.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::output::{Table, moment};
 
-/// The longest content in a table, in characters.
+/// Maximum length of content in a table, in characters.
 const CONTENT_MAX: usize = 40;
 
 /// A task as JSON.
@@ -34,13 +34,13 @@ pub(super) struct TaskView<'a> {
     deadline_us: Option<u64>,
 }
 
-/// A task as it stands, as JSON.
+/// A task and its state, as JSON.
 #[derive(Serialize)]
 pub(super) struct InfoView<'a> {
     #[serde(flatten)]
     task: TaskView<'a>,
     state: TaskState,
-    /// Whether it waits for other tasks.
+    /// True if the task waits for other tasks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     waits: bool,
     not_before_us: Option<u64>,
@@ -85,7 +85,7 @@ pub(super) struct DeadView<'a> {
     past: &'a [PastRun],
 }
 
-/// A payload as JSON: parsed if that is what it is, else as text, else in base64.
+/// A payload as JSON: parsed if it is JSON, else as text, else in base64.
 #[derive(Serialize)]
 pub(super) struct Content<'a> {
     payload: Value,
@@ -171,7 +171,7 @@ impl<'a> From<&'a DeadLetter> for DeadView<'a> {
     }
 }
 
-/// Tasks with their tickets.
+/// Table of tasks with their tickets.
 pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
     let row = |task: &Task| {
         [
@@ -187,7 +187,7 @@ pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
     Table::new(["ID", "TRIED", "PRIORITY", "DUE", "KIND", "PAYLOAD", "TICKET"], tasks.iter().map(row))
 }
 
-/// Tasks as they stand.
+/// Table of tasks with their state.
 pub(super) fn infos(infos: &[TaskInfo]) -> Table<7> {
     let row = |info: &TaskInfo| {
         [
@@ -203,7 +203,7 @@ pub(super) fn infos(infos: &[TaskInfo]) -> Table<7> {
     Table::new(["ID", "STATE", "TRIED", "DUE", "WORKER", "KIND", "PAYLOAD"], infos.iter().map(row))
 }
 
-/// Dead letters, with why they died.
+/// Table of dead letters with their errors.
 pub(super) fn dead(letters: &[DeadLetter]) -> Table<6> {
     let row = |dead: &DeadLetter| {
         [
@@ -218,7 +218,7 @@ pub(super) fn dead(letters: &[DeadLetter]) -> Table<6> {
     Table::new(["ID", "TRIED", "DIED", "KIND", "PAYLOAD", "ERROR"], letters.iter().map(row))
 }
 
-/// All that is known of a task, line by line.
+/// Details of a task, line by line.
 pub(super) fn info_page(info: &TaskInfo) -> String {
     let task = &info.task;
     let mut page = Page::default();
@@ -250,7 +250,7 @@ pub(super) fn info_page(info: &TaskInfo) -> String {
     page.0
 }
 
-/// The same of a dead letter.
+/// Details of a dead letter, line by line.
 pub(super) fn letter_page(letter: &DeadLetter) -> String {
     let mut page = Page::default();
     page.line("id", &letter.id);
@@ -263,7 +263,7 @@ pub(super) fn letter_page(letter: &DeadLetter) -> String {
     page.0
 }
 
-/// Lines of a name and what it is.
+/// Lines of a name and a value.
 #[derive(Default)]
 struct Page(String);
 
@@ -298,7 +298,7 @@ impl Page {
     }
 }
 
-/// How far a task has come.
+/// Progress of a task in words.
 pub(super) fn in_words(progress: &TaskProgress) -> String {
     let percent = progress.percent.map(|percent| format!("{percent} %"));
     let note = Some(printable(&progress.note, 60)).filter(|note| !note.is_empty());
@@ -338,7 +338,7 @@ fn content(payload: &Payload) -> String {
     }
 }
 
-/// One line without control characters, which could do things to a terminal.
+/// One line without control characters, which could control the terminal.
 pub(crate) fn printable(text: &str, most: usize) -> String {
     let mut line = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -352,7 +352,7 @@ pub(crate) fn printable(text: &str, most: usize) -> String {
     line
 }
 
-/// A length of time for people: whole seconds, or below one second whole milliseconds.
+/// A duration for display: whole seconds, or whole milliseconds below one second.
 pub(crate) fn rounded(of: Duration) -> Spoken {
     let step = if of < Duration::from_secs(1) { 1_000 } else { 1_000_000 };
     Spoken(Duration::from_micros(of.as_micros() as u64 / step * step))

@@ -1,4 +1,4 @@
-//! Looking at due tasks, and taking them.
+//! `queue top`, `claim` and `pop`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::args::queue::{ClaimArgs, PopArgs, TopArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, counted, unwritten};
 
-/// How long popped tasks are held while they are written.
+/// Lease of popped tasks while they are written.
 const POP_LEASE: Duration = Duration::from_secs(60);
 
 pub(super) async fn top(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
@@ -41,7 +41,7 @@ pub(super) async fn claim(gate: &Rushgate, args: ClaimArgs, output: Output) -> R
     Ok(Exit::Done)
 }
 
-/// Why no task is available, if none is.
+/// If no task is available, prints why.
 async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) -> Result<()> {
     if !taken.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) 
     Ok(())
 }
 
-/// Writes claimed tasks, of which there may be none. Tasks that cannot be written are released.
+/// Prints claimed tasks. Tasks that cannot be written are released.
 async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<()> {
     match output.try_data(&views(taken), tasks(taken)) {
         Err(error) if !taken.is_empty() => {
@@ -65,7 +65,7 @@ async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<()> 
     }
 }
 
-/// Completes tasks that were written.
+/// Completes popped tasks after they were written.
 async fn remove(queue: &Queue, tickets: impl Iterator<Item = Ticket>) -> Result<()> {
     let answers = queue.complete(tickets.collect()).await?;
     match answers.iter().filter(|answer| **answer == Completed::Stale).count() {

@@ -1,4 +1,4 @@
-//! Waiting for a task to be over.
+//! `queue wait`: waits until a task is over.
 
 use anyhow::Result;
 use rushgate::{Finish, Over, Payload, Rushgate};

@@ -1,4 +1,4 @@
-//! Queues as they change.
+//! `queue watch`: live view of queues.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ use crate::exit::Exit;
 use crate::output::{Output, Table, moment};
 use crate::signals::Signals;
 
-/// Leases that are read to tell who works.
+/// Number of leased tasks that are read to list the workers.
 const LEASES: u32 = 1_000;
-/// Another screen, and back.
+/// Switches to the terminal's alternate screen, and back.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// One look at one queue.
+/// Snapshot of one queue.
 #[derive(Serialize)]
 struct Look {
     at_us: u64,
@@ -31,23 +31,23 @@ struct Look {
     ready: u64,
     scheduled: u64,
     leased: u64,
-    /// Behind others of their keys.
+    /// Tasks behind others of their key, or waiting for other tasks.
     blocked: u64,
     dead: u64,
     lag_ms: u64,
     paused: bool,
-    /// Net changes since the look before; none at the first.
+    /// Net change since the previous snapshot; absent in the first.
     ready_per_s: Option<f64>,
     scheduled_per_s: Option<f64>,
     leased_per_s: Option<f64>,
     dead_per_s: Option<f64>,
-    /// Who has tasks, and how many: of 1,000 at most.
+    /// Workers and their number of tasks, among the first 1,000 leased tasks.
     workers: BTreeMap<String, u64>,
-    /// How far tasks have come whose workers say so: of 1,000 at most.
+    /// Progress reports, among the first 1,000 leased tasks.
     progress: Vec<Run>,
 }
 
-/// A task under way.
+/// A running task.
 #[derive(Serialize)]
 struct Run {
     id: String,
@@ -55,7 +55,7 @@ struct Run {
     progress: TaskProgress,
 }
 
-/// What was seen before.
+/// Previous snapshot of each queue.
 type Before = BTreeMap<String, (Instant, QueueStats)>;
 
 pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
@@ -71,7 +71,7 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
         }
         match look_at_all(gate, &args.queues, &mut before).await {
             Ok(looks) => screen.show(&looks)?,
-            // The store may come back, and the watcher should see that.
+            // Keep watching: the store may come back.
             Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
             Err(error) => return Err(error.into()),
         }
@@ -132,7 +132,7 @@ async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate
     })
 }
 
-/// Where looks are shown.
+/// Target of the snapshots.
 struct Screen {
     output: Output,
     live: bool,
@@ -163,7 +163,7 @@ impl Drop for Screen {
     }
 }
 
-/// All of it on one page.
+/// All queues as one page.
 fn page(looks: &[Look]) -> String {
     let row = |look: &Look| {
         [
@@ -193,7 +193,7 @@ fn page(looks: &[Look]) -> String {
     page
 }
 
-/// The same of one queue in a line.
+/// One queue as one line.
 fn words(look: &Look) -> String {
     let at = moment(Timestamp::from_micros(look.at_us));
     let paused = if look.paused { ", paused" } else { "" };

@@ -1,4 +1,4 @@
-//! Why a task is not running.
+//! `queue why`: explains why a task is not running.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) async fn why(gate: &Rushgate, args: WhyArgs, output: Output) -> Resul
     Ok(Exit::done_if(known))
 }
 
-/// The reason, and what can be done about it.
+/// A reason in words, with a suggestion.
 fn words(reason: &Why, args: &WhyArgs) -> String {
     let WhyArgs { queue, id } = args;
     match reason {
@@ -117,7 +117,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
     }
 }
 
-/// What a task waits for.
+/// Describes the tasks that a task waits for.
 fn waits_for(
     left: u64,
     dead: u64,

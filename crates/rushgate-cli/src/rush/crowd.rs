@@ -23,18 +23,18 @@ use super::stage::offered;
 use super::tally::{Desk, Tally, Told, histogram};
 use crate::output::{Output, counted, moment};
 
-/// Buyers that a member takes from the line at a time.
+/// Number of buyers that a thread takes from the sequence at a time.
 const STRETCH: u64 = 64;
-/// How often those come back who were told that all units are in other carts.
+/// Pause before a buyer retries after "all on hold".
 pub(super) const COME_BACK: Duration = Duration::from_millis(25);
-/// How many of them are served at the same time.
+/// Number of concurrent retries.
 pub(super) const LATECOMERS: usize = 64;
 
-/// What the crowd is to do.
+/// Plan of a simulation.
 pub(super) struct Plan {
     pub(super) sale: Sale,
     pub(super) line: Line,
-    /// The sale's, before anybody came.
+    /// Generation of the sale before the first buyer.
     pub(super) generation: u32,
     pub(super) buyers: u64,
     pub(super) members: usize,
@@ -45,23 +45,23 @@ pub(super) struct Plan {
     pub(super) output: Output,
 }
 
-/// The first wave: everybody but those who came back later.
+/// The first wave: all buyers, without retries after "all on hold".
 pub(super) struct Wave {
-    /// Until the last of them had an answer.
+    /// Time until the last buyer had an answer.
     pub(super) took: Duration,
     pub(super) attempts: u64,
-    /// Attempts that were answered without the store.
+    /// Attempts answered from the admission cache.
     pub(super) from_memory: u64,
 }
 
-/// What the members share.
+/// State shared by the simulated connections.
 pub(super) struct Crowd {
     pub(super) plan: Plan,
-    /// The part of a buyer's id that tells crowds apart.
+    /// Part of the buyer IDs that distinguishes simulations.
     tag: String,
     keys: [IdempotencyKey; 2],
     next: AtomicU64,
-    /// The same as `stop`, for those who ask millions of times: a token is asked under a lock.
+    /// Copy of `stop` as a flag, because checking a token takes a lock, and it is checked millions of times.
     stopped: Arc<AtomicBool>,
     pub(super) tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
@@ -69,7 +69,7 @@ pub(super) struct Crowd {
     pub(super) going: AsyncMutex<Going>,
 }
 
-/// What a member keeps for itself until it goes.
+/// State of one simulated connection.
 struct Member<'a> {
     crowd: &'a Arc<Crowd>,
     number: usize,
@@ -112,7 +112,7 @@ impl Crowd {
             members.spawn(async move { crowd.first_wave(number, clicking).await });
         }
         drop(clicking);
-        // Some are at the till still when the last of them has clicked; others need not wait for that.
+        // Some buyers are still paying when the last one has clicked; the first wave does not include that.
         let _ = all_clicked.recv().await;
         let wave = Wave {
             took: start.elapsed(),
@@ -154,14 +154,14 @@ impl Crowd {
                 }
                 member.serve(buyer).await;
             }
-            // The store's answers and the order workers want their turn.
+            // Let the store's answers and the order workers run.
             yield_now().await;
         }
         drop(clicking);
         member.go().await;
     }
 
-    /// Those who were told "come back later" come back, as long as something may be left for them.
+    /// Buyers who got "retry later" try again while units may be left for them.
     async fn latecomers(self: &Arc<Self>) -> Result<()> {
         let line = Arc::new(Mutex::new(self.those_who_wait()));
         let over = self.plan.stop.child_token();
@@ -178,7 +178,7 @@ impl Crowd {
         while let Some(member) = members.join_next().await {
             member?;
         }
-        // Carts that nobody came back for run out.
+        // Wait for abandoned holds to expire.
         while !self.plan.stop.is_cancelled() && self.undecided(&mut wait).await? {
             sleep(COME_BACK).await;
         }
@@ -214,7 +214,7 @@ impl Crowd {
         Ok((stock.free > 0 || stock.held > 0) && state.status == SaleStatus::Open)
     }
 
-    /// The sale as it stands once it is not stopped.
+    /// State of the sale, once it is not stopped.
     async fn look(self: &Arc<Self>) -> Result<SaleState> {
         if !self.is_made_good().await? {
             self.wait_out().await;
@@ -222,7 +222,8 @@ impl Crowd {
         Ok(patiently(|| self.plan.sale.state()).await?)
     }
 
-    /// Other goods of a joined sale may be in carts for as long as they like.
+    /// True while units of this simulation's SKU are on hold. A joined sale may keep other SKUs on hold for
+    /// longer.
     async fn undecided(self: &Arc<Self>, wait: &mut Wait) -> Result<bool> {
         let state = self.look().await?;
         let held = offered(&state)?.held;
@@ -232,8 +233,8 @@ impl Crowd {
 }
 
 impl Crowd {
-    /// A buyer pays, calls it off or walks away. While the sale is stopped nothing is decided, and a hold that is not
-    /// there may be lost.
+    /// A buyer pays, cancels or abandons the hold. While the sale is stopped, nothing is decided, and a
+    /// missing hold may have been lost.
     async fn settle(self: &Arc<Self>, at: Place, id: ReservationId, then: Then) -> Stands {
         let sale = &self.plan.sale;
         loop {
@@ -254,14 +255,14 @@ impl Crowd {
                     }
                 }
                 Ok(Decision::Paused) if self.wait_out().await => {}
-                // No answer was received: the store knows the outcome.
+                // No answer was received: only the store knows the outcome.
                 Ok(Decision::Paused) | Err(_) => return Stands::Left,
             }
         }
     }
 }
 
-/// Reports once what is waited for, if it takes long.
+/// Prints a note, once, if a wait takes long.
 struct Wait {
     output: Output,
     since: Instant,
@@ -315,7 +316,7 @@ impl Member<'_> {
         }
     }
 
-    /// A buyer asks again, with the same key.
+    /// A buyer retries with the same key.
     async fn come_back(&mut self, number: u64) -> Told {
         let script = Script::of(self.crowd.plan.seed, number);
         match self.crowd.buyer(number) {
@@ -324,7 +325,7 @@ impl Member<'_> {
         }
     }
 
-    /// Asks, and waits and asks again if the sale is stopped.
+    /// Sends a request. While the sale is stopped, waits and retries.
     async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
         loop {
             let start = Instant::now();
@@ -374,7 +375,7 @@ impl Member<'_> {
         told
     }
 
-    /// The buyer goes to the till, while the member serves others.
+    /// Starts the buyer's payment in the background, while the connection serves other buyers.
     fn leave_with(&mut self, hold: Hold, number: u64, then: Then) {
         let crowd = Arc::clone(self.crowd);
         let at = Place { desk: self.number, number: self.desk.tickets.hand_out(Ticket::of(&hold, number)) };

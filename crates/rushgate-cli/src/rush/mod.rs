@@ -53,41 +53,41 @@ const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 Examples:
   rushgate rush --stock 10 --buyers 1000000
   rushgate rush --stock 500 --buyers 100000 --per-buyer 2 --seed 7 --json
-Several processes in one sale, on one file; start this as often as you like:
+Several processes in one sale, on one file: start this command several times.
   rushgate rush --join launch --store sqlite:launch.db --stock 100
-Over HTTP, from processes of its own, to a server that `rushgate serve --demo` started:
+Over HTTP, against a server started with `rushgate serve --demo`:
   rushgate rush --url http://127.0.0.1:7979 --join demo --buyers 100000
 
-A store that lost writes, as by a failover, does not end it: the sale is rebuilt from its
-ledger, and buyers bring what was lost back with their receipts.
+If the store loses writes, as in a failover, the run continues: the sale is rebuilt from its ledger,
+and buyers restore lost reservations with their receipts.
 
-INT, TERM or HUP stops it: nobody else is let in, and the books are audited. A second one
-ends it at once, with 128+n.
+INT, TERM or HUP stops the arrivals; the sale is then audited. A second signal ends the run at once,
+with status 128+n.
 Exit status: 0 if the audit passes, 1 if it fails or the joined sale sells no phone.")]
 pub(crate) struct RushArgs {
-    /// How many units are for sale [default: 10].
+    /// Number of units for sale [default: 10].
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     stock: Option<u32>,
-    /// How many buyers come.
+    /// Number of buyers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     buyers: u64,
-    /// How many units one buyer may have [default: 1].
+    /// Purchase limit per buyer [default: 1].
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_buyer: Option<u32>,
-    /// How many buyers are served at the same time; over HTTP, how many connections there are.
+    /// Number of concurrent buyers; over HTTP, number of connections.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     concurrency: u32,
-    /// How long a cart is kept for its buyer: 100ms to 1h [default: 1s].
+    /// Hold duration: 100ms to 1h [default: 1s].
     #[arg(long, value_name = "DURATION", value_parser = hold)]
     hold: Option<Duration>,
-    /// Repeats the crowd of an earlier run.
+    /// Seed: repeats the behavior of the buyers of an earlier run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Takes part in the sale of this name on --store or --url, and makes it if it is not there. One that is there keeps its
-    /// stock, limit and hold.
+    /// Join this sale on --store or --url, and create it if it does not exist. An existing sale keeps its stock,
+    /// limit and hold duration.
     #[arg(long, value_name = "SALE")]
     join: Option<String>,
-    /// Leaves the files, and says where they are.
+    /// Keep the files of the run and print their directory.
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let seed = args.seed.unwrap_or_else(rand::random);
     let name = args.sale(seed)?;
     if args.join.is_some() && globals.store.is_none() {
-        return Err(Fault::usage("--join needs a store, on which the others are")
+        return Err(Fault::usage("--join requires a store that the other processes share")
             .hint("name it: --store sqlite:PATH, RUSHGATE_STORE, or `store` in rushgate.toml")
             .into());
     }
@@ -161,7 +161,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
 async fn say_that_it_stops(stopping: CancellationToken, output: Output) {
     stopping.cancelled().await;
     output.over_progress(
-        "stopping: nobody else is let in, and the books are audited; once more ends it at once",
+        "stopping: no more buyers arrive, and the sale is audited; a second signal ends the run at once",
     );
 }
 

@@ -1,4 +1,4 @@
-//! Where a rush keeps its files: where it was told to, or in a folder of its own.
+//! Location of a simulation's files: as configured, or a temporary directory.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::globals::Globals;
 
-/// The two URLs, and the folder of a run that was not told where to keep its files.
+/// URLs of store and ledger, and the temporary directory if neither was configured.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) store_url: String,
@@ -16,7 +16,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes the folder, if there is to be one. It goes away with the second value, unless it is to be kept.
+    /// Creates the temporary directory if needed. Dropping the second value deletes it, unless `keep` is set.
     pub(super) fn find(globals: &Globals, keep: bool) -> Result<(Self, Option<TempDir>)> {
         let (folder, store_url) = match &globals.store {
             Some(url) => (None, url.clone()),
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// The ledger of a store that has a file: another file beside it. That of a server: a file in the current directory.
+/// Default ledger: next to the file of a SQLite store, or in the current directory for a server.
 fn beside(store: &str) -> String {
     let Some(path) = store.strip_prefix("sqlite:") else {
         return "sqlite:rushgate.orders.db".into();

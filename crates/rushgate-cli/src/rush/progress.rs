@@ -1,4 +1,4 @@
-//! The live line.
+//! Live progress line.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use super::tally::{Tally, Told, per_second};
 use crate::globals::Globals;
 use crate::output::CLEAR_LINE;
 
-/// How often the line is drawn on a terminal, and elsewhere.
+/// Interval of updates: on a terminal, and elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 const PRINT_EVERY: Duration = Duration::from_secs(1);
 
-/// A line that is being drawn.
+/// A running progress line.
 pub(super) struct Progress {
     drawing: Option<(JoinHandle<()>, CancellationToken)>,
 }
 
-/// What a line tells.
+/// Figures of one update.
 pub(super) struct Moment {
-    /// Units that are sold, in carts and free.
+    /// Units sold, on hold and free.
     pub(super) units: [u64; 3],
     /// Answers so far, in the order of [`Told::ALL`].
     pub(super) told: [u64; Told::ALL.len()],
 }
 
-/// Where a line's figures come from.
+/// Source of the figures.
 pub(super) trait Look: Send + Sync + 'static {
-    /// The figures now; `None` if they cannot be had for the moment.
+    /// Current figures; `None` if they are unavailable at the moment.
     fn look(&self) -> impl Future<Output = Option<Moment>> + Send;
 }
 
@@ -49,7 +49,7 @@ impl Look for Here {
     }
 }
 
-/// Draws until it is finished; not at all if it was asked to be quiet.
+/// Draws the line until it is finished. Draws nothing with --quiet.
 pub(super) fn start(look: impl Look, globals: &Globals) -> Progress {
     if globals.quiet {
         return Progress { drawing: None };
@@ -100,7 +100,7 @@ async fn draw(look: impl Look, stop: CancellationToken) {
 fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
     let [sold, held, free] = moment.units;
     let units = [(sold, "sold"), (held, "in carts"), (free, "free")];
-    // What matters first comes first: a narrow terminal has no room for all of it.
+    // The most important figures come first, because a narrow terminal cuts the line.
     let count = |told: Told| moment.told[told as usize];
     let told = [
         (count(Told::Failed), "failed"),
@@ -115,7 +115,7 @@ fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
-/// The kinds of which there are any.
+/// Lists the kinds with a count above zero.
 fn those_there(kinds: &[(u64, &str)]) -> String {
     let there = kinds.iter().filter(|(n, _)| *n > 0);
     there.map(|(n, what)| format!("{} {what}", short(*n))).collect::<Vec<_>>().join(", ")
@@ -125,9 +125,9 @@ fn columns() -> usize {
     rustix::termios::tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col))
 }
 
-/// As many whole figures as fit: a line that wraps cannot be drawn over.
+/// As many whole figures as fit, because a line that wraps cannot be redrawn.
 fn fitting(line: &str, columns: usize) -> &str {
-    // The line is ASCII; the last column is left free, because some terminals wrap there.
+    // The line is ASCII. The last column stays free, because some terminals wrap there.
     let most = columns.max(2) - 1;
     if line.len() <= most {
         return line;
@@ -136,7 +136,7 @@ fn fitting(line: &str, columns: usize) -> &str {
     line[..end].trim_end()
 }
 
-/// `1234567` as `1.23M`: five characters at most, for anything below a thousand millions.
+/// `1234567` as `1.23M`: at most five characters for numbers below 1,000 million.
 fn short(n: u64) -> String {
     match n {
         0..10_000 => n.to_string(),

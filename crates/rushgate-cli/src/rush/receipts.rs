@@ -1,4 +1,4 @@
-//! The buyers' receipts, and how lost reservations are restored from them.
+//! Receipts of the buyers, and restoring lost reservations from them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::crowd::{COME_BACK, Crowd, LATECOMERS};
 use super::tally::Tally;
 use super::{OUTAGE_MAX, patiently};
 
-/// What one buyer was promised: enough to make the receipt, which a shop would hand out with the reservation.
+/// Reservation of one buyer, with enough data to make its receipt, which a shop would hand out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     pub(super) id: ReservationId,
-    /// The buyer's number in the crowd.
+    /// Number of the buyer.
     buyer: u64,
     unit: UnitNumber,
     deadline: Timestamp,
@@ -24,20 +24,20 @@ pub(super) struct Ticket {
     pub(super) stands: Stands,
 }
 
-/// How it stands, as far as the buyer knows.
+/// State of a reservation, as the buyer knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// The unit is the buyer's for now.
+    /// On hold.
     Held,
-    /// The sale is final, or only waits for the ledger.
+    /// Paid: confirmed, or waiting for the ledger.
     Paid,
-    /// The payment came too late.
+    /// Paid after expiry.
     Late,
-    /// The order was called off.
+    /// Canceled.
     Cancelled,
-    /// The buyer has gone without a word, or without an answer.
+    /// Abandoned, or without an answer.
     Left,
-    /// The store lost it, and the receipt did not bring it back.
+    /// Lost by the store and not restored from the receipt.
     Lost,
 }
 
@@ -55,19 +55,19 @@ impl Ticket {
     }
 }
 
-/// Which ticket: the desk that handed it out, and how many had been before.
+/// Position of a reservation: the thread that recorded it, and its index there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) desk: usize,
     pub(super) number: usize,
 }
 
-/// The tickets that one desk has handed out.
+/// Reservations recorded by one thread.
 #[derive(Default)]
 pub(super) struct Tickets(Mutex<Vec<Ticket>>);
 
 impl Tickets {
-    /// Gives the number of the ticket.
+    /// Records a reservation, and returns its index.
     pub(super) fn hand_out(&self, ticket: Ticket) -> usize {
         self.with(|tickets| {
             tickets.push(ticket);
@@ -97,7 +97,7 @@ impl Tally {
         self.desk(at.desk).tickets.with(|tickets| change(&mut tickets[at.number]))
     }
 
-    /// Where the tickets are of those to whom a loss matters, in the order in which they were handed out.
+    /// Reservations that would be missed after a loss, in the order in which they were made.
     fn at_stake(&self) -> Vec<Place> {
         let mut places = Vec::new();
         for desk in 0..self.desks() {
@@ -110,11 +110,11 @@ impl Tally {
     }
 }
 
-/// When the sale was last seen to go on, and in which generation.
+/// When the sale was last seen running, and in which generation.
 pub(super) struct Going {
     generation: u32,
     seen: Instant,
-    /// When it lets in those without a receipt.
+    /// Time from which it accepts buyers without a receipt.
     lets_in: Instant,
 }
 
@@ -125,19 +125,19 @@ impl Going {
     }
 }
 
-/// What came of a receipt.
+/// Outcome of presenting a receipt.
 enum Shown {
-    /// The reservation is there, now or still.
+    /// The reservation exists, or was restored.
     There(HoldState),
     /// It is lost for good.
     Gone,
-    /// Nobody can tell as long as the sale is stopped.
+    /// Unknown while the sale is stopped.
     Stopped,
 }
 
 impl Crowd {
-    /// Waits until a halted sale resumes for all buyers. False if that takes too long, or if the
-    /// crowd is to leave.
+    /// Waits until a stopped sale resumes for all buyers. False if that takes too long, or if the simulation
+    /// is to stop.
     pub(super) async fn wait_out(self: &Arc<Self>) -> bool {
         let waited = async {
             let lets_in = self.goes_on().await?;
@@ -147,8 +147,8 @@ impl Crowd {
         self.plan.stop.run_until_cancelled(waited).await.flatten().is_some()
     }
 
-    /// Waits until a halted sale resumes. After a rebuild buyers present their receipts first. Returns when
-    /// those without one are let in; `None` if that takes too long.
+    /// Waits until a stopped sale resumes. After a rebuild, buyers present their receipts first. Returns the
+    /// time from which buyers without one are accepted; `None` if that takes too long.
     pub(super) async fn goes_on(self: &Arc<Self>) -> Option<Instant> {
         let asked = Instant::now();
         let mut going = self.going.lock().await;
@@ -169,14 +169,14 @@ impl Crowd {
         Some(going.lets_in)
     }
 
-    /// Whether nothing of what was promised hangs on a rebuild that is still to come, or was not seen yet.
+    /// True if no reservation depends on a rebuild that has not happened or was not seen yet.
     pub(super) async fn is_made_good(&self) -> Result<bool> {
         let state = patiently(|| self.plan.sale.state()).await?;
         Ok(state.paused.is_none() && state.generation == self.going.lock().await.generation)
     }
 
-    /// Everybody whose order the store may have lost comes with the receipt, those of late first. False if the sale
-    /// was stopped again.
+    /// Every buyer whose order the store may have lost presents the receipt, in the order of the
+    /// reservations. False if the sale was stopped again.
     async fn bring_back(self: &Arc<Self>) -> bool {
         let line = Arc::new(Mutex::new(self.tally.at_stake()));
         let mut till = JoinSet::new();
@@ -195,7 +195,8 @@ impl Crowd {
         till.join_all().await.into_iter().all(|done| done)
     }
 
-    /// A buyer shows the receipt, and pays again if the payment is lost. False if nobody can tell for the moment.
+    /// A buyer presents the receipt, and pays again if the payment was lost. False if the outcome is unknown
+    /// for now.
     async fn make_good(&self, at: Place) -> bool {
         let shown = self.show(at).await;
         let ticket = self.tally.ticket(at);
@@ -229,7 +230,7 @@ impl Crowd {
         match answer.await {
             Ok(Restored::Restored(hold)) => {
                 self.tally.count_restored();
-                // There is a new receipt with it.
+                // The restored hold has a new receipt.
                 self.tally.change(at, |ticket| {
                     *ticket = Ticket { stands: ticket.stands, ..Ticket::of(&hold, ticket.buyer) }
                 });
@@ -241,7 +242,7 @@ impl Crowd {
         }
     }
 
-    /// Brings back the hold of a buyer at the till who was told that there is none. `None` if it is there again.
+    /// Restores the hold of a buyer whose payment found none. `None` if it exists again.
     pub(super) async fn look_for(self: &Arc<Self>, at: Place) -> Option<Stands> {
         loop {
             match self.show(at).await {

@@ -1,4 +1,4 @@
-//! What came of it, for a shop owner and for a program.
+//! Report of a simulation, as text and as JSON.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Write, stdout};
@@ -29,7 +29,7 @@ pub(super) struct Report {
     orders_url: String,
     joined: bool,
     interrupted: bool,
-    /// The folder that stays.
+    /// Directory that is kept.
     files: Option<PathBuf>,
     buyers: u64,
     stock: SkuState,
@@ -49,21 +49,21 @@ pub(super) struct Report {
     memory_peak_bytes: u64,
 }
 
-/// What came of a store that lost writes.
+/// Losses of the store and their repair.
 struct Losses {
-    /// The sale's, which grows with each rebuild.
+    /// Generation of the sale; each rebuild raises it.
     generation: u32,
-    /// Answers of the ledger, and looks, that showed a loss here.
+    /// Losses detected by this process, from the ledger's answers and by comparison.
     shown: u64,
-    /// Rebuilds that this process did.
+    /// Rebuilds by this process.
     rebuilds: u64,
-    /// Holds that came back by their receipts.
+    /// Holds restored from receipts.
     restored: u64,
-    /// Buyers whose receipt came too late.
+    /// Buyers whose receipt did not restore their hold.
     lost: u64,
 }
 
-/// In microseconds.
+/// Latency percentiles, in microseconds.
 struct Latency {
     p50: f64,
     p99: f64,
@@ -132,7 +132,7 @@ impl Report {
         })
     }
 
-    /// Says that the folder stays.
+    /// Reports that the directory is kept.
     pub(super) fn kept(self, files: Option<PathBuf>) -> Self {
         Self { files, ..self }
     }
@@ -327,17 +327,17 @@ pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) ->
     ]
 }
 
-/// What the crowd wants, as the store keeps it. A joined sale may sell other goods as well.
+/// The buyers' SKU, in the store's data. A joined sale may have others.
 fn wanted(skus: &[SkuCounters]) -> impl Iterator<Item = &SkuCounters> {
     skus.iter().filter(|sku| sku.sku.as_str() == SKU)
 }
 
-/// How many units the crowd could have.
+/// Number of units for the buyers.
 pub(super) fn total(skus: &[SkuCounters]) -> u64 {
     wanted(skus).map(|sku| u64::from(sku.total)).sum()
 }
 
-/// With ten times as many buyers as units, none may be left.
+/// With ten times as many buyers as units, no unit may be left.
 pub(super) fn nothing_left(skus: &[SkuCounters]) -> Check {
     let left = |sku: &SkuCounters| UnitRange::total(&sku.free) + u64::from(sku.held);
     let (total, left) = (total(skus), wanted(skus).map(left).sum::<u64>());
@@ -349,7 +349,7 @@ pub(super) fn nothing_left(skus: &[SkuCounters]) -> Check {
     }
 }
 
-/// Nothing is left in the orders' queue, and nothing was given up.
+/// Checks that the orders queue is empty and that no order is a dead letter.
 pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
     let waiting = stats.ready + stats.scheduled + stats.leased;
     let claim = match others_go_on {
@@ -364,7 +364,7 @@ pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Chec
     }
 }
 
-/// The most memory that this process had in use.
+/// Peak memory of this process.
 pub(super) fn memory_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -394,7 +394,7 @@ pub(super) fn seconds(length: Duration) -> String {
     format!("{:.2} s", length.as_secs_f64())
 }
 
-/// Microseconds in the unit that reads best.
+/// Microseconds in a readable unit.
 pub(super) fn micros(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.1} µs"),

@@ -1,42 +1,43 @@
-//! What each buyer of the crowd does: drawn from the seed and the buyer's number alone, so that a run can be repeated.
+//! Behavior of each simulated buyer, derived from the seed and the buyer's number alone, so that a run can be
+//! repeated.
 
 use std::hash::Hasher;
 use std::time::Duration;
 
-/// What a buyer does on the way to an answer.
+/// How a buyer sends the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Click {
-    /// Clicks once.
+    /// One click.
     Once,
-    /// Clicks so often in a row, with the same idempotency key.
+    /// Several clicks in a row, with the same idempotency key.
     Repeatedly(u32),
-    /// Sends the same request twice at the same moment.
+    /// Two concurrent requests with the same key.
     Doubled,
-    /// Tries again under another key, to get more than allowed.
+    /// A second request with another key, to exceed the purchase limit.
     SecondKey,
 }
 
-/// What a buyer does who has got units.
+/// What a buyer does with a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Pays.
     Pay,
-    /// Pays as the deadline passes.
+    /// Pays at about the deadline.
     PayAtTheDeadline,
-    /// Calls it off.
+    /// Cancels.
     Cancel,
-    /// Walks away: the hold runs out.
+    /// Abandons the hold, which then expires.
     WalkAway,
 }
 
-/// The behaviour of one buyer.
+/// Behavior of one buyer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script {
     pub(super) click: Click,
     pub(super) then: Then,
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one well mixed number for each `n`.
+/// SplitMix64 (Steele, Lea and Flood, 2014): a well-distributed number for each `n`.
 pub(super) fn draw(seed: u64, n: u64) -> u64 {
     let mut z = seed.wrapping_add((n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -45,8 +46,8 @@ pub(super) fn draw(seed: u64, n: u64) -> u64 {
 }
 
 impl Script {
-    /// Eight in ten click once; one in ten again and again; the rest in pairs or under a second key. Of those who get
-    /// units, seven in ten pay.
+    /// 80 % click once, 10 % repeatedly, and the rest concurrently or with a second key. Of those with a
+    /// hold, 70 % pay.
     pub(super) fn of(seed: u64, buyer: u64) -> Self {
         let drawn = draw(seed, buyer);
         let click = match drawn % 100 {
@@ -65,13 +66,13 @@ impl Script {
     }
 }
 
-/// A moment close to `deadline`, before or after it, for a payment that races with it.
+/// A time close to `deadline`, before or after it, for a payment that races with the expiry.
 pub(super) fn near(deadline: Duration, seed: u64, buyer: u64) -> Duration {
     let offset = Duration::from_micros(draw(seed ^ 0xDEAD, buyer) % 20_000);
     (deadline + offset).saturating_sub(Duration::from_millis(10))
 }
 
-/// A short name for a seed, for the ids of buyers.
+/// Short name of a seed, for buyer IDs.
 pub(super) fn tag(seed: u64) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write_u64(seed);

@@ -1,4 +1,4 @@
-//! Where it all happens: the store, the ledger and the sale of one run.
+//! Store, ledger and sale of a simulation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(crate) struct Stage {
     /// Number of units in the sale.
     pub(crate) stock: u32,
     pub(crate) hold: Duration,
-    /// The sale's, when this run came.
+    /// Generation of the sale at the start.
     pub(crate) generation: u32,
 }
 
 impl Stage {
-    /// Opens the store and the ledger, and makes the sale unless it is joined and there.
+    /// Opens store and ledger, and creates the sale unless it is joined and exists.
     pub(crate) async fn set(args: &RushArgs, place: &Place, name: &SaleId, output: Output) -> Result<Self> {
         let gate = Rushgate::connect(&place.store_url).await?;
         let set = Self::on(&gate, args, place, name, output).await;
@@ -61,7 +61,7 @@ impl Stage {
             true => Some(open_ledger(place.orders_url.clone()).await?),
             false => None,
         };
-        // Of several processes that join at the same moment, one makes it.
+        // If several processes join at the same time, one creates the sale.
         let created = gate.create_sale(spec(args, name)).await?;
         let state = sale.state().await?;
         let offered = offered(&state)?;
@@ -70,7 +70,7 @@ impl Stage {
         }
         sale.open().await?;
         let orders = state.spec.orders.clone().map(|queue| gate.queue_of(queue)).transpose()?;
-        // Their own words for it have no password.
+        // These URLs contain no password.
         let store_url = gate.info().url;
         let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
         let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);
@@ -95,7 +95,7 @@ fn spec(args: &RushArgs, name: &SaleId) -> SaleBuilder {
         .orders(format!("orders:{name}"))
 }
 
-/// The sale, if there is one already.
+/// The sale, if it exists.
 async fn found(sale: &Sale) -> Result<Option<SaleState>> {
     match sale.state().await {
         Ok(state) => Ok(Some(state)),
@@ -104,7 +104,7 @@ async fn found(sale: &Sale) -> Result<Option<SaleState>> {
     }
 }
 
-/// What the crowd wants, if the sale has it.
+/// The buyers' SKU, if the sale has it.
 pub(super) fn offered(state: &SaleState) -> Result<&SkuState, Fault> {
     state.skus.iter().find(|sku| sku.sku.as_str() == SKU).ok_or_else(|| {
         let sale = &state.spec.id;

@@ -1,4 +1,4 @@
-//! Answers that buyers got: counted per thread, summed when read.
+//! Counts of the buyers' answers, per thread, summed when read.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,7 +10,7 @@ use rushgate::Reserved;
 
 use super::receipts::{Ticket, Tickets};
 
-/// The kinds of answers, in the order of a report.
+/// Kinds of answers, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Reserved,
@@ -39,7 +39,7 @@ impl Told {
         Self::Failed,
     ];
 
-    /// The word in JSON.
+    /// Word in JSON.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Reserved => "reserved",
@@ -55,12 +55,12 @@ impl Told {
         }
     }
 
-    /// Whether the buyer comes back later.
+    /// True if the buyer retries later.
     pub(super) fn comes_back(self) -> bool {
         matches!(self, Self::AllHeld | Self::Paused)
     }
 
-    /// What it means to a shop owner.
+    /// Text in the report.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Self::Reserved => "reserved a unit",
@@ -93,7 +93,7 @@ impl From<&Reserved> for Told {
     }
 }
 
-/// What one member of the crowd counts. Each has cache lines of its own, so that counting costs nothing.
+/// Counters of one thread, in their own cache lines, so that counting causes no contention.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Desk {
@@ -103,28 +103,28 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn count(&self, told: Told) {
-        // Only this desk's owner writes.
+        // Only the owning thread writes.
         let counter = &self.answers[told as usize];
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// What the whole crowd was told.
+/// Counters of all threads.
 pub(super) struct Tally {
     desks: Vec<Desk>,
-    /// Holds that came back by their receipts.
+    /// Holds restored from receipts.
     restored: AtomicU64,
     sum: Mutex<Sum>,
 }
 
-/// What members hand in when they go.
+/// Totals that each thread adds when it ends.
 pub(super) struct Sum {
-    /// How long answers took, in nanoseconds.
+    /// Latency, in nanoseconds.
     pub(super) latency: Histogram<u64>,
     pub(super) first_error: Option<String>,
 }
 
-/// A histogram of what one member measures: up to a minute, to two digits.
+/// A latency histogram: up to one minute, with two significant digits.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 2)
         .unwrap_or_else(|_| unreachable!("the bounds are constants"))
@@ -145,7 +145,7 @@ impl Tally {
         self.desks.len()
     }
 
-    /// All tickets.
+    /// All recorded reservations.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.desks.iter().flat_map(|desk| desk.tickets.all()).collect()
     }
@@ -177,7 +177,7 @@ impl Tally {
     }
 }
 
-/// A rate, for people.
+/// Rate per second, for display.
 pub(super) fn per_second(n: u64, length: Duration) -> u64 {
     (n as f64 / length.as_secs_f64().max(1e-6)) as u64
 }

@@ -14,7 +14,7 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
     let (sale, output) = (gate.sale(&args.id)?, globals.output());
     let ledger = match globals.orders.is_some() {
         true => match globals.ledger_to_look_at().await {
-            // A ledger that was named for other sales need not be there.
+            // A sale without a ledger can be audited even if the named ledger is unavailable.
             Err(_) if sale.state().await?.spec.orders.is_none() => None,
             ledger => Some(ledger?),
         },
@@ -29,7 +29,7 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
     Ok(Exit::done_if(audit.ok))
 }
 
-/// The audit for people, in full.
+/// The whole audit as text.
 pub(crate) fn audit_text(audit: &Audit, output: Output) -> String {
     let mut text = String::new();
     let mark = |ok| if ok { output.paint(Paint::Good, "ok  ") } else { output.paint(Paint::Bad, "FAIL") };

@@ -1,4 +1,4 @@
-//! `rushgate sale work`: orders to the ledger, and holds to their end.
+//! `rushgate sale work`: writes orders to the ledger, and expires holds.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::log;
 use crate::output::counted;
 use crate::signals::Signals;
 
-/// How often to look whether an order is left.
+/// Interval for checking whether orders are left.
 const EMPTY_CHECK: Duration = Duration::from_millis(50);
-/// For how long only receipts are honoured after a rebuild.
+/// Time after a rebuild during which only receipts are honored.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
@@ -73,7 +73,7 @@ async fn carry(
     Ok(report?)
 }
 
-/// Stops the work once no order is left.
+/// Stops the workers once no order is left.
 async fn until_empty(
     gate: &Rushgate,
     queue: Option<&QueueName>,

@@ -1,4 +1,4 @@
-//! Checking a draw, without any store.
+//! `rushgate sale draw verify`: verifies a draw offline.
 
 use std::io::Read;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
     Ok(Exit::done_if(wrong.is_none()))
 }
 
-/// Says what the record alone does not show.
+/// Prints what the record alone does not prove.
 fn note_unchecked(record: &DrawRecord, args: &DrawVerifyArgs, output: Output) {
     if args.commitment.is_none() {
         output.note(

@@ -1,4 +1,4 @@
-//! Looking at sales.
+//! Reads of sales.
 
 use anyhow::Result;
 use rushgate::{
@@ -62,7 +62,7 @@ pub(super) fn units(units: &[(Sku, UnitNumber)]) -> Vec<UnitView<'_>> {
     units.iter().map(|(sku, number)| UnitView { sku: sku.as_str(), number: *number }).collect()
 }
 
-/// Numbers without a gap as JSON: an event may be about millions.
+/// A range of consecutive units as JSON, because an event may concern millions.
 #[derive(Serialize)]
 struct RangeView<'a> {
     sku: &'a str,
@@ -184,7 +184,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
     Ok(Exit::Done)
 }
 
-/// The word that JSON uses, too.
+/// Kind of an event, with the same word as in JSON.
 fn kind(kind: EventKind) -> String {
     serde_json::to_value(kind).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }

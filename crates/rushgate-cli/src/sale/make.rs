@@ -1,4 +1,4 @@
-//! Making a sale, opening and ending it.
+//! Creates, opens and ends sales.
 
 use anyhow::Result;
 use rushgate::{Created, Rushgate, Sale, SaleBuilder, SaleStatus};
@@ -13,11 +13,11 @@ use crate::output::Output;
 /// Order queue of sales with a ledger, as on a server.
 const ORDERS_QUEUE: &str = "orders";
 
-/// Holds ended per call.
+/// Holds expired per call.
 const BATCH: u32 = 1_000;
 
 pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
-    // A named ledger is meant for the orders, and needs a queue on the way.
+    // If a ledger is named, it is meant for the orders, which need a queue.
     let has_ledger = globals.orders.is_some();
     let orders_queue = args.orders_queue.or_else(|| has_ledger.then(|| ORDERS_QUEUE.to_owned()));
     let output = globals.output();
@@ -63,7 +63,7 @@ pub(super) async fn expire(gate: &Rushgate, args: ExpireArgs, output: Output) ->
     Ok(Exit::Done)
 }
 
-/// Ends every hold that has run out, and says how many.
+/// Expires every hold that is past its deadline, and returns how many.
 pub(super) async fn sweep(sale: &Sale) -> Result<u64> {
     let mut expired = 0;
     loop {
@@ -83,7 +83,7 @@ pub(super) fn word(status: SaleStatus) -> &'static str {
     }
 }
 
-/// The reservation that was typed.
+/// Parses a reservation ID.
 pub(super) fn reservation(text: &str) -> Result<rushgate::ReservationId, Fault> {
     text.parse().map_err(|error| {
         Fault::usage(format_args!("{error}")).hint("`sale reserve` prints it, and `sale events` lists them")

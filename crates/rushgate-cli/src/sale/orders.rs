@@ -1,4 +1,4 @@
-//! The queue of a sale's orders.
+//! `rushgate sale orders`: the orders queue of a sale.
 
 use anyhow::Result;
 use rushgate::{Rushgate, Selection, TaskId};

@@ -1,4 +1,4 @@
-//! Sales on a store that lost writes: stopping and rebuilding them, and bringing lost holds back.
+//! Sales on a store that lost writes: stops and rebuilds them, and restores lost holds.
 
 use anyhow::Result;
 use rushgate::{Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, Rushgate};
@@ -20,7 +20,7 @@ pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> R
 
 pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
     let sale = gate.sale(&args.id)?;
-    // A mistyped path must not become a ledger.
+    // Open an existing ledger only: a mistyped path must not create one.
     let ledger = if args.new_ledger { globals.ledger().await? } else { globals.ledger_to_look_at().await? };
     let rebuild = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first);
     let outcome = rebuild.new_ledger(args.new_ledger).run().await;

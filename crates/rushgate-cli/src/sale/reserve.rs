@@ -1,4 +1,4 @@
-//! Reserving units, and deciding on reservations.
+//! Reserves units, and decides on reservations.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
     Ok(Exit::done_if(stands.is_some()))
 }
 
-/// A replay whose hold has expired: the store may show it as held until a sweep.
+/// State of a replayed hold that has expired: the store may show it as held until it is swept.
 async fn as_it_stands(sale: &Sale, answer: Reserved) -> Result<Reserved> {
     let Reserved::Replayed(hold) = &answer else { return Ok(answer) };
     if hold.state != HoldState::Held || sale.state().await?.now < hold.deadline {
@@ -72,7 +72,7 @@ async fn as_it_stands(sale: &Sale, answer: Reserved) -> Result<Reserved> {
     Ok(swept.map_or(answer, Reserved::Replayed))
 }
 
-/// The hold that the buyer has, if the buyer has one.
+/// The buyer's hold, if there is one.
 fn stands(answer: &Reserved) -> Option<&Hold> {
     let (Reserved::Reserved(hold) | Reserved::Replayed(hold)) = answer else { return None };
     matches!(hold.state, HoldState::Held | HoldState::Confirming | HoldState::Confirmed).then_some(hold)
@@ -199,7 +199,7 @@ async fn decided(
     Ok(Exit::done_if(outcome != "refused"))
 }
 
-/// Waits for the ledger, if that is wished for.
+/// Waits for the ledger, if requested.
 async fn settled(sale: &Sale, decision: Decision, wanted: HoldState, wait: Duration) -> Result<Decision> {
     let Decision::Pending(hold) = decision else { return Ok(decision) };
     if wait.is_zero() {

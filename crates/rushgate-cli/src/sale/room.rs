@@ -114,7 +114,7 @@ async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<E
     Ok(Exit::done_if(closed))
 }
 
-/// A room as JSON. Once it is drawn this is the record that `sale draw verify` reads.
+/// A room as JSON. After the draw, this is the record that `sale draw verify` reads.
 fn shown(sale: &str, room: &RoomState) -> Value {
     let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
     let mut json = json!({
@@ -171,7 +171,7 @@ fn told(room: &RoomState) -> String {
     text
 }
 
-/// Where a buyer stands, as JSON and in words.
+/// State of a buyer, as JSON and in words.
 fn told_turn(turn: &Turn) -> (Value, String) {
     match turn {
         Turn::NoRoom => {

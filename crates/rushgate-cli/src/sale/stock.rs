@@ -1,4 +1,4 @@
-//! Adding and withdrawing units.
+//! Adds and withdraws units.
 
 use anyhow::Result;
 use rushgate::{Rushgate, Sku, StockChanged};

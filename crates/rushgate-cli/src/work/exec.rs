@@ -1,4 +1,4 @@
-//! A command for each task.
+//! `work --exec`: runs a command for each task.
 
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
@@ -22,14 +22,14 @@ use crate::otel;
 use crate::output::Output;
 use crate::warden::{self, Warden};
 
-/// "Try again later", `EX_TEMPFAIL` of sysexits.h.
+/// `EX_TEMPFAIL` of sysexits.h: retry later.
 const TEMPFAIL: u8 = 75;
-/// "Give up", `EX_DATAERR` of sysexits.h.
+/// `EX_DATAERR` of sysexits.h: give up.
 const DATAERR: u8 = 65;
-/// How long the end of a command's output may take when it and whatever it started in its group have ended.
+/// Time limit for the end of a command's output after its process group has ended.
 const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
 
-/// An option that is typed after the command is the command's, which is seldom meant.
+/// Warns about options after the command: they belong to the command, which is rarely intended.
 pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
     const OURS: [&str; 7] =
         ["--concurrency", "--lease", "--timeout", "--grace", "--until-empty", "--keep-output", "--json"];
@@ -38,14 +38,14 @@ pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
     }
 }
 
-/// What the commands share.
+/// State shared by the commands.
 pub(super) struct Shop {
     exec: Vec<OsString>,
     output: Output,
-    /// What a command's output is, if it is the task's result.
+    /// Media type of a command's output, if the output is the task's result.
     kept: Option<ContentType>,
     lease: Duration,
-    /// Why no command can be started.
+    /// Error because of which no command can be started.
     fault: Stop,
 }
 
@@ -61,7 +61,8 @@ impl Shop {
             Ok(group) => group,
             Err(error) => {
                 line.ends("not started");
-                // Every task would fail alike, so release them all. A requested stop is not an error.
+                // Every task would fail in the same way, so release them all. A requested stop is not an
+                // error.
                 if !is_interrupted(&error) {
                     self.fault.is(error);
                 }
@@ -89,24 +90,24 @@ impl Shop {
         Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
     }
 
-    /// Deadline that this process renews at the watchdog. If this process is stopped, the command ends before its lease
-    /// expires, which is extended at a third.
+    /// Deadline that this process renews at the watchdog. The lease is extended after each third. So if this
+    /// process is suspended, the command ends before its lease expires.
     fn alive(&self) -> Duration {
         self.lease / 3
     }
 
-    /// Writes the payload and waits for the end. Dropping the future ends the command by dropping the group: its
-    /// lease is lost, or it took too long. Gives what it writes, too.
+    /// Writes the payload to the command, and waits for it to end. Also returns its output. Dropping the
+    /// future drops the group, which kills the command: its lease is lost, or it timed out.
     async fn wait(&self, group: &mut Group, job: &Job) -> Result<(ExitStatus, JoinSet<Vec<u8>>)> {
         let content = job.payload.clone();
         let stdin = group.child().stdin.take();
-        // On its own, since a command need not read its content.
+        // In its own task, because a command need not read its input.
         let handing_over = tokio::spawn(async move {
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(content.bytes()).await;
             }
         });
-        // So is what it writes: a command whose pipe is full stands still.
+        // In its own task, because a command with a full pipe blocks.
         let mut output = JoinSet::new();
         output.spawn(read_all(group.child().stdout.take()));
         let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
@@ -116,7 +117,7 @@ impl Shop {
             tokio::select! {
                 ended = group.wait() => break ended,
                 () = job.cancel.cancelled(), if !told => {
-                    // The worker gives it its grace; then it ends by force.
+                    // The worker gives the command its grace, and then kills it.
                     group.signal(Signal::TERM);
                     told = true;
                 }
@@ -139,13 +140,13 @@ impl Shop {
             .env("RUSHGATE_KIND", job.kind().unwrap_or_default());
         match otel::current().or_else(|| job.traceparent()) {
             Some(parent) => command.env("TRACEPARENT", parent.as_str()),
-            // That of this process would be another's.
+            // This process's own trace would be a different one.
             None => command.env_remove("TRACEPARENT"),
         };
         if self.kept.is_some() {
             command.stdout(Stdio::piped());
         } else if self.output.is_json() {
-            // stdout has one line of JSON for each task, and the summary.
+            // stdout is reserved for one line of JSON per task and the summary.
             command.stdout(std::io::stderr());
         }
         command
@@ -169,12 +170,12 @@ impl Shop {
     }
 }
 
-/// Whether a command was not started because this process is asked to end.
+/// True if a command was not started because this process was asked to end.
 fn is_interrupted(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Fault>().is_some_and(|fault| fault.code == warden::INTERRUPTED)
 }
 
-/// What comes, up to a little more than a result may have; the rest is read and thrown away.
+/// Reads slightly more than the maximum result. Discards the rest.
 async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut written = Vec::new();
     if let Some(mut pipe) = pipe {
@@ -184,7 +185,7 @@ async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     written
 }
 
-/// What a command wrote, as what came of its task; or why that cannot be.
+/// Output of a command as the result of its task, or the reason why it cannot be one.
 async fn result(mut output: JoinSet<Vec<u8>>, kept: &ContentType) -> Result<Payload, String> {
     let Ok(Some(Ok(written))) = timeout(OUTPUT_END_MAX, output.join_next()).await else {
         return Err("something that it left behind keeps its output open".into());

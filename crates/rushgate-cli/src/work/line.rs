@@ -1,4 +1,4 @@
-//! What is said of one task.
+//! Output line of one task.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::output::{Output, Paint};
 
-/// The line about one task. If nothing else was said by the time it is dropped, the task was lost on the way.
+/// Prints the line of one task. If it is dropped without an outcome, the task was lost.
 pub(super) struct Line {
     output: Output,
     id: String,
@@ -21,30 +21,30 @@ impl Line {
         Self { output, id: job.id().to_string(), attempt: job.attempt, started: Instant::now(), said: false }
     }
 
-    /// It ends as it should.
+    /// The task is done.
     pub(super) fn done(&mut self, why: &str) -> Outcome {
         self.says("done", why, Paint::Good);
         Outcome::Done
     }
 
-    /// The same, with what came of it.
+    /// The task is done, with a result.
     pub(super) fn done_with(&mut self, why: &str, result: Payload) -> Outcome {
         self.says("done", why, Paint::Good);
         Outcome::DoneWith(result)
     }
 
-    /// No later attempt would end better.
+    /// The task failed for good.
     pub(super) fn given_up(&mut self, why: &str) -> Outcome {
         self.says("given up", why, Paint::Bad);
         Outcome::give_up(why)
     }
 
-    /// It asks for another attempt.
+    /// The command asked for another attempt.
     pub(super) fn later(&mut self, why: &str) {
         self.says("later", why, Paint::Notice);
     }
 
-    /// It failed, and is tried again.
+    /// The attempt failed and will be retried.
     pub(super) fn failed(&mut self, why: &str) -> Outcome {
         self.says("failed", why, Paint::Bad);
         Outcome::retry(why)
@@ -56,7 +56,7 @@ impl Line {
         Outcome::Done
     }
 
-    /// It did not come to an answer.
+    /// The task ended without an answer.
     pub(super) fn ends(&mut self, outcome: &str) {
         self.says(outcome, "", Paint::Bad);
     }

@@ -1,4 +1,4 @@
-//! `rushgate work --metrics`: what the worker counts, for Prometheus to read.
+//! `rushgate work --metrics`: serves the worker's metrics to Prometheus.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,25 +19,25 @@ use tokio::time::{sleep, timeout};
 
 use crate::exit::Fault;
 
-/// The text format of Prometheus.
+/// Prometheus text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Connections at a time; further ones wait to be accepted.
+/// Maximum number of connections. Further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16;
-/// How long a request may take to arrive, and a connection may be silent.
+/// Time limit for a request, and for an idle connection.
 const ARRIVAL: Duration = Duration::from_secs(10);
 /// Maximum lifetime of a connection, so that idle ones do not stay forever. Scrapers reconnect.
 const LASTING: Duration = Duration::from_secs(300);
-/// How long to wait if no connection can be accepted, for want of files mostly.
+/// Pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who answers Prometheus, from the moment at which it is bound.
+/// Metrics endpoint, bound to its address.
 pub(super) struct Page {
     listener: TcpListener,
     metrics: WorkerMetrics,
 }
 
 impl Page {
-    /// Listens there; what comes is answered by [`serve`](Self::serve).
+    /// Listens on the address. [`serve`](Self::serve) answers the requests.
     pub(super) async fn bind(address: SocketAddr, metrics: WorkerMetrics) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Fault::usage(format_args!("metrics cannot be shown at {address}: {error}"))
@@ -46,12 +46,12 @@ impl Page {
         Ok(Self { listener, metrics })
     }
 
-    /// Where it is.
+    /// URL of the endpoint.
     pub(super) fn url(&self) -> anyhow::Result<String> {
         Ok(format!("http://{}/metrics", self.listener.local_addr()?))
     }
 
-    /// Answers until it is dropped, and its connections with it.
+    /// Answers requests until it is dropped, together with its connections.
     pub(super) async fn serve(self) -> Infallible {
         let mut connections = JoinSet::new();
         loop {

@@ -1,4 +1,4 @@
-//! `rushgate work`: a command or a webhook for each task.
+//! `rushgate work`: runs a command or calls a webhook for each task.
 
 mod exec;
 mod line;
@@ -21,9 +21,9 @@ use crate::log;
 use crate::output::{Output, counted};
 use crate::signals::Signals;
 
-/// How often to look whether the queues are empty.
+/// Interval for checking whether the queues are empty.
 const EMPTY_CHECK: Duration = Duration::from_millis(50);
-/// How long a webhook may take unless it is said.
+/// Default time limit of a webhook.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: WorkArgs, globals: &Globals) -> Result<Exit> {
@@ -35,14 +35,14 @@ pub(crate) async fn run(args: WorkArgs, globals: &Globals) -> Result<Exit> {
     worked
 }
 
-/// What carries tasks out.
+/// How tasks are handled.
 #[derive(Clone)]
 enum Hands {
     Exec(Arc<exec::Shop>),
     Webhook(Arc<webhook::Webhook>),
 }
 
-/// What stops a worker for which every task would fare the same.
+/// Stops the worker on an error that would affect every task.
 #[derive(Clone, Default)]
 struct Stop {
     first: Arc<Mutex<Option<anyhow::Error>>>,
@@ -94,7 +94,7 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a command writes would be nowhere.
+/// Refuses to keep outputs in a queue without a retention.
 async fn check_they_keep(queues: &[(Queue, u32)]) -> Result<()> {
     for (queue, _) in queues {
         if queue.stats().await?.limits.retention.is_none() {
@@ -132,7 +132,7 @@ fn worker(queues: &[(Queue, u32)], args: &WorkArgs) -> Result<Worker> {
     })
 }
 
-/// Shows what is counted, to the end of the work.
+/// Serves the metrics until the worker ends.
 async fn shown(page: Option<metrics::Page>) -> Infallible {
     match page {
         Some(page) => page.serve().await,
@@ -140,7 +140,7 @@ async fn shown(page: Option<metrics::Page>) -> Infallible {
     }
 }
 
-/// Stops the work once nothing is left in the queues.
+/// Stops the worker once the queues are empty.
 async fn until_empty(
     queues: &[(Queue, u32)],
     wanted: bool,
@@ -165,7 +165,7 @@ async fn until_empty(
     std::future::pending().await
 }
 
-/// How many tasks run, or will at a time that is known; and how many are blocked.
+/// Number of tasks that run or are scheduled, and number of blocked ones.
 async fn left(queues: &[(Queue, u32)]) -> Result<(u64, u64)> {
     let mut left = (0, 0);
     for (queue, _) in queues {
@@ -175,10 +175,11 @@ async fn left(queues: &[(Queue, u32)]) -> Result<(u64, u64)> {
     Ok(left)
 }
 
-/// The summary: data for a program, after the lines about tasks; for people a remark, since stdout is the commands'.
+/// Prints the summary: with --json as data after the lines of the tasks, otherwise as a note, because stdout
+/// belongs to the commands.
 fn say(report: WorkerReport, output: Output) -> Result<()> {
     let WorkerReport { done, cancelled, retried, dead, given_back, lost, .. } = report;
-    // There they count as done, because nothing more becomes of them.
+    // The worker's counters include canceled tasks among the done ones.
     let done = done.saturating_sub(cancelled);
     if output.is_json() {
         let summary = json!({
@@ -196,7 +197,7 @@ fn say(report: WorkerReport, output: Output) -> Result<()> {
 impl std::str::FromStr for QueueWeight {
     type Err = String;
 
-    /// What comes after the last `=` is the weight, if it is a number.
+    /// The text after the last `=` is the weight, if it is a number.
     fn from_str(text: &str) -> Result<Self, String> {
         let weighed = text.rsplit_once('=').and_then(|(name, weight)| Some((name, weight.parse().ok()?)));
         let (name, weight) = weighed.unwrap_or((text, 1));

@@ -1,4 +1,4 @@
-//! A POST for each task.
+//! `work --webhook`: sends each task as a POST request.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,14 +18,14 @@ use crate::otel;
 use crate::output::Output;
 use crate::signed::{self, Secret};
 
-/// Where the secret may be.
+/// Environment variable with the secret.
 const SECRET: &str = "RUSHGATE_WEBHOOK_SECRET";
-/// How much of an answer is read to tell why it is none.
+/// Maximum size of an error answer that is read for its reason.
 const REASON_MAX: usize = 1_000;
-/// The longest wait that an answer may ask for.
+/// Longest `Retry-After` that is honored.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
-/// Where tasks are sent, and how they are signed.
+/// Target of the webhook, and its secret.
 pub(super) struct Webhook {
     client: Client,
     url: Uri,
@@ -54,7 +54,7 @@ impl Webhook {
                 Ok(answer) => judge(&mut line, answer).await,
                 Err(error) => line.failed(&format!("no answer: {}", chain(&error))),
             },
-            // Whatever is returned, it is over.
+            // A canceled task is over, whatever the answer.
             () = job.cancel.cancelled() => {
                 line.ends("cancelled");
                 Outcome::Done
@@ -93,7 +93,7 @@ impl Webhook {
     }
 }
 
-/// The same for every attempt of one enqueue, and different for a later enqueue of the same ID.
+/// Same for every attempt of one enqueue, different for a later enqueue of the same ID.
 fn idempotency_key(job: &Job) -> String {
     let mut digest = Sha256::new();
     let revision = job.ticket.revision.as_u64();
@@ -103,7 +103,7 @@ fn idempotency_key(job: &Job) -> String {
     format!("task_{hex}")
 }
 
-/// Percent-encoded where it is not printable ASCII.
+/// Percent-encodes all characters except printable ASCII.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -136,7 +136,7 @@ async fn judge(line: &mut Line, answer: Response<Incoming>) -> Outcome {
     }
 }
 
-/// In seconds, or as a date.
+/// Parses `Retry-After`: seconds or a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {
@@ -146,7 +146,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(wait.min(RETRY_AFTER_MAX))
 }
 
-/// The first line of what it says, if it says anything.
+/// First line of the body, if there is one.
 async fn reason(answer: Response<Incoming>) -> String {
     let Ok(body) = Limited::new(answer.into_body(), REASON_MAX).collect().await else { return String::new() };
     let body = body.to_bytes();

@@ -1,6 +1,6 @@
-//! The real binary on files of its own.
+//! Runs the real binary in a directory of its own.
 
-// Each test file uses its own part of this.
+// Each test file uses only part of this module.
 #![allow(dead_code)]
 
 pub mod rushes;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A request as it came in at a test's own server.
+/// A request received by a test's own server.
 pub struct Request {
     pub line: String,
     pub headers: HashMap<String, String>,
@@ -23,7 +23,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The next one of a connection; `None` at its end.
+    /// Reads the next request of a connection; `None` at its end.
     pub fn read(reader: &mut impl BufRead) -> Option<Self> {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
@@ -40,19 +40,19 @@ impl Request {
     }
 }
 
-/// A directory with a store, in which commands are run.
+/// A directory with a store, in which commands run.
 pub struct Shop {
     pub dir: TempDir,
 }
 
-/// What a command said.
+/// Outcome of a command.
 pub struct Said {
     pub status: i32,
     pub out: String,
     pub err: String,
 }
 
-/// A command that still runs, with its stdout read line by line.
+/// A running command, with line-by-line access to its stdout.
 pub struct Running {
     pub child: Child,
     pub out: BufReader<ChildStdout>,
@@ -87,26 +87,26 @@ impl Shop {
         self.command(args).output().unwrap().into()
     }
 
-    /// Runs a command that must succeed, and gives its stdout.
+    /// Runs a command that must succeed, and returns its stdout.
     pub fn ok(&self, args: &[&str]) -> String {
         let said = self.run(args);
         assert_eq!(said.status, 0, "{args:?}: {}{}", said.out, said.err);
         said.out
     }
 
-    /// Runs a command with --json that must end with that status, and gives its data.
+    /// Runs a command with --json that must exit with `status`, and returns its data.
     pub fn json_as(&self, status: i32, args: &[&str]) -> Value {
         let said = self.run(&[&["--json"], args].concat());
         assert_eq!(said.status, status, "{args:?}: {}{}", said.out, said.err);
         serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {:?}", said.out))
     }
 
-    /// Runs a command with --json that must succeed, and gives its data.
+    /// Runs a command with --json that must succeed, and returns its data.
     pub fn json(&self, args: &[&str]) -> Value {
         self.json_as(0, args)
     }
 
-    /// Runs a command whose stdout nobody reads.
+    /// Runs a command whose stdout is a closed pipe.
     pub fn unread(&self, args: &[&str]) -> Said {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -118,7 +118,7 @@ impl Shop {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
-        // A command that reads no more than it needs closes the pipe early.
+        // The command may close the pipe before it has read everything.
         let _ = pipe.write_all(stdin);
         drop(pipe);
         child.wait_with_output().unwrap().into()
@@ -128,7 +128,7 @@ impl Shop {
         Running::of(self.command(args))
     }
 
-    /// Waits until a command's JSON is as wished for. For what no line and no file tells of.
+    /// Polls a command until its JSON matches `wish`. For states that no output line and no file announces.
     pub fn until(&self, args: &[&str], wish: impl Fn(&Value) -> bool) -> Value {
         let start = std::time::Instant::now();
         loop {
@@ -148,16 +148,16 @@ impl Running {
         Self { child, out }
     }
 
-    /// The next line of its stdout.
+    /// Next line of its stdout.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// The next line of its stderr.
+    /// Next line of its stderr.
     pub fn note(&mut self) -> String {
-        // No more than the line: what comes after it is for `end`.
+        // Read only this line: the rest is for `end`.
         let (stderr, mut line, mut byte) = (self.child.stderr.as_mut().unwrap(), Vec::new(), [0]);
         while stderr.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
             line.push(byte[0]);
@@ -165,7 +165,7 @@ impl Running {
         String::from_utf8(line).unwrap()
     }
 
-    /// What is left of its stdout, which ends when everybody who could write to it has ended.
+    /// Rest of its stdout, which ends when every process that could write to it has ended.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
@@ -184,7 +184,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that fails leaves nobody behind.
+    /// Kills the process, so that a failed test leaves none behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -200,7 +200,7 @@ impl From<Output> for Said {
 }
 
 impl Said {
-    /// The error that was said as JSON.
+    /// The error that was printed as JSON.
     pub fn error(&self) -> Value {
         let line = self.err.lines().last().unwrap_or_default();
         let error: Value =
@@ -209,7 +209,7 @@ impl Said {
     }
 }
 
-/// Starts a server on a free port, and gives its address.
+/// Starts a server on a free port, and returns its address.
 pub fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
     let mut running = shop.start(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
     let url = running.line();
@@ -217,7 +217,7 @@ pub fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
     (running, address)
 }
 
-/// Sends a request, and gives the status and body of its answer.
+/// Sends a request, and returns the status and body of the answer.
 pub fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();

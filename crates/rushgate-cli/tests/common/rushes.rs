@@ -1,4 +1,4 @@
-//! Processes that rush.
+//! Processes that run `rushgate rush`.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ pub fn finish(mut command: Command) -> (ExitStatus, Value) {
     (output.status, report)
 }
 
-/// A member of a sale. A test that fails leaves none behind.
+/// A simulation that takes part in a sale. Killed on drop.
 pub struct Member(Option<Child>);
 
 impl Member {
@@ -59,32 +59,33 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the child is there");
 }
 
-/// Starts a member of a sale that only says what came of it.
+/// Starts a simulation that prints only its report.
 pub fn start(args: &[impl AsRef<OsStr>]) -> Member {
     let child = rush(args).args(["--json", "--quiet"]).stdout(Stdio::piped()).spawn();
     Member::of(child.expect("rush starts"))
 }
 
-/// Starts a member of a sale and waits until its crowd has been answered for a while.
+/// Starts a simulation, and waits until its buyers have received answers for a while.
 pub fn start_and_see_it_sell(args: &[impl AsRef<OsStr>]) -> Member {
     let mut child = start_telling(args);
     see(&mut child, |line| !line.starts_with("0 tries"));
     child
 }
 
-/// Starts a member of a sale that tells its progress.
+/// Starts a simulation that prints its progress.
 pub fn start_telling(args: &[impl AsRef<OsStr>]) -> Member {
     let child = rush(args).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     Member::of(child.expect("rush starts"))
 }
 
-/// Waits until it tells a certain progress.
+/// Waits for a line of progress.
 pub fn see(child: &mut Member, progress: impl Fn(&str) -> bool) {
     let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
     let seen = lines.find(|line| line.contains(" tries") && progress(line));
-    assert!(seen.is_some(), "it tells its progress");
-    // Go on reading, so that the child never waits for us; what ended it is for whoever reads a failed test.
+    assert!(seen.is_some(), "the process prints its progress");
+    // Keep reading, so that the child never blocks on a full pipe. Errors are printed, for the output of a
+    // failed test.
     let errors = |line: &String| line.starts_with("{\"error\"");
     thread::spawn(move || lines.filter(errors).for_each(|line| note(&line)));
 }
@@ -107,7 +108,7 @@ pub fn assert_audited(report: &Value) {
     assert_eq!(report["audit"]["ok"], true);
 }
 
-#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
+#[expect(clippy::print_stdout, reason = "shown when a test fails")]
 pub fn note(text: &str) {
     println!("{text}");
 }

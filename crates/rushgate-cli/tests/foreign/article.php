@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The article's two classes, method by method: `article.php PORT`. Each scene is named after what it shows.
+// Tests of the article's two classes, method by method: `article.php PORT`. Each case is named after what it shows.
 
 require __DIR__ . '/../../../../examples/php/RedisLock.php';
 require __DIR__ . '/../../../../examples/php/RedisQueue.php';
@@ -67,7 +67,7 @@ $scenes = [
         same($bob->lock('order'), true);
         same($bob->unlock('order'), true);
     },
-    'a lease ends, and is not lengthened by whoever lost it' => function (): void {
+    'a lease expires, and its former holder cannot extend it' => function (): void {
         [$ann, $bob] = [new RedisLock(redis()), new RedisLock(redis())];
         same($ann->lock('order', 0, 0.05), true);
         same($bob->lock('order', 5), true);
@@ -154,7 +154,7 @@ $scenes = [
         }
         same($redis->dbSize(), $keys);
     },
-    'a connection that was lost is made again, and the call is carried out once' => function (): void {
+    'after a lost connection the client reconnects, and the call takes effect once' => function (): void {
         $queue = new RedisQueue(redis());
         same($queue->enqueue('mail', ['a', 'b']), true);
         redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
@@ -162,7 +162,7 @@ $scenes = [
         redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal');
         same(array_column($queue->pop('mail', 5), 'id'), ['b']);
     },
-    'a wait goes on after its wake-ups were lost' => function (): void {
+    'a wait continues after its notifications were lost' => function (): void {
         $queue = new RedisQueue(redis());
         same($queue->claim('mail', 1, 30, 0.05), []);
         redis()->rawCommand('CLIENT', 'KILL', 'TYPE', 'pubsub');

@@ -1,6 +1,6 @@
 'use strict'
 
-// One part of a scene of tests/foreign.rs, in Node: `peer.js PORT PART ARGUMENT…`.
+// One role in a scenario of tests/foreign.rs, in Node: `peer.js PORT ROLE ARGUMENT…`.
 
 const assert = require('node:assert')
 const cluster = require('node:cluster')
@@ -152,7 +152,7 @@ async function main () {
   const redis = new Redis(Number(port))
   const gate = await Rushgate.connect(redis)
   if (cluster.isPrimary) {
-    // All begin at once.
+    // All processes start at once.
     await redis.rpush('ready', 'node')
     await redis.blpop('go', 50)
   }

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// One part of a scene of tests/foreign.rs, in PHP: `peer.php PORT PART ARGUMENT…`.
+// One role in a scenario of tests/foreign.rs, in PHP: `peer.php PORT ROLE ARGUMENT…`.
 
 foreach (['RedisLock', 'RedisQueue', 'RedisSale'] as $class) {
     require __DIR__ . "/../../../../examples/php/$class.php";
@@ -121,7 +121,7 @@ $parts = [
         echo '» ', json_encode($told + ['confirm' => $sale->confirm($hold), 'cancel' => $sale->cancel($hold)]), "\n";
     },
 ];
-// All begin at once.
+// All processes start at once.
 $redis->rPush('ready', 'php');
 $redis->blPop('go', 50);
 $parts[$argv[2]](...array_slice($argv, 3));

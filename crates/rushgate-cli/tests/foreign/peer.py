@@ -1,4 +1,4 @@
-"""One part of a scene of tests/foreign.rs, in Python: `peer.py PORT PART ARGUMENT…`."""
+"""One role in a scenario of tests/foreign.rs, in Python: `peer.py PORT ROLE ARGUMENT…`."""
 
 import json
 import multiprocessing
@@ -59,7 +59,7 @@ def fork(children, times):
                 os._exit(status)
         return pid
 
-    # One by Python's own way, the others by that of the system.
+    # # The first child through `multiprocessing`, the others through `os.fork`.
     process = multiprocessing.get_context("fork").Process(target=child, args=("process",))
     process.start()
     pids = [forked(number) for number in range(1, int(children))]
@@ -82,7 +82,7 @@ def debounce(name):
     queue.enqueue("page", payload=3, delay=60, on_duplicate=DEBOUNCE, max_wait=0.2)
     queue.enqueue("page", payload=4, delay=60, on_duplicate=DEBOUNCE, max_wait=0.2)
     [task] = queue.claim(wait=30)
-    assert task.payload == 4 and task.complete(), "at last after its longest wait"
+    assert task.payload == 4 and task.complete(), "due after max_wait at the latest"
     for wrong in ({"on_duplicate": DEBOUNCE}, {"max_wait": 1}):
         try:
             queue.enqueue("page", **wrong)
@@ -124,7 +124,7 @@ def interrupt(name):
         pass
     held.release()
     held = gate.acquire(name)
-    assert held, "nobody stands in line"
+    assert held, "the wait queue is empty"
     held.release()
 
 
@@ -195,7 +195,7 @@ def meet(sale, name, hold):
     print("»", json.dumps(told | {"confirm": sale.confirm(hold), "cancel": sale.cancel(hold)}))
 
 
-# All begin at once.
+# # All processes start at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
 {"count": count, "debounce": debounce, "fork": fork, "interrupt": interrupt, "kinds": kinds,

@@ -1,4 +1,4 @@
-//! `rushgate rush --url`: the same crowd over HTTP, from processes of its own.
+//! `rushgate rush --url`: the same simulation over HTTP, from child processes.
 
 mod api;
 mod crowd;
@@ -30,30 +30,29 @@ use wire::{Line, Plan, Share};
 
 pub(crate) use crowd::run as run_crowd;
 
-/// How long a server may take until it answers for the first time: one that was started just now.
+/// Time limit for the first answer of a server that may have just started.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// What `--url` adds.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Over HTTP")]
 pub(crate) struct RemoteArgs {
-    /// Sends the crowd to this server, http://HOST:PORT or https, over connections of its own; --store and --orders are the
-    /// server's business then.
+    /// Buy from the server at this URL, http://HOST:PORT or https. --store and --orders are not used then.
     #[arg(long, value_name = "URL", conflicts_with = "keep")]
     pub(super) url: Option<String>,
-    /// How long the crowd takes to come, up to 1d; 0s is all at once. Each buyer has a moment of its own, whether or
-    /// not the server keeps up, and waits from then on.
+    /// Period over which the buyers arrive, up to 1d; 0s for all at once. Each buyer has a fixed arrival time, from
+    /// which latency is measured, whether or not the server keeps up.
     #[arg(long, requires = "url", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
     within: Duration,
-    /// How many processes the crowd comes from.
+    /// Number of client processes.
     #[arg(long, requires = "url", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     processes: u32,
-    /// A file with an operator's token [default: RUSHGATE_TOKEN, if it is set].
+    /// File with an operator's token [default: RUSHGATE_TOKEN].
     #[arg(long, requires = "url", value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
 }
 
-/// A sale as the server shows it.
+/// A sale as the server reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Seen {
     status: String,
@@ -62,7 +61,7 @@ pub(super) struct Seen {
     generation: u32,
 }
 
-/// Its stock of one thing.
+/// Stock of one SKU.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct SkuSeen {
     sku: String,
@@ -79,13 +78,13 @@ impl Seen {
         self.status == "open"
     }
 
-    /// What the crowd wants.
+    /// The SKU that the buyers reserve.
     pub(super) fn phone(&self) -> Option<&SkuSeen> {
         self.skus.iter().find(|sku| sku.sku == SKU)
     }
 }
 
-/// Where a sale is. Names may have characters that a path must not.
+/// Path of a sale, with its name percent-encoded.
 pub(super) fn sale_path(sale: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     let segment: String = sale
@@ -97,7 +96,7 @@ pub(super) fn sale_path(sale: &str) -> String {
 
 pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<Exit> {
     if args.remote.within > Duration::from_secs(86_400) {
-        return Err(Fault::usage("--within: a crowd comes within 1d at most").into());
+        return Err(Fault::usage("--within must be at most 1d").into());
     }
     let seed = args.seed.unwrap_or_else(rand::random);
     let sale = args.sale(seed)?.to_string();
@@ -114,7 +113,7 @@ pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<
     }
 }
 
-/// One run.
+/// One simulation.
 struct Rush {
     args: RushArgs,
     seed: u64,
@@ -161,7 +160,7 @@ impl Rush {
         self.api.must(post(&path, "{}".into()), patience).await
     }
 
-    /// Makes the sale unless it is joined and there, and opens it.
+    /// Creates the sale, unless it is joined and exists, and opens it.
     async fn open(&self) -> Result<Seen> {
         let found = self.api.ask(&get(&sale_path(&self.sale))).await;
         let is_there = found.is_ok_and(|answer| answer.status.is_success());
@@ -173,7 +172,7 @@ impl Rush {
             })
             .to_string();
             let made: Result<Value> = self.api.must(post("/v1/sales", body), OUTAGE_MAX).await;
-            // Of several who join at the same moment, one makes it; that is seen below.
+            // If several processes join at the same time, one creates the sale. The read below shows it.
             if self.args.join.is_none() {
                 made?;
             }
@@ -205,7 +204,7 @@ impl Rush {
         }
     }
 
-    /// Sends the crowd, and waits until it is back.
+    /// Runs the child processes, and returns their results.
     async fn send(&self, seen: &Seen) -> Result<Vec<Share>> {
         let counts = Arc::new(Counts::new(self.args.remote.processes as usize));
         let mut squads = Vec::new();
@@ -248,7 +247,7 @@ impl Rush {
         }
     }
 
-    /// The sale once nothing is in carts or waits for the ledger, unless that takes too long.
+    /// State of the sale once no hold is pending and no order waits for the ledger, up to a time limit.
     async fn drained(&self) -> Result<Seen> {
         let start = Instant::now();
         loop {
@@ -261,7 +260,7 @@ impl Rush {
         }
     }
 
-    /// The server's audit, and what this crowd was told held against what the server says now.
+    /// The server's audit, plus checks of the buyers' answers.
     async fn audit(&self, seen: &Seen, shares: &[Share]) -> Result<Audit> {
         let path = format!("{}/audit", sale_path(&self.sale));
         let mut audit: Audit = self.api.must(get(&path), OUTAGE_MAX).await?;
@@ -279,7 +278,7 @@ impl Rush {
     }
 }
 
-/// Answers so far, of each process.
+/// Answers so far, per process.
 struct Counts(Vec<Mutex<[u64; Told::ALL.len()]>>);
 
 impl Counts {
@@ -302,7 +301,7 @@ impl Counts {
     }
 }
 
-/// What the live line is made of.
+/// Source of the live progress line.
 struct View {
     api: Arc<Api>,
     path: String,
@@ -319,7 +318,7 @@ impl Look for View {
     }
 }
 
-/// One process of the crowd. It ends when this is dropped.
+/// One child process. Killed on drop.
 struct Squad {
     process: Child,
     /// The simulation runs while this is open.
@@ -348,7 +347,7 @@ impl Squad {
         Ok(orders.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// The next line. Cancel safe.
+    /// Next line of its output. Cancel safe.
     async fn line(&mut self) -> Result<Line> {
         let line = self.told.next_line().await?.context("a process of the crowd ended before its time")?;
         Ok(serde_json::from_str(&line)?)
@@ -361,7 +360,7 @@ impl Squad {
         }
     }
 
-    /// Lets it begin, and waits for what came of it.
+    /// Starts the simulation in this process, and waits for the result.
     async fn come(mut self, number: usize, counts: Arc<Counts>, stop: CancellationToken) -> Result<Share> {
         self.tell("begin").await?;
         loop {

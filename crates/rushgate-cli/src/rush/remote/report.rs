@@ -1,4 +1,4 @@
-//! What came of a crowd over HTTP, for a shop owner and for a program.
+//! Report of a simulation over HTTP, as text and as JSON.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::rush::report::{many, micros, seconds, thousands};
 use crate::rush::tally::{Told, per_second};
 use crate::sale::audit_text;
 
-/// One run, as it ended.
+/// Result of one simulation.
 pub(super) struct Report<'a> {
     pub(super) rush: &'a Rush,
-    /// What the server says of itself.
+    /// Answer of the server's readiness check.
     pub(super) ready: Value,
     pub(super) seen: &'a Seen,
     pub(super) shares: &'a [Share],
@@ -28,7 +28,7 @@ pub(super) struct Report<'a> {
     pub(super) interrupted: bool,
 }
 
-/// How long answers took, in microseconds.
+/// Latency percentiles, in microseconds.
 struct Times {
     p50: f64,
     p99: f64,
@@ -55,7 +55,7 @@ impl Times {
     }
 }
 
-/// What the crowd was told, held against what the server says.
+/// Compares the buyers' answers with the server.
 pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
     let Promises { told, missing, paid, unsold, .. } = promises(shares);
     [
@@ -74,7 +74,7 @@ pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
     ]
 }
 
-/// With ten times as many buyers as units, none may be left.
+/// With ten times as many buyers as units, no unit may be left.
 pub(super) fn nothing_left(sku: &SkuSeen) -> Check {
     let left = sku.free + sku.held;
     Check {
@@ -118,7 +118,7 @@ impl Report<'_> {
         self.shares.iter().map(of).sum()
     }
 
-    /// Until the last of the first wave had an answer.
+    /// Time until the last buyer of the first wave had an answer.
     fn wave(&self) -> Duration {
         Duration::from_micros(self.shares.iter().map(|share| share.wave_us).max().unwrap_or(0))
     }

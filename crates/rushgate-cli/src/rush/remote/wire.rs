@@ -1,43 +1,43 @@
-//! What the command and the processes of its crowd tell each other: lines of JSON, through pipes.
+//! Protocol between the command and its child processes: lines of JSON over pipes.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::rush::tally::{Told, histogram};
 
-/// What a process is to do, as the first line of its stdin. The second line lets it begin, and the end of its stdin
-/// makes it stop: no process of buyers outlives its parent.
+/// Plan for a child process, sent as the first line of its stdin. The second line starts it, and the end of
+/// stdin stops it, so that no child outlives its parent.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) base: String,
     pub(super) token: Option<String>,
     pub(super) sale: String,
     pub(super) generation: u32,
-    /// Of the whole crowd.
+    /// Number of buyers in all processes.
     pub(super) buyers: u64,
     pub(super) seed: u64,
-    /// This process has every buyer whose number leaves `share` when it is divided by `shares`.
+    /// This process simulates the buyers whose number modulo `shares` is `share`.
     pub(super) share: u64,
     pub(super) shares: u64,
-    /// Of this process.
+    /// Number of connections of this process.
     pub(super) connections: usize,
-    /// Within which the whole crowd comes.
+    /// Period over which all buyers arrive.
     pub(super) within_us: u64,
     /// Maximum number of buyers of this process who retry later.
     pub(super) patient_max: usize,
 }
 
-/// What a process tells, a line at a time.
+/// Message from a child process, one per line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// It waits to begin.
+    /// Ready to start.
     Ready,
     /// Answers so far, in the order of [`Told::ALL`].
     Progress([u64; Told::ALL.len()]),
-    /// It is done.
+    /// Done.
     Done(Box<Share>),
-    /// It cannot go on.
+    /// Failed.
     Failed(String),
 }
 
@@ -45,21 +45,21 @@ pub(super) enum Line {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) answers: [u64; Told::ALL.len()],
-    /// From the moment at which each buyer was to click, in nanoseconds.
+    /// Latency from each buyer's scheduled click, in nanoseconds.
     pub(super) latency: Sparse,
-    /// From the moment at which the request was sent, likewise.
+    /// Latency from when the request was sent, in nanoseconds.
     pub(super) served: Sparse,
-    /// The first wave: everybody but those who came back later.
+    /// The first wave: all buyers, without retries after "all on hold".
     pub(super) wave_us: u64,
     pub(super) wave_attempts: u64,
-    /// Requests that were sent again because the server, its store or the sale was away.
+    /// Retries because the server, its store or the sale was unavailable.
     pub(super) asked_again: u64,
     pub(super) promises: Promises,
     pub(super) first_error: Option<String>,
     pub(super) memory_peak_bytes: u64,
 }
 
-/// What buyers were told, and how it stands in the server's books.
+/// The buyers' answers, compared with the server's data.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Promises {
     pub(super) told: u64,
@@ -68,9 +68,9 @@ pub(super) struct Promises {
     pub(super) unsold: u64,
     pub(super) cancelled: u64,
     pub(super) late: u64,
-    /// Came back by their receipts.
+    /// Restored from receipts.
     pub(super) restored: u64,
-    /// Were told that it is gone, receipt or not.
+    /// Lost, even with a receipt.
     pub(super) lost: u64,
 }
 
@@ -87,7 +87,7 @@ impl Promises {
     }
 }
 
-/// A histogram as the values that it has, with how often it has each.
+/// A histogram as pairs of value and count.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Sparse(Vec<(u64, u64)>);
 
