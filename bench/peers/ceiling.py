@@ -1,4 +1,4 @@
-"""The raw ceiling: the cheapest commands that do the work, sent by the server's own benchmark tool."""
+"""The raw ceiling: the server's own benchmark tool, with the cheapest commands that do the work."""
 import csv
 import os
 import subprocess
@@ -12,7 +12,7 @@ SALE = (
     "if tonumber(redis.call('GET', KEYS[1])) <= 0 then return 0 end "
     "if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return 0 end redis.call('DECR', KEYS[1]) return 1"
 )
-# As long as the tasks of the drivers. The tool does not quote its output, so it has no comma.
+# As long as the tasks of the drivers. No comma, because the tool does not quote its output.
 TASK = "{i:1234567 p:0123456789abcdef______}"
 
 
@@ -30,7 +30,7 @@ def bench(n, callers, pipeline, *words):
 
 
 def told(*steps):
-    """Of steps that follow one another: the rate of all of them, and their latencies together."""
+    """Combined rate of consecutive steps, and the sum of their latencies."""
     rate = 1 / sum(1 / step[0] for step in steps)
     p50, p99 = (round(sum(step[i] for step in steps), 1) for i in (1, 2))
     return {"ops_per_s": round(rate, 1), "p50_us": p50, "p99_us": p99}
@@ -38,7 +38,7 @@ def told(*steps):
 
 def measure(workload, said):
     callers, pipeline = said.get("callers", 1), said.get("pipeline", 1)
-    # Long enough to be timed, whatever the pipeline.
+    # Long enough to be measurable, whatever the pipeline depth.
     n = 200_000 if callers * pipeline > 16 else 20_000
     if workload == "L1":
         release = command("SCRIPT", "LOAD", RELEASE)

@@ -1,6 +1,6 @@
-"""measure.py WORKLOAD DRIVER KEY=VALUE…: one run of one driver, and one line of JSON about it.
+"""measure.py WORKLOAD DRIVER KEY=VALUE…: runs one driver once, and prints one line of JSON.
 
-The driver leaves records of what happened; everything that is told is reckoned here, in one way for all.
+The driver leaves records of what happened. All figures are computed here, the same way for every driver.
 """
 import array
 import json
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import ceiling
 
-LIMIT = 100  # seconds that a run may take; a drain that takes longer is cut, and says so
+LIMIT = 100  # seconds; a drain that takes longer is cut off and marked
 scratch = tempfile.TemporaryDirectory(prefix="rushgate-peers-")
 workload, driver = sys.argv[1], shlex.split(sys.argv[2])
 said = {key: int(value) for key, value in (word.split("=") for word in sys.argv[3:])}
 
 
 def start(verb, out, **more):
-    """Starts the driver. Its records go to the folder `out`."""
+    """Starts the driver. It writes its records to the directory `out`."""
     words = [f"{key}={value}" for key, value in {**said, **more}.items()]
     folder = Path(scratch.name, out)
     folder.mkdir(exist_ok=True)
@@ -69,12 +69,12 @@ def quantile(figures, share):
 
 
 def rate(ops, first, last):
-    """Per second; both ends are in nanoseconds."""
+    """Operations per second. Both times are in nanoseconds."""
     return round(ops * 1e9 / (last - first), 1) if last > first else None
 
 
 def calls(found):
-    """Of records that say when a call was made, when it was answered, and what it brought."""
+    """Figures from records with the start, the end and the result of each call."""
     times = [record[2] - record[1] for record in found]
     seconds = min(record[1] for record in found), max(record[2] for record in found)
     return {"ops": len(found), "ops_per_s": rate(len(found), *seconds), "p50_us": quantile(times, 0.5), "p99_us": quantile(times, 0.99)}
@@ -91,7 +91,7 @@ def contended():
         if before[0] != after[0]:
             to_another.append(max(0, after[2] - before[3]))
     for _, _, got, leaving in cycles:
-        # Someone got it before the last one began to leave.
+        # The next caller got the lock before the previous one began to release it.
         overlaps += got < free
         free = max(free, leaving)
     had = [sum(record[0] == caller for record in cycles) for caller in range(said["callers"])]
@@ -103,7 +103,7 @@ def contended():
         "worst_wait_ms": round(max(got - asked for _, asked, got, _ in cycles) / 1e6, 1),
         "most": max(had),
         "least": min(had),
-        # Without a length there is nothing to see.
+        # Without a hold time, overlaps cannot be seen.
         "violations": overlaps if said.get("hold_ms") else None,
     }
 
@@ -117,7 +117,7 @@ def enqueue():
 
 
 def cpu():
-    """Seconds that the drivers that have ended and the server have computed."""
+    """CPU seconds of the finished drivers and of the server."""
     drivers = resource.getrusage(resource.RUSAGE_CHILDREN)
     info = dict(line.split(":") for line in ceiling.command("INFO", "cpu").splitlines() if ":" in line)
     return [drivers.ru_utime + drivers.ru_stime, float(info["used_cpu_user"]) + float(info["used_cpu_sys"])]
@@ -127,7 +127,7 @@ def drain():
     global spent
     run("put", "put", bulk=1000)
     spent = cpu()
-    # A folder that is there before the workers are.
+    # Created before the workers start.
     Path(scratch.name, "work").mkdir()
     workers = [start("work", "work") for _ in range(said["workers"])]
     began = last = time.monotonic()
@@ -136,7 +136,7 @@ def drain():
         time.sleep(0.05)
         if count("work") != seen:
             seen, last = count("work"), time.monotonic()
-        # A while longer when all seem done, because what is given out twice counts too.
+        # Wait slightly longer after the last task, to catch tasks that run twice.
         if time.monotonic() - last > (0.5 if seen >= said["n"] else 15):
             break
     end(*workers)
@@ -173,21 +173,21 @@ def server_calls():
 
 
 def computed(processes):
-    """Seconds that processes which still run have computed, with those that they started."""
+    """CPU seconds of running processes and their children."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rsplit(") ", 1)[1].split()
         except OSError:
             continue
-        # The group is the driver's, because it was started in a session of its own.
+        # The process group is the driver's, because it was started in its own session.
         if int(fields[2]) in processes:
             ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def idle():
-    """What workers cost that have nothing to do, each a process."""
+    """Cost of idle workers, each in a process of its own."""
     Path(scratch.name, "work").mkdir()
     workers = [start("work", "work") for _ in range(said["workers"])]
     try:
@@ -196,7 +196,7 @@ def idle():
         while count("work") < said["workers"] and time.monotonic() < deadline:
             time.sleep(0.05)
         done = count("work")
-        # Until the last of them has looked again and sleeps.
+        # Until the last worker has polled again and sleeps.
         time.sleep(5)
         groups = {worker.pid for worker in workers}
 
@@ -212,7 +212,7 @@ def idle():
     each = seconds * said["workers"]
     return {
         "missing": said["workers"] - done,
-        # Less the three calls of a look.
+        # Without the three calls that this measurement makes.
         "calls_per_s": round(max(0, calls - 3) / each, 2),
         "cpu_us_per_s": round(ours * 1e6 / each, 1),
         "server_cpu_us_per_s": round(servers * 1e6 / each, 1),

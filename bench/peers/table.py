@@ -1,4 +1,4 @@
-"""table.py RESULTS: medians of the runs, one table for each workload, in Markdown."""
+"""table.py RESULTS: medians of the runs in Markdown, one table per workload."""
 import json
 import sys
 from statistics import median
@@ -21,7 +21,7 @@ COLUMNS = {
     "cpu_us": "CPU µs", "server_cpu_us": "server's",
     "calls_per_s": "calls a second", "cpu_us_per_s": "CPU µs a second", "server_cpu_us_per_s": "server's",
 }
-# Of these the worst run is told.
+# For these columns, the table shows the worst run.
 FAULTS = {"violations", "twice", "oversold", "missing"}
 
 

@@ -1,4 +1,4 @@
-//! The raw ceiling of a Redis or Valkey: the server's own benchmark tool with the cheapest script that is correct.
+//! The raw ceiling of Redis or Valkey: the server's own benchmark tool with the cheapest correct script.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,32 +12,32 @@ use rushgate_testkit::servers::{Kind, RedisServer};
 
 use crate::table::quantile;
 
-/// A server, and the tool that comes with it.
+/// A server and its benchmark tool.
 pub struct Ceiling<'a> {
     pub server: &'a RedisServer,
     pub kind: Kind,
 }
 
-/// Distinct names are drawn from so many.
+/// Distinct names are drawn from this range.
 const NAMES: &str = "1000000000";
 
-/// A free name is taken for a while, and the fence grows with each grant.
+/// Takes a free name for a limited time, and raises its fence.
 const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
     return redis.call('INCR', KEYS[2]) end return 0";
-/// Only the owner releases.
+/// Releases, if the caller is the owner.
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-/// Only the owner hands it on, and the next is told.
+/// Hands over, if the caller is the owner, and notifies the next.
 const HAND_ON: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[3]) return redis.call('PUBLISH', ARGV[2], ARGV[3])";
-/// The next unit, if one is left: the same again to a buyer who asks again, its hold's end, and the order to be carried
-/// out.
+/// Reserves the next unit, if one is left: repeats the answer to the same buyer, records the end of the hold,
+/// and queues the order.
 const RESERVE: &str = "local unit = redis.call('HGET', KEYS[2], ARGV[1]) if unit then return unit end \
     local sold = tonumber(redis.call('GET', KEYS[1])) if sold >= 1000000000 then return 0 end \
     unit = redis.call('INCR', KEYS[1]) redis.call('HSET', KEYS[2], ARGV[1], unit) \
     redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) redis.call('RPUSH', KEYS[4], ARGV[1] .. ':' .. unit) return unit";
-/// 64 tasks with an id and a payload each, put in, leased and done, each with as few commands as can be: one record for
-/// an id, what is due now, leases that run out, and nobody ends a lease that did.
+/// Enqueues, leases and completes 64 tasks with an ID and a payload, with as few commands as possible: one
+/// record per ID, an index of due tasks, leases that expire, and no completion of an expired lease.
 const ENQUEUE: &str = "local ids, z, h = {}, {}, {} for i = 1, 64 do ids[i] = ARGV[2 * i - 1] end \
     local now = redis.call('TIME')[1] \
     for i, known in ipairs(redis.call('HMGET', KEYS[2], unpack(ids))) do if not known then \
@@ -51,15 +51,15 @@ const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
     for i, id in ipairs(ids) do z[2 * i - 1] = now + 60 z[2 * i] = id end \
     redis.call('ZREM', KEYS[1], unpack(ids)) redis.call('ZADD', KEYS[3], unpack(z)) \
     return { ids, redis.call('HMGET', KEYS[2], unpack(ids)) }";
-/// The tool does not know which ids it was given. So it names others, whose leases are looked at, and those that have
-/// been leased longest are ended.
+/// The tool does not know which IDs were leased. So it names others, whose leases are checked, and completes
+/// the tasks that have been leased longest.
 const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), redis.call('ZRANGE', KEYS[3], 0, 63) \
     for _, till in ipairs(redis.call('ZMSCORE', KEYS[3], unpack(ARGV))) do \
     if till and tonumber(till) < now then return 'a lease ran out' end end \
     if #ids == 0 then return 0 end \
     redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
 
-/// A PING's time, in microseconds.
+/// Round trip of a PING, in microseconds.
 fn ping(socket: &mut TcpStream) -> Result<f64> {
     let start = Instant::now();
     socket.write_all(b"PING\r\n")?;
@@ -67,20 +67,20 @@ fn ping(socket: &mut TcpStream) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// The next that the server says, which is short enough to come in one piece.
+/// Reads the server's next message, which is short enough to arrive in one piece.
 fn hear(socket: &mut TcpStream) -> Result<()> {
     ensure!(socket.read(&mut [0; 256])? > 0, "the server is there");
     Ok(())
 }
 
-/// What the tool found.
+/// Figures reported by the tool.
 struct Found {
     per_second: f64,
     p50_us: f64,
 }
 
 impl Ceiling<'_> {
-    /// Acquire and release of distinct names, by so many callers: cycles per second.
+    /// Acquires and releases distinct names with `callers` callers: cycles per second.
     pub fn lock(&self, callers: u32) -> Result<f64> {
         let acquire = self.load(ACQUIRE)?;
         let release = self.load(RELEASE)?;
@@ -90,7 +90,7 @@ impl Ceiling<'_> {
         Ok(1.0 / (1.0 / take.per_second + 1.0 / free.per_second))
     }
 
-    /// Reservations of one unit each by distinct buyers, per second.
+    /// Reserves one unit each for distinct buyers: reservations per second.
     pub fn reserve(&self, callers: u32) -> Result<f64> {
         let reserve = self.load(RESERVE)?;
         self.server.command(&["SET", "raw:sold", "0"]);
@@ -108,7 +108,7 @@ impl Ceiling<'_> {
         Ok(self.run(200_000, callers, 1, &step)?.per_second)
     }
 
-    /// The whole cycle of tasks in batches of 64, the server being the limit: tasks per second.
+    /// Full cycle of tasks in batches of 64, limited by the server: tasks per second.
     pub fn queue(&self) -> Result<f64> {
         let keys = ["raw:due", "raw:tasks", "raw:leased"];
         let payload = "x".repeat(100);
@@ -123,13 +123,13 @@ impl Ceiling<'_> {
         Ok(64.0 * 1e6 / micros)
     }
 
-    /// The middle round trip of a PING, in microseconds, nobody else being there.
+    /// Median round trip of a PING on an idle server, in microseconds.
     pub fn round_trip(&self) -> Result<f64> {
         Ok(self.run(20_000, 1, 1, &["PING"])?.p50_us)
     }
 
-    /// How long a PING takes when nobody has asked anything for so long: p99, in microseconds. Cores that have nothing
-    /// to do sleep, and waking them is most of it.
+    /// Round trip of a PING after `idle` time without requests: p99, in microseconds. Most of it is the
+    /// wake-up of idle cores.
     pub fn round_trip_after(&self, idle: Duration, times: usize) -> Result<f64> {
         let mut socket = self.socket()?;
         let mut micros = Vec::with_capacity(times);
@@ -140,8 +140,8 @@ impl Ceiling<'_> {
         Ok(quantile(&mut micros, 0.99))
     }
 
-    /// From a release that pushes at the next in line to the push's arrival there, on two blocking sockets and with no
-    /// line to keep: p50 in microseconds.
+    /// Time from a release that notifies the next waiter to the arrival of the notification, on two blocking
+    /// sockets and without a wait queue: p50, in microseconds.
     pub fn hand_over(&self, times: usize) -> Result<f64> {
         let hand_on = self.load(HAND_ON)?;
         let (mut giver, mut taker) = (self.socket()?, self.socket()?);
@@ -149,7 +149,7 @@ impl Ceiling<'_> {
         hear(&mut taker)?;
         let (arrived, arrivals) = mpsc::channel();
         let pushes = thread::spawn(move || {
-            // Until nobody listens any more.
+            // Until the receiver is dropped.
             while hear(&mut taker).is_ok() && arrived.send(Instant::now()).is_ok() {}
         });
         let mut micros = Vec::with_capacity(times);
@@ -173,7 +173,7 @@ impl Ceiling<'_> {
         Ok(socket)
     }
 
-    /// Makes the server know the script, and gives its name there.
+    /// Loads the script, and returns its name on the server.
     fn load(&self, script: &str) -> Result<String> {
         self.server.command(&["SCRIPT", "LOAD", script]);
         let named = self.server.command(&["EVAL", "return {ok = redis.sha1hex(ARGV[1])}", "0", script]);

@@ -1,5 +1,5 @@
-//! Rushgate over HTTP beside the bare HTTP library, which answers a constant of the same length to the same requests. Server
-//! and connections share this process in both.
+//! Rushgate over HTTP compared with the bare HTTP library, which answers the same requests with a constant of
+//! the same length. In both cases server and clients share this process.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::table::{LENGTH, Table};
 
-/// Each asks again as soon as it was answered.
+/// Each connection sends its next request as soon as it has the answer.
 const CONNECTIONS: usize = 64;
-/// A sale that has been sold out, with what it answers, and one with more units than are asked for.
+/// A sold-out sale and an open one with more units than requests, with their expected status codes.
 const SOLD_OUT: (&str, u16) = ("gone", 409);
 const OPEN: (&str, u16) = ("open", 202);
 const UNITS: u32 = 10_000_000;
@@ -57,7 +57,7 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
     Ok(())
 }
 
-/// A server with the two sales.
+/// A server with both sales.
 struct Shop {
     gate: Rushgate,
     address: SocketAddr,
@@ -99,7 +99,7 @@ fn request(sale: &str, buyer: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An answer as it came.
+/// First answer of the server.
 async fn first_answer(address: SocketAddr, sale: &str, buyers: &AtomicU64) -> Result<Answer> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&request(sale, buyers.fetch_add(1, Ordering::Relaxed))).await?;
@@ -115,7 +115,7 @@ struct Answer {
     body: Bytes,
 }
 
-/// Reads one answer to its end, and gives its status.
+/// Reads one complete answer, and returns its status code.
 async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     loop {
@@ -132,7 +132,7 @@ async fn read_answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16
     }
 }
 
-/// hyper alone, with that answer to whatever is asked.
+/// hyper alone, which sends this answer to every request.
 async fn constant(answer: Answer) -> Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -155,7 +155,7 @@ async fn constant(answer: Answer) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Answers a second, all of which have that status.
+/// Answers per second, all with this status code.
 async fn rate(
     address: SocketAddr,
     sale: &'static str,

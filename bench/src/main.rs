@@ -1,11 +1,11 @@
-//! Rushgate beside the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
+//! Compares Rushgate with the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
 //!
 //! ```text
 //! rushgate-bench [--alone] [sqlite|redis|valkey|http] [WORD]
 //! ```
-//! `--alone` leaves the ceiling out, for a look with a profiler. A store's name measures that store alone, a word only the rows with that word in their name. The SQLite files are
-//! made in the present directory; Redis is started on a free port and stopped at the end, without persistence, as
-//! the server's own benchmark tool is mostly run.
+//! `--alone` omits the ceiling, for use with a profiler. A store's name measures that store alone, and a word
+//! only the rows that contain it. SQLite files are created in the current directory. Redis is started on a
+//! free port without persistence, as is usual for its benchmark tool, and stopped at the end.
 #![allow(clippy::print_stdout)]
 
 mod ceiling;
@@ -20,7 +20,7 @@ mod table;
 use anyhow::Result;
 use rushgate_testkit::servers::Kind;
 
-/// As the command has it, for both sides of a row.
+/// Same allocator as the `rushgate` command, for both sides of a row.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

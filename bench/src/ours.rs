@@ -1,4 +1,4 @@
-//! The same work through Rushgate, as an application calls it.
+//! The same work through Rushgate, called as an application would.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::table::quantile;
 
-/// Claims whose time is taken.
+/// Number of claims that are timed.
 const CLAIMS: usize = 8_000;
-/// Nothing runs out while it is measured.
+/// Longer than any measurement, so that no lease expires.
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Runs `caller` so many times at once until the time is up; each says how much it has done. Gives the sum per
-/// second.
+/// Runs `caller` `callers` times concurrently until the time is up. Each returns how much it has done.
+/// Returns the sum per second.
 async fn together<F>(callers: u64, length: Duration, caller: impl Fn(u64, Instant) -> F) -> Result<f64>
 where
     F: Future<Output = Result<u64>> + Send + 'static,
@@ -51,7 +51,7 @@ pub async fn lock(url: &str, callers: u64, length: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// One step of a lone caller, in microseconds.
+/// One step of a single caller, in microseconds.
 pub async fn lone(url: &str, length: Duration) -> Result<f64> {
     let gate = Rushgate::connect(url).await?;
     let start = Instant::now();
@@ -71,7 +71,7 @@ async fn queue_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
     while Instant::now() < end {
         queue.enqueue_all(vec![task(format!("task:{n}:{done}"))?]).await?;
         let tasks = queue.claim(1, LEASE).await?;
-        ensure!(tasks.len() == 1, "each caller claims what it or another has put in");
+        ensure!(tasks.len() == 1, "there is a task for each caller");
         queue.complete(tasks.into_iter().map(|task| task.ticket).collect()).await?;
         done += 1;
     }
@@ -88,10 +88,10 @@ pub async fn queue(url: &str, callers: u64, length: Duration) -> Result<f64> {
 /// Tasks per call.
 const BATCH: u64 = 64;
 
-/// Batches are put in, claimed and done by a few callers, so that the server always has something to do.
+/// A few callers enqueue, claim and complete batches, so that the server is always busy.
 pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
     let gate = Rushgate::connect(url).await?;
-    // Tasks of a round before may still wait behind others.
+    // Tasks of an earlier round may still be queued.
     let round = gate.client_id().as_u64();
     let rate = together(4, length, |n, end| {
         let gate = gate.clone();
@@ -102,7 +102,7 @@ pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
                 let id = |m: u64| format!("cycle:{round}:{n}:{done}:{m}");
                 queue.enqueue_all((0..BATCH).map(|m| task(id(m))).collect::<Result<_>>()?).await?;
                 let tasks = queue.claim(BATCH as u32, LEASE).await?;
-                ensure!(tasks.len() as u64 == BATCH, "each caller claims what it or another has put in");
+                ensure!(tasks.len() as u64 == BATCH, "there is a batch for each caller");
                 queue.complete(tasks.into_iter().map(|task| task.ticket).collect()).await?;
                 done += BATCH;
             }
@@ -114,14 +114,14 @@ pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// How long a worker that found nothing takes to be idle.
+/// Time that a worker without tasks needs to become idle.
 pub const SETTLED: Duration = Duration::from_millis(5);
-/// How often a hand-over and a pick-up are timed.
+/// Number of measured hand-overs and pick-ups.
 pub const TIMES: usize = 2_000;
 
-/// From the call of a release to the return of the next in line, whom it wakes: p50 and p99 in microseconds.
+/// Time from a release to the return of the next waiter's `acquire`: p50 and p99, in microseconds.
 pub async fn hand_over(url: String) -> Result<(f64, f64)> {
-    // Two clients, as two machines would be.
+    // Two clients, like two machines.
     let (giver, taker) = (Rushgate::connect(&url).await?, Rushgate::connect(&url).await?);
     let (mut times, again) = (Vec::with_capacity(TIMES), Arc::new(Notify::new()));
     for _ in 0..TIMES {
@@ -147,7 +147,7 @@ pub async fn hand_over(url: String) -> Result<(f64, f64)> {
     Ok((quantile(&mut times, 0.5), quantile(&mut times, 0.99)))
 }
 
-/// From the call of an enqueue to the start of the handler in an idle worker: p50 and p99 in microseconds.
+/// Time from an enqueue to the start of the handler in an idle worker: p50 and p99, in microseconds.
 pub async fn pick_up(url: String) -> Result<(f64, f64)> {
     let (sender, receiver) = (Rushgate::connect(&url).await?, Rushgate::connect(&url).await?);
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -161,7 +161,7 @@ pub async fn pick_up(url: String) -> Result<(f64, f64)> {
     let queue = sender.queue("idle")?;
     let mut times = Vec::with_capacity(TIMES);
     for n in 0..TIMES {
-        // Until the worker has answered for the last and waits again, and the store knows that it does.
+        // Until the worker has reported the last task and is idle, and the store knows it.
         while idle_not_yet(&queue).await? {}
         tokio::time::sleep(SETTLED).await;
         let start = Instant::now();
@@ -181,12 +181,12 @@ async fn idle_not_yet(queue: &Queue) -> Result<bool> {
     Ok(stats.ready + stats.leased > 0)
 }
 
-/// Leaves so many tasks of 100 bytes waiting.
+/// Enqueues `tasks` tasks of 100 bytes.
 pub async fn fill(url: &str, tasks: u64) -> Result<()> {
     fill_queue(url, "deep", tasks).await
 }
 
-/// The same in a queue of that name.
+/// Enqueues `tasks` tasks of 100 bytes into `queue`.
 pub async fn fill_queue(url: &str, queue: &str, tasks: u64) -> Result<()> {
     let gate = Rushgate::connect(url).await?;
     let queue = gate.queue(queue)?;
@@ -225,15 +225,15 @@ pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
     Ok(rate)
 }
 
-/// The time of a claim of one task while so many wait, in microseconds. One caller claims, in a store without fsync,
-/// so that the time is the claim's and not the disk's.
+/// Time of a claim of one task while `waiting` others are due, in microseconds. A single caller claims, in a
+/// store without fsync, so that the disk does not count.
 pub async fn claim_with_waiting(waiting: u64) -> Result<f64> {
     let folder = tempfile::tempdir_in(".")?;
     let url = format!("sqlite:{}?durability=process", folder.path().join("deep.db").display());
     let gate = Rushgate::connect(&url).await?;
     let queue = gate.queue("deep")?;
     for first in (0..waiting).step_by(1_000) {
-        // Ids in no order, as real ones are.
+        // IDs in random order, like real ones.
         let id = |n: u64| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         queue.enqueue_all((first..first + 1_000).map(|n| task(id(n))).collect::<Result<_>>()?).await?;
     }

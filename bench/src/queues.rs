@@ -1,5 +1,5 @@
-//! What a queue is like over time: delayed tasks, many that wait, and workers that have nothing to do. These have no
-//! ceiling beside them; the server's and the clients' own figures are told.
+//! Behavior of queues over time: delayed tasks, many waiting tasks, and idle workers. These rows have no
+//! ceiling; they report figures of the server and the clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,29 +15,29 @@ use tokio::task::JoinSet;
 use crate::ours;
 use crate::table::{LENGTH, ROUNDS, Table, median, quantile};
 
-/// How many wait in the rows of those.
+/// Number of waiting tasks in these rows.
 const WAITING: [(u64, &str); 3] = [(10_000, "10k"), (1_000_000, "1M"), (10_000_000, "10M")];
 /// Delayed tasks, and the time over which they fall due.
 const DELAYED: u64 = 20_000;
 const SPREAD: Duration = Duration::from_secs(4);
-/// Before the first falls due they must all be in.
+/// All tasks must be enqueued before the first is due.
 const AHEAD: Duration = Duration::from_secs(3);
-/// Tasks that do nothing, and how many of them a worker carries out at a time.
+/// Tasks whose handler does nothing, and the concurrency of the worker.
 const NO_OPS: u64 = 100_000;
 const HANDS: u32 = 100;
-/// Tasks that are due at one moment, and how long before it they begin to be put in.
+/// Tasks that are due at the same time, and how long before it they are enqueued.
 const AT_ONCE: u64 = 1_000_000;
 const AT_ONCE_AHEAD: Duration = Duration::from_secs(60);
-/// Workers without work, in as many clients as if they were processes.
+/// Idle workers, spread over clients as over processes.
 const IDLE: u64 = 1_000;
 const CLIENTS: u64 = 10;
-/// Two rounds of looks, at most 5 s apart.
+/// Two rounds of polls, at most 5 s apart.
 const STRETCH: Duration = Duration::from_secs(10);
 
-/// What the store's side can tell: calls that it has had, and its CPU time in microseconds, if it is a server.
+/// Figures from the store's side: calls received, and CPU time in microseconds if it is a server.
 pub type Told<'a> = &'a dyn Fn() -> Result<(f64, f64)>;
 
-/// The rows of the store at `url`, which `fresh` empties or makes anew.
+/// Rows of the store at `url`, which `fresh` empties or creates.
 pub fn measure(
     table: &Table,
     runtime: &Runtime,
@@ -47,7 +47,7 @@ pub fn measure(
 ) -> Result<()> {
     for (n, short) in WAITING {
         let row = format!("{name}: queue cycles/s in batches, {short} waiting");
-        // The large ones take minutes and gigabytes: they are for whoever asks for them by name.
+        // The large ones take minutes and gigabytes, so they run only if requested by name.
         if table.wants(&row) && (n == WAITING[0].0 || table.names(short)) {
             let url = fresh()?;
             runtime.block_on(ours::fill_queue(&url, "bench", n))?;
@@ -73,7 +73,7 @@ pub fn measure(
         println!("{row:<52} {:>12.2} {:>12.2}", median(p50), median(p99));
     }
     let row = format!("{name}: 1M due at one moment: /s, calls, all begun after s");
-    // A minute and a gigabyte: for whoever asks for it by name.
+    // Takes a minute and a gigabyte, so it runs only if requested by name.
     if table.wants(&row) && table.names("1M") {
         let [rate, calls, last] = runtime.block_on(all_due_at_once(&fresh()?))?;
         println!("{row:<52} {rate:>12.0} {calls:>12.3} {last:>7.1}");
@@ -90,7 +90,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// From the moment at which a task is due to the start of its handler, in milliseconds, for each of many.
+/// Time from when a task is due to the start of its handler, in milliseconds, for each of many tasks.
 async fn lateness(url: &str) -> Result<Vec<f64>> {
     let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
     let first = now() + AHEAD;
@@ -104,7 +104,7 @@ async fn lateness(url: &str) -> Result<Vec<f64>> {
         };
         queue.enqueue_all((from..from + 1_000).map(task).collect::<Result<_>>()?).await?;
     }
-    ensure!(now() < first, "the tasks could not be put in before the first is due");
+    ensure!(now() < first, "the tasks could not be enqueued before the first was due");
     let (late, stop) = (Arc::new(Mutex::new(Vec::with_capacity(DELAYED as usize))), CancellationToken::new());
     let (all, over) = (Arc::clone(&late), stop.clone());
     let handler = move |job: Job| {
@@ -121,12 +121,12 @@ async fn lateness(url: &str) -> Result<Vec<f64>> {
     sender.close().await?;
     receiver.close().await?;
     let late = std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner));
-    ensure!(late.iter().all(|late| *late >= 0.0), "a task was given out before it was due");
+    ensure!(late.iter().all(|late| *late >= 0.0), "a task was claimed before it was due");
     Ok(late)
 }
 
-/// A worker with a hundred hands works off tasks that do nothing: how many a second; and of each the CPU time here, the
-/// server's, and the calls.
+/// A worker with a concurrency of 100 runs tasks that do nothing: tasks per second; and per task the CPU time
+/// here, that of the server, and the calls.
 fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 4]> {
     runtime.block_on(ours::fill_queue(url, "noop", NO_OPS))?;
     let gate = runtime.block_on(Rushgate::connect(url))?;
@@ -157,8 +157,8 @@ fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64;
     ])
 }
 
-/// A worker with a hundred hands waits for the moment at which a million tasks are due: how many it begins a second, the
-/// calls of each, and how many seconds after that moment it has begun the last. Each is given out once.
+/// A worker with a concurrency of 100 waits for one million tasks that are due at the same time: tasks
+/// started per second, calls per task, and seconds until the last one starts. Each task must be claimed once.
 async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
     let (sender, receiver) = (Rushgate::connect(url).await?, Rushgate::connect(url).await?);
     let moment = now() + AT_ONCE_AHEAD;
@@ -171,7 +171,7 @@ async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
         };
         queue.enqueue_all((first..first + 1_000).map(task).collect::<Result<_>>()?).await?;
     }
-    ensure!(now() < moment, "the tasks could not be put in before they are due");
+    ensure!(now() < moment, "the tasks could not be enqueued before they were due");
     let (begun, last, stop) =
         (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), CancellationToken::new());
     let handler = {
@@ -199,7 +199,7 @@ async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
     Ok([AT_ONCE as f64 / last, calls / AT_ONCE as f64, last])
 }
 
-/// Of one worker in a second: calls of the store, CPU time here, and the server's.
+/// Cost of one idle worker per second: calls of the store, CPU time here, and that of the server.
 fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]> {
     let stop = CancellationToken::new();
     let (gates, workers) = runtime.block_on(async {
@@ -213,7 +213,7 @@ fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]
             }
             gates.push(gate);
         }
-        // All have looked, and sleep.
+        // Every worker has polled, and sleeps.
         tokio::time::sleep(STRETCH).await;
         anyhow::Ok((gates, workers))
     })?;
@@ -237,12 +237,12 @@ fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]
     Ok([each(calls_after - calls_before), each(cpu_after - cpu_before), each(server_after - server_before)])
 }
 
-/// The CPU time of this process, in microseconds.
+/// CPU time of this process, in microseconds.
 fn cpu_us() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // What comes before is the name, which may have blanks in it.
-    let (_, fields) = stat.rsplit_once(") ").context("the kernel tells of this process")?;
+    // The text before is the process name, which may contain spaces.
+    let (_, fields) = stat.rsplit_once(") ").context("/proc/self/stat has a known format")?;
     let ticks = |at: usize| fields.split(' ').nth(at).and_then(|n| n.parse::<f64>().ok());
-    // A tick is 10 ms wherever Linux runs.
+    // A tick is 10 ms on every Linux system.
     Ok((ticks(11).context("user time")? + ticks(12).context("system time")?) * 10_000.0)
 }

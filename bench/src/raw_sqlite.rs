@@ -1,5 +1,5 @@
-//! The raw ceiling: the very statements of the store, through rusqlite alone, in one thread, grouped as well as can
-//! be. No channel, no task, no answer: whatever Rushgate does must cost more.
+//! The raw ceiling: the store's own statements through rusqlite alone, in one thread, in optimal groups.
+//! There are no channels, tasks or answers, so Rushgate must cost more.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ macro_rules! verb {
     };
 }
 
-/// The statement of that name in a verb's file.
+/// The statement `name` from a verb's file.
 fn named(file: &'static str, name: &str) -> &'static str {
     let mark = format!("-- name: {name}\n");
     let start = file.find(&mark).expect("the statement is in the file") + mark.len();
@@ -50,7 +50,8 @@ pub fn open(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Runs `op` with 0, 1, 2, … in transactions of `group` until the time is up. Gives operations per second.
+/// Runs `op` with 0, 1, 2, … in transactions of `group` operations until the time is up. Returns operations
+/// per second.
 fn grouped(
     conn: &Connection,
     group: u64,
@@ -92,7 +93,7 @@ pub fn lock(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     Ok(rate / 2.0)
 }
 
-/// Enqueue, claim one and complete it, each in its own group: cycles per second.
+/// Enqueue, claim one, and complete, each in its own group: cycles per second.
 pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     conn.execute("INSERT INTO queue (name) VALUES ('bench')", [])?;
     let add = verb!("queue/enqueue", "add");
@@ -131,7 +132,8 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     Ok(rate / 3.0)
 }
 
-/// Reservations of one unit each, by new buyers, with the event and the order in the same step: per second.
+/// Reservations of one unit each by new buyers, with the event and the order in the same step: reservations
+/// per second.
 pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     conn.execute("INSERT INTO queue (name) VALUES ('orders')", [])?;
     let created = ("bench", 1, None::<i64>, None::<i64>, "orders", [0; 16], 0);
@@ -147,7 +149,7 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     let order = [b'x'; 190];
     grouped(conn, group, length, |n| {
         let at = now();
-        // Ids are hashes, so they come in no order.
+        // IDs are hashes, so they are in random order.
         let id = u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes();
         let buyer = format!("buyer:{n}");
         if n % group == 0 {
@@ -199,7 +201,7 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     })
 }
 
-/// A lone transaction of one lock statement: microseconds each.
+/// A single transaction of one lock statement, in microseconds.
 pub fn lone(conn: &Connection, length: Duration) -> Result<f64> {
     let cycles = lock(conn, 1, length)?;
     Ok(1e6 / (cycles * 2.0))
@@ -209,7 +211,7 @@ pub fn lone(conn: &Connection, length: Duration) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// The statements are the store's, and what they are given must keep up with them.
+    /// The statements are the store's own, and their parameters here must keep up with them.
     #[test]
     fn every_raw_row_runs() -> Result<()> {
         let folder = tempfile::tempdir()?;

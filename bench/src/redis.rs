@@ -1,4 +1,4 @@
-//! The rows of the store on a server.
+//! Rows of a store on a server.
 
 use anyhow::{Context, Result};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
@@ -9,7 +9,7 @@ use crate::table::{LENGTH, Table, median};
 use crate::{ours, queues};
 
 const CALLERS: u32 = 64;
-/// What a waiting task weighs is taken from so many.
+/// Number of tasks from which the memory per task is computed.
 const TASKS: u64 = 100_000;
 
 pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
@@ -71,7 +71,7 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
             fresh();
             Ok(runtime.block_on(runtime.spawn(ours::pick_up(url.clone())))??.1)
         },
-        // The worker's machine is idle, too.
+        // The worker's machine is idle too.
         || ceiling.round_trip_after(ours::SETTLED, ours::TIMES),
     )?;
     let fresh_url = || {
@@ -90,7 +90,7 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Calls of scripts, and microseconds of CPU.
+/// Script calls, and microseconds of CPU time.
 fn told(server: &RedisServer) -> Result<(f64, f64)> {
     let script = "local calls, cpu = 0, 0
         for n in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do calls = calls + n end
@@ -98,11 +98,11 @@ fn told(server: &RedisServer) -> Result<(f64, f64)> {
         return { calls, cpu }";
     let told = server.ask(&["EVAL", script, "0"]);
     let mut numbers = told.iter().rev().filter_map(|word| word.parse::<f64>().ok());
-    let cpu = numbers.next().context("the server tells of its CPU time")?;
-    Ok((numbers.next().context("the server tells of its calls")?, cpu))
+    let cpu = numbers.next().context("the server reports its CPU time")?;
+    Ok((numbers.next().context("the server reports its calls")?, cpu))
 }
 
-/// By the server's own figure.
+/// Memory per task, by the server's own figure.
 fn weight(runtime: &Runtime, server: &RedisServer) -> Result<f64> {
     let used = || -> Result<f64> {
         let script = "return tonumber(string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)'))";

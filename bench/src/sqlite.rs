@@ -1,4 +1,4 @@
-//! The rows of the store in a file.
+//! Rows of a store in a file.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::table::{LENGTH, ROUNDS, Table, median};
 use crate::{ours, queues, raw_sqlite};
 
-/// Callers at the same time, and operations per raw transaction.
+/// Number of concurrent callers, and operations per raw transaction.
 const CALLERS: u64 = 64;
 const DEEP: &str = "claim of one task";
 
@@ -58,7 +58,7 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
     Ok(())
 }
 
-/// What a claim costs when very many tasks wait.
+/// Compares a claim with few and with very many tasks waiting.
 fn deep_queue(runtime: &Runtime) -> Result<()> {
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -1,16 +1,16 @@
-//! Rows of two figures and their ratio, each the median of rounds taken in turns.
+//! Rows of two figures and their ratio, each the median of rounds measured in turns.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-/// How long each figure is measured, and how often; the median is told.
+/// Length and number of measurements of each figure; the median is printed.
 pub const LENGTH: Duration = Duration::from_millis(1_500);
 pub const ROUNDS: usize = 3;
 
 pub struct Table {
     word: Option<String>,
-    /// Without the raw figures.
+    /// Omits the raw figures.
     alone: bool,
 }
 
@@ -19,12 +19,12 @@ impl Table {
         Self { word, alone }
     }
 
-    /// True if the row was asked for.
+    /// True if the row is selected.
     pub fn wants(&self, row: &str) -> bool {
         self.word.as_ref().is_none_or(|word| row.contains(word))
     }
 
-    /// True if the word that was given has that in it.
+    /// True if the selecting word contains `part`.
     pub fn names(&self, part: &str) -> bool {
         self.word.as_ref().is_some_and(|word| word.contains(part))
     }
@@ -33,7 +33,7 @@ impl Table {
         println!("\n{title}\n{:<52} {:>12} {:>12} {:>7}", "", "rushgate", "raw", "ratio");
     }
 
-    /// The medians of our figure and of the raw one, taken in turns, the raw one first.
+    /// Medians of our figure and of the raw one, measured in turns, the raw one first.
     pub fn row(
         &self,
         name: &str,
@@ -59,7 +59,7 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// The value below which that share of the figures lies.
+/// The value below which `share` of the figures lies.
 pub fn quantile(figures: &mut [f64], share: f64) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[((figures.len() - 1) as f64 * share) as usize]

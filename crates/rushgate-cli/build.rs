@@ -5,7 +5,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-env-changed=RUSHGATE_COMMIT");
     let commit = std::env::var("RUSHGATE_COMMIT").ok().or_else(|| {
-        // The reflog grows with each commit and each checkout; HEAD alone names a branch.
+        // The reflog changes with each commit and checkout; HEAD alone may only name a branch.
         for file in ["HEAD", "logs/HEAD"] {
             if let Some(path) = git(&["rev-parse", "--git-path", file]) {
                 println!("cargo::rerun-if-changed={path}");
@@ -21,7 +21,7 @@ fn main() {
     println!("cargo::rustc-env=RUSHGATE_VERSION={version}");
 }
 
-/// What git prints. Nothing outside a checkout, as in a packaged crate.
+/// Output of a git command; `None` outside a checkout, as in a packaged crate.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())

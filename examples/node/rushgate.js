@@ -1,14 +1,14 @@
 'use strict'
 
 /**
- * Rushgate's locks, queues and sales from Node, by the function library.
+ * Rushgate's locks, queues and sales for Node, through the function library on the server.
  *
- * The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+ * Install the library with `rushgate functions install`. docs/protocol.md describes the functions.
  *
  *     const gate = await Rushgate.connect(new Redis(6379))
  *     await gate.withLock('order:42', { wait: 3 }, async (held) => console.log('fenced with', held.fence))
  *
- * A `Redis.Cluster` will do as well; its `maxRedirections` says for how long a call waits for a failover.
+ * A `Redis.Cluster` works too. Its `maxRedirections` limits how long a call waits for a failover.
  */
 
 const { randomBytes } = require('node:crypto')
@@ -16,7 +16,8 @@ const { hostname } = require('node:os')
 
 const PROTOCOL = 10
 const CLAIM_WINDOW_US = 2_000_000
-// The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+// Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
+// position in the wait queue, up to this limit.
 const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
@@ -29,14 +30,14 @@ const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
 const HOLD = { state: 1, deadline: 7, event: 6, generation: 4, lines: 2, buyer: 1 }
 const RANGE = { sku: 2, first: 4, last: 4 }
 
-// Content types of one byte.
+// Content types that are encoded in one byte.
 const SHORT_TYPES = { 0: 'application/octet-stream', 255: 'application/json' }
 const KIND = /^[A-Za-z0-9._:/-]{1,80}$/
 const KIND_PARAMETER = /^kind="?([A-Za-z0-9._:/-]{1,80})"?$/i
 const TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 const ON_DUPLICATE = { keep: 0, replace: 1, earliest: 2, debounce: 3 }
-// What the numbers mean that functions answer.
+// Meanings of the numbers that the functions return.
 const ACQUIRED = [null, 'granted', 'in_line', 'busy']
 const RELEASED = ['lost', 'released']
 const ENQUEUED = [null, 'added', 'kept', 'replaced', 'full', 'dropped', 'displaced', 'recent', 'refused']
@@ -47,10 +48,10 @@ const RESERVED = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_h
 const DECIDED = ['unknown', 'done', 'pending', 'refused', 'paused']
 const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected']
 
-/** The lock had been lost: another may have held it since. */
+/** The lock was lost. Another client may have held it since. */
 class Lost extends Error {}
 
-/** A client of one server or Cluster, by ioredis, which sends a call again when its connection was lost. */
+/** A client of one server or Cluster, based on ioredis, which retries a call after a lost connection. */
 class Rushgate {
   static async connect (redis) {
     const gate = new Rushgate(redis)
@@ -67,7 +68,7 @@ class Rushgate {
     this.numbers = 0n
   }
 
-  /** Calls a function. */
+  /** Calls a function of the library. */
   async call (name, keys, args) {
     for (;;) {
       const answer = await this.redis.callBuffer('FCALL', `rushgate_${name}`, keys.length, ...keys, ...args)
@@ -80,14 +81,14 @@ class Rushgate {
     }
   }
 
-  /** Eight bytes that this client never used before. */
+  /** Eight bytes, unique within this client. */
   number () {
     const bytes = Buffer.alloc(8)
     bytes.writeBigUInt64BE(++this.numbers)
     return bytes
   }
 
-  /** Who this is, for people who look. */
+  /** Host, process and label, shown to operators. */
   owner (label = 'node') {
     const host = Buffer.from(hostname()).subarray(0, 60)
     const head = Buffer.alloc(5)
@@ -96,15 +97,15 @@ class Rushgate {
     return Buffer.concat([head, host, Buffer.from(label)])
   }
 
-  /** Where the server wakes this client. */
+  /** Subscription for notifications from the server. */
   inbox () {
     this.opening ??= Inbox.open(this.redis)
     return this.opening
   }
 
   /**
-   * Holds a lock while the work is done. The work is given `null` if others had the lock all the time. An error of the work
-   * comes out of it; if the lock could not be released then, that is its `cause`.
+   * Runs `work` under a lock. `work` receives `null` if the lock was not acquired within the wait. An error of `work` is
+   * rethrown; if the release then fails too, that failure becomes its `cause`.
    */
   async withLock (name, options, work) {
     const held = await this.acquire(name, options)
@@ -121,7 +122,7 @@ class Rushgate {
     return result
   }
 
-  /** A lock in hand, or `null` if others had it all the time. Waiting is a place in line, first come first served. */
+  /** Acquires a lock; `null` if it is not free within `wait` seconds. Waiters are served in FIFO order. */
   async acquire (name, { lease = 15, wait = 0 } = {}) {
     const keys = under(`rg:{l:${name}}:`, LOCK)
     const token = Buffer.concat([this.client, this.number()])
@@ -143,45 +144,45 @@ class Rushgate {
     return null
   }
 
-  /** A queue. */
+  /** A queue by name. */
   async queue (name) {
     await this.redis.zadd('rg:queues', 0, name)
     return new Queue(this, name)
   }
 
-  /** A sale that exists. */
+  /** An existing sale. */
   async sale (id) {
     const sale = new Sale(this, id)
     await sale.read()
     return sale
   }
 
-  /** Ends the connection for wake-ups. */
+  /** Closes the connection for notifications. */
   async close () {
     if (this.opening) (await this.opening).close()
   }
 }
 
-/** A lock in hand. What it protects should refuse a smaller fence than it has seen. */
+/** A held lock. The protected resource should reject a lower `fence` than it has seen. */
 class Held {
   constructor (gate, keys, token, fence) {
     Object.assign(this, { gate, keys, token, fence })
   }
 
-  /** Starts the lease anew, for so many seconds from now. */
+  /** Extends the lease to `lease` seconds from now. */
   async extend (lease) {
     const grant = await this.gate.call('lock_extend', this.keys, [this.token, us(lease)])
     if (grant.length === 0) throw new Lost()
   }
 
-  /** Gives the lock up. */
+  /** Releases the lock. */
   async release () {
     const [outcome] = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
     if (meaning(RELEASED, outcome) === 'lost') throw new Lost()
   }
 }
 
-/** One record per task id. */
+/** A queue with at most one live task per ID. */
 class Queue {
   constructor (gate, name) {
     const client = gate.client.toString('hex')
@@ -192,10 +193,14 @@ class Queue {
   }
 
   /**
-   * Puts tasks in; a Buffer stays as it is, anything else becomes JSON. Those of a key stand in line. An id that is put in
-   * with `uniqueFor` is passed over for so many seconds, even once its task is done. 'debounce' needs `maxWait`, in
-   * seconds: the longest that later calls can put off the run. By its `kind` a worker finds the handler of a task. False
-   * if the queue is full.
+   * Enqueues tasks. Returns false if the queue is full.
+   *
+   * - `payload`: a Buffer is stored as is; anything else becomes JSON.
+   * - `delay`, `uniqueFor`, `maxWait`: seconds.
+   * - `uniqueFor`: uniqueness window. The ID is not enqueued again within it, even once its task is done.
+   * - `maxWait`: required by 'debounce'; the longest time that later calls can postpone the run.
+   * - `key`: tasks with the same key form a FIFO group, and groups take turns.
+   * - `kind`: selects the worker's handler.
    */
   async enqueue (ids, { payload = Buffer.alloc(0), delay = 0, priority = 5, onDuplicate = 'keep', maxWait = null, maxAttempts = 20, uniqueFor = 0, key = null, kind = null } = {}) {
     if ((onDuplicate === 'debounce') !== (maxWait !== null)) {
@@ -204,10 +209,10 @@ class Queue {
     const body = bodyOf(payload, kind)
     const period = uniqueFor ? `!${us(uniqueFor)}` : ''
     const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
-    // The op of the request stands before its first task, and nothing before the others.
+    // The first task is preceded by the request's op, the others by an empty string.
     const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
     const [answers] = await this.once('enqueue', tasks, this.unique)
-    // Each is an outcome and a revision, the bound, a moment or why; some name another task, too.
+    // Each answer is an outcome and one value (revision, capacity, time or reason); some have a task ID as well.
     const outcomes = []
     for (let at = 0; at < answers.length; at += ['displaced', 'refused'].includes(outcomes.at(-1)) ? 3 : 2) {
       outcomes.push(meaning(ENQUEUED, answers[at]))
@@ -215,7 +220,7 @@ class Queue {
     return !outcomes.includes('full') && !outcomes.includes('refused')
   }
 
-  /** Takes due tasks under a lease, and waits for a first one for so many seconds. */
+  /** Claims due tasks under a lease. Waits up to `wait` seconds for the first one. */
   async claim ({ n = 1, lease = 30, wait = 0 } = {}) {
     const until = now() + wait
     for (;;) {
@@ -226,7 +231,7 @@ class Queue {
     }
   }
 
-  /** Sleeps until something is put in, or that time is over. Not at all if something was put in meanwhile. */
+  /** Sleeps until a task is enqueued, for at most `seconds`. Returns at once if one was enqueued since the claim. */
   async sleep (wakes, seconds) {
     const inbox = await this.gate.inbox()
     const heard = inbox.listen()
@@ -234,51 +239,51 @@ class Queue {
     if (missed === 0) await within(heard, Math.max(seconds, 0.001))
   }
 
-  /** A call that is answered once, however often it is sent. */
+  /** An idempotent call: repeating it has no further effect and returns the same answer. */
   once (verb, args, more = []) {
     return this.gate.call(`queue_${verb}`, [...this.keys, ...this.answers, ...more], [this.gate.number(), ...args])
   }
 }
 
 /**
- * A claimed task. End it before its lease runs out, or others get it. Its `payload` is what the `contentType` says: JSON is
- * decoded, text is a string, and everything else is a Buffer.
+ * A claimed task. Complete or retry it before its lease expires; otherwise another worker gets it. `payload` is decoded by
+ * `contentType`: JSON is parsed, text is a string, and everything else is a Buffer.
  */
 class Task {
   constructor (queue, id, record, run) {
     const { attempts, claim, turn } = unpack(run, RUN)
     Object.assign(this, { queue, id: id.toString(), attempt: attempts, claim: claim + turn })
     const { priority, rest } = unpack(record, RECORD)
-    // A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has 16
-    // added, and its key in front of the body.
+    // A deadline is flagged by 64 in the priority and stored before the rest. A key is flagged by 16 and stored before the
+    // body.
     const body = priority >= 64 ? rest.subarray(7) : rest
     const key = priority % 64 >= 16 ? body.subarray(1, 1 + body[0]) : null
     this.key = key && key.toString()
     Object.assign(this, contentOf(key === null ? body : body.subarray(1 + key.length)))
   }
 
-  /** It is done. False if it was lost: then another has it, or has done it. */
+  /** Completes the task. False if its lease was lost: another worker has it or has completed it. */
   async complete () {
     const [[outcome]] = await this.queue.once('complete', [this.id, this.claim])
     return meaning(COMPLETED, outcome) !== 'stale'
   }
 
-  /** It failed: it comes again after so many seconds, or becomes a dead letter. */
+  /** Fails the attempt: the task is due again after `delay` seconds, or becomes a dead letter. */
   async retry (error, { delay = 0, giveUp = false } = {}) {
     const [outcome] = await this.queue.once('retry', [this.id, this.claim, us(delay), Number(giveUp), error])
     return meaning(RETRIED, outcome) !== 'stale'
   }
 }
 
-/** A sale of numbered units. `rushgate sale create` makes one, `rushgate sale audit` proves it. */
+/** A sale of numbered units. Create it with `rushgate sale create`, and audit it with `rushgate sale audit`. */
 class Sale {
   constructor (gate, id) {
     Object.assign(this, { gate, id })
   }
 
   /**
-   * Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer. `paused` means
-   * that nobody is let in for the moment: ask again at `retryAtUs`.
+   * Reserves units, all or nothing. `cart` maps each SKU to a quantity. Repeating the call with the same key returns the same
+   * answer. `paused` means that the sale is stopped: retry at `retryAtUs`.
    */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)
@@ -296,12 +301,12 @@ class Sale {
     }
   }
 
-  /** It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet. */
+  /** Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry. */
   confirm (reservation) {
     return this.decide('confirm', reservation)
   }
 
-  /** The buyer does not want it any more. `paused` means that it is not decided yet: ask again. */
+  /** Cancels a hold. `paused`: not decided yet, retry. */
   cancel (reservation) {
     return this.decide('cancel_hold', reservation)
   }
@@ -330,7 +335,7 @@ class Sale {
     this.keys = under(`rg:{${tag}}:sale:${this.id}:1:`, SALE)
   }
 
-  /** Whoever entered the sale did not come to make it. */
+  /** Creates the sale's keys, because the client that registered the sale died before it did. */
   async make () {
     const { hold_us: hold, opens_us: opens, closes_us: closes, orders, skus } = this.spec
     await this.gate.call('sale_create', this.keys, [
@@ -352,7 +357,7 @@ class Sale {
   }
 }
 
-/** A subscription. What a message says is not read: it is a hint, and the state is on the server. */
+/** A subscription. A message is only a hint, so its content is ignored; the state is on the server. */
 class Inbox {
   static async open (redis) {
     const inbox = new Inbox(redis.duplicate())
@@ -368,12 +373,12 @@ class Inbox {
     this.waiting = []
   }
 
-  /** The next message. To be called before the question, so that no answer to it goes unheard. */
+  /** Resolves at the next message. Call it before the request, so that no notification is missed. */
   listen () {
     return new Promise((resolve) => this.waiting.push(resolve))
   }
 
-  /** All who wait are told, and each asks how things stand. */
+  /** Wakes all waiters; each asks the server again. */
   tell () {
     for (const resolve of this.waiting.splice(0)) resolve()
   }
@@ -383,7 +388,7 @@ class Inbox {
   }
 }
 
-/** Waits for news, no longer than so many seconds. */
+/** Waits for a notification, for at most `seconds`. */
 async function within (news, seconds) {
   let timer
   const time = new Promise((resolve) => { timer = setTimeout(resolve, seconds * 1000) })
@@ -395,33 +400,33 @@ function is (answer, status) {
   return Buffer.isBuffer(answer) && answer.toString() === status
 }
 
-/** What a number stands for. One that is not known is of a later protocol, and nobody should guess at it. */
+/** Meaning of a number. An unknown number belongs to a later protocol, so it is an error. */
 function meaning (names, number) {
   if (!names[number]) throw new Error(`the server answered ${number}, which protocol ${PROTOCOL} does not know`)
   return names[number]
 }
 
-/** Keys that begin alike. */
+/** Keys with a common prefix. */
 function under (beginning, endings) {
   return endings.map((ending) => beginning + ending)
 }
 
-/** Whole microseconds. */
+/** Seconds as whole microseconds. */
 function us (seconds) {
   return Math.round(seconds * 1e6)
 }
 
-/** Seconds on a clock that is never put back. It measures waiting and nothing else. */
+/** Monotonic time in seconds, to measure waits. */
 function now () {
   return performance.now() / 1000
 }
 
-/** Parts of so many. */
+/** Splits an array into parts of `size` items. */
 function chunks (all, size) {
   return Array.from({ length: all.length / size }, (_, at) => all.slice(at * size, (at + 1) * size))
 }
 
-/** Whole numbers of so many bytes each, below 2^53; what is behind them is the `rest`. */
+/** Reads big-endian integers of the given sizes in bytes, below 2^53. The remaining bytes are the `rest`. */
 function unpack (packed, sizes) {
   const fields = {}
   let at = 0
@@ -432,7 +437,7 @@ function unpack (packed, sizes) {
   return { ...fields, rest: packed.subarray(at) }
 }
 
-/** A payload behind its content type, of which the kind is a parameter. */
+/** Encodes the content type, with the kind as a parameter, followed by the payload. */
 function bodyOf (payload, kind) {
   const isBuffer = Buffer.isBuffer(payload)
   const content = isBuffer ? payload : Buffer.from(JSON.stringify(payload))
@@ -442,7 +447,7 @@ function bodyOf (payload, kind) {
   return Buffer.concat([Buffer.of(type.length), type, content])
 }
 
-/** The content type without the kind, the kind, and the payload. */
+/** Decodes a body into the content type without the kind, the kind, and the payload. */
 function contentOf (body) {
   const length = body[0]
   const start = length in SHORT_TYPES ? 1 : 1 + length
@@ -456,7 +461,7 @@ function contentOf (body) {
   }
 }
 
-/** What is not what its type says stays a Buffer. */
+/** Decodes a payload by its media type. Invalid content stays a Buffer. */
 function decoded (essence, content) {
   try {
     if (essence === 'application/json' || essence.endsWith('+json')) return JSON.parse(TEXT.decode(content))

@@ -5,10 +5,10 @@ declare(strict_types=1);
 require_once __DIR__ . '/Rushgate.php';
 
 /**
- * The article's lock: the same methods and defaults, on Rushgate's functions.
+ * The article's lock on Rushgate's functions, with the same methods and defaults.
  *
- * It holds for one process at a time, shared with Rushgate programs in every language. Waiting is a place in line,
- * first come first served; nobody releases or lengthens what is another's.
+ * One process holds the lock at a time, across Rushgate programs in every language. Waiters are served in FIFO order. Only
+ * the holder can release or extend the lock.
  */
 final class RedisLock
 {
@@ -17,8 +17,8 @@ final class RedisLock
 
     private readonly Rushgate $rushgate;
     /**
-     * @var array<int, array<string, array{token: string, fence: int}>> what this object was granted, by process and name:
-     *     a lock stays with the process that took it, not with its forks
+     * @var array<int, array<string, array{token: string, fence: int}>> held locks by process and name. A lock belongs to
+     *     the process that acquired it, not to its forks.
      */
     private array $held = [];
 
@@ -28,13 +28,13 @@ final class RedisLock
     }
 
     /**
-     * Takes a lock.
+     * Acquires a lock.
      *
-     * @param int|float $timeout how long to wait in line, in seconds; 0 to try once
-     * @param int|float $expire how long to hold it at most, in seconds, unless `expire` lengthens it
-     * @param int $waitIntervalUs the longest sleep between two looks at the line, in µs. The place in line is kept
-     *     meanwhile, and the release wakes this process at once: it is what a lost wake-up costs
-     * @return bool false if others had it all the time
+     * @param int|float $timeout maximum wait in seconds; 0 to try once
+     * @param int|float $expire lease in seconds; `expire` extends it
+     * @param int $waitIntervalUs polling interval in µs, in case a notification was lost. Normally the release notifies
+     *     this process at once. The position in the wait queue is kept meanwhile.
+     * @return bool false if the lock was not free within the timeout
      */
     public function lock($name, $timeout = 0, $expire = 15, $waitIntervalUs = 100000): bool
     {
@@ -58,7 +58,7 @@ final class RedisLock
             } while ($left > 0);
         } catch (Throwable $interruption) {
             try {
-                // Leaving also releases a grant whose answer did not arrive.
+                // Leaving the wait queue also releases a grant whose answer was lost.
                 $this->leave($name, $token, 1);
             } catch (Throwable) {
             }
@@ -75,13 +75,13 @@ final class RedisLock
         $this->rushgate->call('lock_leave', self::keys($name), [$token, Rushgate::CLAIM_WINDOW_US], $patience);
     }
 
-    /** A name may be a number, as in the article. */
+    /** Keys of a lock. The name may be a number, as in the article. */
     private static function keys($name): array
     {
         return Rushgate::lockKeys((string) $name);
     }
 
-    /** [1, fence, lease until, lease left], [2, position, check after] or [3, retry after, waiters]. */
+    /** Returns [1, fence, lease until, lease left], [2, position, check after] or [3, retry after, waiters]. */
     private function ask($name, string $token, float $expire, float $wait, string $inbox): array
     {
         return $this->rushgate->call('lock_acquire', self::keys($name), [
@@ -89,7 +89,7 @@ final class RedisLock
         ])[0];
     }
 
-    /** Gives a lock up. False if it was not held any more: then another may have had it since. */
+    /** Releases a lock. False if it was already lost: another client may have held it since. */
     public function unlock($name): bool
     {
         if (!$held = $this->held($name)) {
@@ -101,14 +101,14 @@ final class RedisLock
         return Rushgate::meaning(self::RELEASED, $outcome) === 'released';
     }
 
-    /** Gives up all that this object holds. False if one of them was not held any more. */
+    /** Releases all locks of this object. False if any of them was already lost. */
     public function unlockAll(): bool
     {
         $released = array_map(fn ($name) => $this->unlock($name), array_keys($this->held[getmypid()] ?? []));
         return !in_array(false, $released, true);
     }
 
-    /** Starts the lease anew, for so many seconds from now. False if it was not held any more. */
+    /** Extends the lease to $expire seconds from now. False if the lock was already lost. */
     public function expire($name, $expire): bool
     {
         if (!$held = $this->held($name)) {
@@ -118,7 +118,7 @@ final class RedisLock
         return $this->rushgate->call('lock_extend', self::keys($name), $arguments) !== [];
     }
 
-    /** Whether this object holds the lock now. */
+    /** True if this object holds the lock now. */
     public function isLocking($name): bool
     {
         $held = $this->held($name);
@@ -126,15 +126,15 @@ final class RedisLock
     }
 
     /**
-     * A number that is greater with each grant of this lock: whatever it protects should refuse a smaller one. Null if
-     * the lock was not taken.
+     * Fencing token: grows with each grant of this lock. The protected resource should reject a lower one. Null if the lock
+     * was not acquired.
      */
     public function fence($name): ?int
     {
         return $this->held($name)['fence'] ?? null;
     }
 
-    /** What this process was granted. */
+    /** Token and fence of a lock held by this process. */
     private function held($name): ?array
     {
         return $this->held[getmypid()][$name] ?? null;

@@ -5,32 +5,32 @@ declare(strict_types=1);
 require_once __DIR__ . '/Rushgate.php';
 
 /**
- * The article's queue: the same methods and defaults, on Rushgate's functions, and those that make work safe.
+ * The article's queue on Rushgate's functions: the same methods and defaults, plus `claim`, `complete` and `retry`.
  *
- * One record per id. What `top`, `pop` and `claim` give is `['id' => …, 'score' => …, 'attempt' => …, 'contentType' => …,
- * 'kind' => …, 'payload' => …]`; the score is opaque, and says which version of the record was read and under which claim.
+ * A queue holds at most one live task per ID. `top`, `pop` and `claim` return `['id' => …, 'score' => …, 'attempt' => …,
+ * 'contentType' => …, 'kind' => …, 'payload' => …]`. The score is opaque: it identifies the revision and the claim.
  */
 final class RedisQueue
 {
-    /** What becomes of a second record of the same id. */
+    /** What happens if the ID is live: keep the task, replace it, or take the earlier due time. */
     public const KEEP = 0, REPLACE = 1, EARLIEST = 2;
     private const ENQUEUED = [1 => 'added', 'kept', 'replaced', 'full', 'dropped', 'displaced', 'recent', 'refused'];
     private const DEQUEUED = ['stale', 'removed', 'leased'];
     private const COMPLETED = ['stale', 'done', 'requeued'];
     private const RETRIED = ['stale', 'scheduled', 'dead', 'requeued', 'cancelled'];
 
-    /** The longest sleep of `claim` between two looks, in seconds. */
+    /** Polling interval of `claim` in seconds, in case a notification was lost. */
     private const SLEEP_MAX = 5;
     private const RECORD = [
         'arrival' => 6, 'turn' => 1, 'revision' => 6, 'first' => 7, 'due' => 7, 'priority' => 1, 'max' => 2,
     ];
-    /** Content types of one byte. */
+    /** Content types that are encoded in one byte. */
     private const SHORT_TYPES = [0 => 'application/octet-stream', 255 => 'application/json'];
     private const KIND = '[A-Za-z0-9._:/-]{1,80}';
     private const RUN = ['claim' => 7, 'turn' => 1, 'attempts' => 2, 'flags' => 1, 'until' => 7, 'due' => 7];
 
     private readonly Rushgate $rushgate;
-    /** @var array<string, true> queues that were entered in the directory */
+    /** @var array<string, true> queues that were added to the directory */
     private array $entered = [];
 
     public function __construct(Redis|RedisCluster $redis, mixed $auth = null)
@@ -39,16 +39,17 @@ final class RedisQueue
     }
 
     /**
-     * Puts tasks in.
+     * Enqueues tasks.
      *
-     * @param string|int|array $id one id, or several
-     * @param int|float $timeout for how long to try again while the server does not answer, in seconds
-     * @param int|float $afterInterval the delay, in seconds
-     * @param int $onDuplicate KEEP the record that is there, as the article's code does, or REPLACE it, as its text says
-     * @param string|array $payload bytes, or what becomes JSON
-     * @param int|float $uniqueFor for how long another of that id is passed over, even once it is done, in seconds; 0 for not
-     * @param ?string $kind what sort of work it is, by which a worker finds its handler
-     * @return bool false if the queue is full, or nothing was named
+     * @param string|int|array $id one ID or several
+     * @param int|float $timeout how long to retry while the server does not answer, in seconds
+     * @param int|float $afterInterval delay in seconds
+     * @param int $onDuplicate KEEP the live task, as the article's code does, or REPLACE it, as its text says
+     * @param string|array $payload a string is stored as bytes, an array as JSON
+     * @param int|float $uniqueFor uniqueness window in seconds: the ID is not enqueued again within it, even once its task
+     *     is done; 0 for none
+     * @param ?string $kind kind of the task, which selects the worker's handler
+     * @return bool false if the queue is full, or no ID was given
      */
     public function enqueue(
         $name,
@@ -72,10 +73,10 @@ final class RedisQueue
         foreach ((array) $id as $item) {
             array_push($arguments, '', $item, $terms, $body);
         }
-        // The op of the request stands before its first task, and nothing before the others.
+        // The first task is preceded by the request's op, the others by an empty string.
         $arguments[0] = $this->rushgate->op();
         $answers = $this->call('enqueue', $name, $arguments, $timeout, Rushgate::uniqueKeys((string) $name))[0];
-        // Each is an outcome and a revision, the bound, a moment or why; some name another task, too.
+        // Each answer is an outcome and one value (revision, capacity, time or reason); some have a task ID as well.
         $outcomes = [];
         for ($at = 0; $at < count($answers); $at += in_array($outcome, ['displaced', 'refused'], true) ? 3 : 2) {
             $outcomes[] = $outcome = Rushgate::meaning(self::ENQUEUED, $answers[$at]);
@@ -83,7 +84,7 @@ final class RedisQueue
         return array_intersect($outcomes, ['full', 'refused']) === [];
     }
 
-    /** Removes a task that is as it was read. False if it was put in again since, or somebody works on it. */
+    /** Removes a task. False if it was enqueued again since it was read, or a worker holds it. */
     public function dequeue($name, $id, $score, $timeout = 10): bool
     {
         [$revision, $claim] = self::read($score);
@@ -91,14 +92,14 @@ final class RedisQueue
         return Rushgate::meaning(self::DEQUEUED, $outcome) === 'removed';
     }
 
-    /** Looks at the first due tasks: one task or false if $count is 1, a list otherwise. */
+    /** Reads the first due tasks: one task or false if $count is 1, a list otherwise. */
     public function top($name, $count = 1): array|false
     {
         return self::given($this->rushgate->call('queue_top', Rushgate::queueKeys((string) $name), [$count]), $count);
     }
 
     /**
-     * Takes the first due tasks for good: one task or false if $count is 1, a list otherwise. A task is lost if this
+     * Removes and returns the first due tasks: one task or false if $count is 1, a list otherwise. They are lost if this
      * process dies: prefer `claim`.
      */
     public function pop($name, $count = 1, $timeout = 10): array|false
@@ -107,9 +108,10 @@ final class RedisQueue
     }
 
     /**
-     * Takes due tasks under a lease: end each by `complete` or `retry` before it runs out, or others get it.
+     * Claims due tasks under a lease. Call `complete` or `retry` for each before the lease expires; otherwise another worker
+     * gets it.
      *
-     * @param float $wait how long to wait for a first one, in seconds
+     * @param float $wait maximum wait for the first task, in seconds
      */
     public function claim($name, int $count = 1, float $lease = 30, float $wait = 0): array
     {
@@ -126,7 +128,7 @@ final class RedisQueue
         }
     }
 
-    /** Ends a claimed task that is done. False if it was lost: then another has it, or has done it. */
+    /** Completes a claimed task. False if its lease was lost: another worker has it or has completed it. */
     public function complete($name, array $task): bool
     {
         [, $claim] = self::read($task['score']);
@@ -134,7 +136,7 @@ final class RedisQueue
         return Rushgate::meaning(self::COMPLETED, $outcome) !== 'stale';
     }
 
-    /** Ends a claimed task that failed: it comes again after so many seconds, or becomes a dead letter. */
+    /** Fails the attempt: the task is due again after $delay seconds, or becomes a dead letter. */
     public function retry($name, array $task, string $error, float $delay = 0, bool $giveUp = false): bool
     {
         [, $claim] = self::read($task['score']);
@@ -143,7 +145,7 @@ final class RedisQueue
         return Rushgate::meaning(self::RETRIED, $outcome) !== 'stale';
     }
 
-    /** The revision and the claim of a score. */
+    /** Revision and claim of a score. */
     private static function read(mixed $score): array
     {
         if (!is_string($score) || !preg_match('/^(\d{1,19})\.(\d{1,19})$/D', $score, $parts)) {
@@ -153,14 +155,14 @@ final class RedisQueue
         return array_slice($parts, 1);
     }
 
-    /** A call that is answered once, however often it is sent. */
+    /** An idempotent call: repeating it has no further effect and returns the same answer. */
     private function call(string $verb, $name, array $arguments, float $patience = 10, array $more = []): array
     {
         $keys = [...Rushgate::queueKeys((string) $name), ...$this->rushgate->answerKeys((string) $name), ...$more];
         return $this->rushgate->call("queue_$verb", $keys, $arguments, $patience);
     }
 
-    /** Sleeps until something is put in, or that time is over. Not at all if something was put in meanwhile. */
+    /** Sleeps until a task is enqueued, for at most $seconds. Returns at once if one was enqueued since the claim. */
     private function sleep($name, int $wakes, float $seconds): void
     {
         $inbox = $this->rushgate->inbox();
@@ -170,7 +172,7 @@ final class RedisQueue
         }
     }
 
-    /** By the directory `rushgate queue ls` finds it. */
+    /** Adds the queue to the directory that `rushgate queue ls` reads. */
     private function enter($name): void
     {
         if (!isset($this->entered[$name])) {
@@ -185,18 +187,18 @@ final class RedisQueue
         return $count === 1 ? ($tasks[0] ?? false) : $tasks;
     }
 
-    /** Id, record and run of each task, in turn. */
+    /** Decodes the ID, record and run of each task. */
     private static function tasks(array $answer): array
     {
         return array_map(function (array $row): array {
             [$id, $record, $run] = $row;
             $record = Rushgate::unpack($record, self::RECORD);
             $run = Rushgate::unpack($run, self::RUN);
-            // 1 is the flag of a leased task.
+            // Flag 1: the task is leased.
             $claim = $run['flags'] & 1 ? $run['claim'] + $run['turn'] : 0;
             $revision = $record['revision'] + $record['turn'];
-            // A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has
-            // 16 added, and its key in front of the body.
+            // A deadline is flagged by 64 in the priority and stored before the rest. A key is flagged by 16 and stored
+            // before the body.
             $body = substr($record['rest'], $record['priority'] >= 64 ? 7 : 0);
             $body = $record['priority'] % 64 >= 16 ? substr($body, 1 + ord($body[0])) : $body;
             return [
@@ -207,7 +209,7 @@ final class RedisQueue
         }, array_chunk($answer, 3));
     }
 
-    /** A payload behind its content type, of which the kind is a parameter. */
+    /** Encodes the content type, with the kind as a parameter, followed by the payload. */
     private static function body(string|array $payload, ?string $kind): string
     {
         $content = is_array($payload) ? json_encode($payload, JSON_THROW_ON_ERROR) : $payload;
@@ -221,7 +223,7 @@ final class RedisQueue
         return chr(strlen($type)) . $type . $content;
     }
 
-    /** The content type without the kind, the kind, and the payload: JSON is decoded, unless it is none. */
+    /** Decodes a body into the content type without the kind, the kind, and the payload. Invalid JSON stays a string. */
     private static function content(string $body): array
     {
         $length = ord($body[0]);

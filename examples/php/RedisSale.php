@@ -5,9 +5,9 @@ declare(strict_types=1);
 require_once __DIR__ . '/Rushgate.php';
 
 /**
- * A sale of numbered units: exactly as many are sold as there are, whatever else sells them at the same time.
+ * A sale of numbered units. It never oversells, however many programs sell at the same time.
  *
- * `rushgate sale create` makes one, `rushgate sale audit` proves it.
+ * Create it with `rushgate sale create`, and audit it with `rushgate sale audit`.
  */
 final class RedisSale
 {
@@ -21,7 +21,7 @@ final class RedisSale
     private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
 
     private readonly Rushgate $rushgate;
-    /** The specification, which never changes. */
+    /** Specification of the sale, which never changes. */
     private array $spec;
 
     public function __construct(Redis|RedisCluster $redis, private readonly string $id)
@@ -31,13 +31,13 @@ final class RedisSale
     }
 
     /**
-     * Asks for units, all or nothing.
+     * Reserves units, all or nothing.
      *
-     * @param string $key the buyer's name for this attempt: sent again, it gives the same answer and no second unit
-     * @param array<string, int> $cart how many of which SKU
-     * @param bool $same the same number of every SKU: one seat over several segments of a journey
+     * @param string $key idempotency key of the attempt: repeating the call returns the same answer and reserves nothing more
+     * @param array<string, int> $cart quantity per SKU
+     * @param bool $same requires the same unit number for every SKU, such as one seat on several segments of a journey
      * @return array `outcome`; with `reserved` and `replayed` also `reservation`, `units`, `state` and `deadlineUs`;
-     *     with `paused`, when nobody is let in for the moment, `retryAtUs`
+     *     with `paused`, while the sale is stopped, `retryAtUs`
      */
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {
@@ -56,13 +56,13 @@ final class RedisSale
         };
     }
 
-    /** It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet. */
+    /** Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry. */
     public function confirm(string $reservation): string
     {
         return $this->decide('confirm', $reservation);
     }
 
-    /** The buyer does not want it any more. `paused` means that it is not decided yet: ask again. */
+    /** Cancels a hold. `paused`: not decided yet, retry. */
     public function cancel(string $reservation): string
     {
         return $this->decide('cancel_hold', $reservation);
@@ -96,7 +96,7 @@ final class RedisSale
             : throw new RuntimeException("there is no sale `$this->id`");
     }
 
-    /** Whoever entered the sale did not come to make it. */
+    /** Creates the sale's keys, because the client that registered the sale died before it did. */
     private function make(): void
     {
         $spec = $this->spec;

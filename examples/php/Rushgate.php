@@ -3,29 +3,29 @@
 declare(strict_types=1);
 
 /**
- * Rushgate's functions on a Redis or Valkey server, called from PHP: what every class beside this one needs.
+ * Calls Rushgate's function library on a Redis or Valkey server. Base of the other classes in this directory.
  *
- * The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+ * Install the library with `rushgate functions install`. docs/protocol.md describes the functions.
  */
 final class Rushgate
 {
-    /** The protocol that this file was written for. */
+    /** Protocol version of this file. */
     private const PROTOCOL = 10;
-    /** A waiter that was handed a lock has so long to confirm, in µs. */
+    /** Time in µs that a waiter has to confirm a lock that was handed to it. */
     public const CLAIM_WINDOW_US = 2_000_000;
 
     private const LOCK = ['s', 'q', 'w', 'x'];
     private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm'];
     private const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e'];
 
-    /** @var ?WeakMap<Redis|RedisCluster, int> the process that uses each connection */
+    /** @var ?WeakMap<Redis|RedisCluster, int> process that uses each connection */
     private static ?WeakMap $users = null;
     private ?Inbox $inbox = null;
 
-    /** @param mixed $auth what `AUTH` is given before wake-ups: a `RedisCluster` does not tell, as a `Redis` does */
+    /** @param mixed $auth credentials for the notification connection. Needed with a `RedisCluster`, which does not expose its own. */
     public function __construct(private readonly Redis|RedisCluster $redis, private readonly mixed $auth = null)
     {
-        // A status such as AGAIN is to be told from "true".
+        // Return a status such as AGAIN as text instead of true.
         $redis->setOption(Redis::OPT_REPLY_LITERAL, 1);
         [$protocol, $version] = $this->call('version', [], []);
         if ($protocol !== self::PROTOCOL) {
@@ -33,7 +33,7 @@ final class Rushgate
         }
     }
 
-    /** Calls a function. Its token or op keeps it from being carried out twice, however often it is sent. */
+    /** Calls a function of the library. The call's token or op makes repeats idempotent. */
     public function call(string $function, array $keys, array $arguments, float $patience = 5): mixed
     {
         do {
@@ -44,8 +44,7 @@ final class Rushgate
     }
 
     /**
-     * Sends a command, and sends it again for so many seconds while the connection is lost. In a Cluster the key says
-     * where to.
+     * Sends a command, and retries for $patience seconds after a lost connection. In a Cluster, the key selects the node.
      */
     public function send(string $key, array $words, float $patience = 5): mixed
     {
@@ -59,7 +58,7 @@ final class Rushgate
                 $answer = $this->redis->rawCommand(...$where, ...$words);
             } catch (RedisException | RedisClusterException $lost) {
             }
-            // A refusal is a false or an exception, by its first word; a lost connection is an exception without one.
+            // The extension reports a refusal as false or as an exception, and sets the last error. A lost connection sets none.
             if (($refusal = $this->redis->getLastError()) !== null) {
                 $hint = str_contains($refusal, 'Function not found') ? '; run `rushgate functions install`' : '';
                 throw new RuntimeException("$words[0] $words[1]: $refusal$hint");
@@ -72,14 +71,14 @@ final class Rushgate
             }
             usleep(20_000);
             try {
-                // A raw command does not look for the node that has the key by now; others do, and are remembered.
+                // A raw command does not find the new owner of the key. Other commands do, and update the slot map.
                 $where === [] || $this->redis->exists($key);
             } catch (RedisClusterException) {
             }
         }
     }
 
-    /** After a fork: two processes cannot share a connection, so this one opens its own. The parent's stays open. */
+    /** After a fork, opens a new connection, because processes cannot share one. The parent's stays open. */
     private function leaveParentsConnection(): void
     {
         self::$users ??= new WeakMap();
@@ -93,7 +92,7 @@ final class Rushgate
         $database === 0 || $this->redis->select($database);
     }
 
-    /** What a number stands for. One that is not known is of a later protocol, and nobody should guess at it. */
+    /** Meaning of a number. An unknown number belongs to a later protocol, so it is an error. */
     public static function meaning(array $names, int $number): string
     {
         return $names[$number] ?? throw new RuntimeException(
@@ -101,32 +100,32 @@ final class Rushgate
         );
     }
 
-    /** The keys of a lock. */
+    /** Keys of a lock. */
     public static function lockKeys(string $name): array
     {
         return self::under("rg:{l:$name}:", self::LOCK);
     }
 
-    /** The keys of a queue. */
+    /** Keys of a queue. */
     public static function queueKeys(string $name): array
     {
         return self::under("rg:{q:$name}:", self::QUEUE);
     }
 
-    /** The keys under which the server remembers what it answered this client. */
+    /** Keys under which the server stores its latest answers to this client. */
     public function answerKeys(string $queue): array
     {
         $client = bin2hex(self::client());
         return self::under("rg:{q:$queue}:", ["o:$client", "p:$client"]);
     }
 
-    /** The key of a queue's ids that are unique for a period. */
+    /** Key of a queue's uniqueness windows. */
     public static function uniqueKeys(string $queue): array
     {
         return self::under("rg:{q:$queue}:", ['u']);
     }
 
-    /** The keys of a sale, which are where its orders' queue is, if it has one. */
+    /** Keys of a sale, in the same slot as its orders queue, if it has one. */
     public static function saleKeys(string $id, ?string $orders): array
     {
         return self::under(($orders === null ? "rg:{s:$id}:" : "rg:{q:$orders}:") . "sale:$id:1:", self::SALE);
@@ -138,27 +137,27 @@ final class Rushgate
     }
 
     /**
-     * Eight bytes that no other process has. They are the same for all requests that a worker of PHP serves: one client
-     * each would leave its latest answers behind at every request.
+     * Eight bytes that identify this process. They stay the same for all requests of a PHP worker: with a new client per
+     * request, the server would store the latest answers of each.
      */
     private static function client(): string
     {
         return substr(hash('sha256', gethostname() . ':' . getmypid(), true), 0, 8);
     }
 
-    /** A name for one acquisition of a lock. */
+    /** Token of one acquisition. */
     public function token(): string
     {
         return self::client() . random_bytes(8);
     }
 
-    /** A name for one call on a queue. */
+    /** Op of one queue call. */
     public function op(): string
     {
         return random_bytes(8);
     }
 
-    /** Where the server wakes this process. */
+    /** Subscription for notifications from the server. */
     public function inbox(): Inbox
     {
         if ($this->inbox?->process !== getmypid()) {
@@ -167,26 +166,26 @@ final class Rushgate
         return $this->inbox;
     }
 
-    /** Who this is, for people who look. */
+    /** Host, process and label, shown to operators. */
     public function owner(string $label = 'php'): string
     {
         $host = substr(gethostname() ?: '', 0, 60);
         return pack('NC', getmypid(), strlen($host)) . $host . $label;
     }
 
-    /** Whole microseconds. */
+    /** Seconds as whole microseconds. */
     public static function us(float $seconds): int
     {
         return (int) round($seconds * 1e6);
     }
 
-    /** Seconds on a clock that is never put back. It measures waiting and nothing else. */
+    /** Monotonic time in seconds, to measure waits. */
     public static function now(): float
     {
         return hrtime(true) / 1e9;
     }
 
-    /** Reads whole numbers of so many bytes each; what is behind them is the `rest`. */
+    /** Reads big-endian integers of the given sizes in bytes. The remaining bytes are the `rest`. */
     public static function unpack(string $packed, array $sizes): array
     {
         $fields = [];
@@ -198,7 +197,7 @@ final class Rushgate
     }
 }
 
-/** A subscription of this process, on a connection of its own. */
+/** A subscription of this process, on its own connection. */
 final class Inbox
 {
     public readonly string $id;
@@ -214,8 +213,8 @@ final class Inbox
     }
 
     /**
-     * Sleeps until a message has come, or that time is over. What it says is not read: it is a hint, and the state is
-     * on the server.
+     * Sleeps until a message arrives, for at most $seconds. A message is only a hint, so its content is ignored; the state
+     * is on the server.
      */
     public function wait(float $seconds): void
     {
@@ -245,7 +244,7 @@ final class Inbox
         $this->socket = $socket;
     }
 
-    /** Where to subscribe; in a Cluster at any node, because each hears of everything. */
+    /** Addresses to subscribe at. In a Cluster any node works, because every node receives all messages. */
     private function addresses(): array
     {
         if ($this->redis instanceof RedisCluster) {
@@ -259,7 +258,7 @@ final class Inbox
         }];
     }
 
-    /** Sends a command and reads the lines of its answer. */
+    /** Sends a command, and reads the lines of its answer. */
     private static function ask($socket, array $words, int $lines): void
     {
         $request = '*' . count($words) . "\r\n";

@@ -1,12 +1,12 @@
-"""Rushgate's locks, queues and sales from Python, by the function library.
+"""Rushgate's locks, queues and sales for Python, through the function library on the server.
 
-The functions are installed by `rushgate functions install`; docs/protocol.md says what each is given and answers.
+Install the library with `rushgate functions install`. docs/protocol.md describes the functions.
 
     gate = Rushgate(redis.Redis(port=6379))
     with gate.lock("order:42", wait=3) as held:
         print("fenced with", held.fence)
 
-A `redis.RedisCluster` will do as well.
+A `redis.RedisCluster` works too.
 """
 
 import json
@@ -22,7 +22,8 @@ from redis.exceptions import ClusterError, RedisClusterException
 
 PROTOCOL = 10
 CLAIM_WINDOW_US = 2_000_000
-# The longest sleeps without asking, in seconds: what a lost wake-up costs. In a lock's line it is one for each place.
+# Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
+# position in the wait queue, up to this limit.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["s", "q", "w", "x"]
@@ -33,12 +34,12 @@ RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priorit
 RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
 HOLD = {"state": 1, "deadline": 7, "event": 6, "generation": 4, "lines": 2, "buyer": 1}
 
-# Content types of one byte.
+# Content types that are encoded in one byte.
 SHORT_TYPES = {0: "application/octet-stream", 255: "application/json"}
 KIND = "[A-Za-z0-9._:/-]{1,80}"
 
 KEEP, REPLACE, EARLIEST, DEBOUNCE = range(4)
-# What the numbers mean that functions answer.
+# Meanings of the numbers that the functions return.
 ACQUIRED = [None, "granted", "in_line", "busy"]
 RELEASED = ["lost", "released"]
 ENQUEUED = [None, "added", "kept", "replaced", "full", "dropped", "displaced", "recent", "refused"]
@@ -49,7 +50,7 @@ RESERVED = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", 
 DECIDED = ["unknown", "done", "pending", "refused", "paused"]
 STATES = ["held", "confirming", "cancelling", "expiring", "confirmed", "cancelled", "expired", "rejected"]
 
-# After these a call is sent again. A Cluster has some of its own until a replica has taken a lost node's place.
+# Errors after which a call is retried. A Cluster client raises its own until a replica has replaced a lost node.
 UNREACHED = (redis.ConnectionError, redis.TimeoutError, ClusterError, RedisClusterException)
 
 
@@ -66,23 +67,23 @@ if hasattr(os, "register_at_fork"):
 
 
 def process():
-    """This process: its id, and the number of forks before it, because a process id may come back."""
+    """Identity of this process: its PID and the number of forks before it, because PIDs are reused."""
     return os.getpid(), _forks
 
 
 class Lost(Exception):
-    """The lock had been lost: another may have held it since."""
+    """The lock was lost. Another client may have held it since."""
 
 
 class Rushgate:
-    """A client of one server, or of one Cluster. Make one for each thread.
+    """A client of one server or Cluster. Create one per thread.
 
-    A forked process may use the clients of its parent. Each becomes a client of its own there, with its own connections;
-    locks that the parent holds stay with the parent.
+    A forked process can use the clients of its parent. In the child, each becomes a separate client with its own
+    connections. Locks held by the parent stay with the parent.
     """
 
     def __init__(self, server: redis.Redis | redis.RedisCluster):
-        # Answers and wake-ups are bytes; whoever wants text elsewhere keeps a client of their own.
+        # Answers and notifications are bytes, so the client must not decode them.
         if server.get_encoder().decode_responses:
             raise ValueError("Rushgate needs a client of its own, without decode_responses")
         self._server, self._process = server, None
@@ -92,18 +93,18 @@ class Rushgate:
 
     @property
     def server(self):
-        """The client of redis-py."""
+        """The redis-py client."""
         self._own()
         return self._server
 
     @property
     def client(self):
-        """Eight bytes that no other client has."""
+        """Eight random bytes that identify this client."""
         self._own()
         return self._client
 
     def _own(self):
-        """Starts over in a forked process: two processes must not share a client id, a count or a connection."""
+        """Resets the client in a forked process, which must not share client ID, counter or connection with its parent."""
         if self._process == process():
             return
         self._process, self._client, self._numbers, self._inbox = process(), os.urandom(8), 0, None
@@ -113,8 +114,8 @@ class Rushgate:
             self._server.connection = None
 
     def call(self, function, keys, arguments, patience=5):
-        """Calls a function. While the connection is lost the same call is sent again: its token or op keeps it from being
-        carried out twice."""
+        """Calls a function of the library. Retries for `patience` seconds after a lost connection; the call's token or op
+        makes repeats idempotent."""
         words = ["FCALL", f"rushgate_{function}", len(keys), *keys, *arguments]
         until = time.monotonic() + patience
         while True:
@@ -134,24 +135,24 @@ class Rushgate:
                 return answer
 
     def _where(self, keys):
-        """The node of a Cluster that has the keys: redis-py itself would first ask another which words are keys."""
+        """The Cluster node that owns the keys. Otherwise redis-py would first ask another node which arguments are keys."""
         if keys and isinstance(self.server, redis.RedisCluster):
             return {"target_nodes": self.server.get_node_from_key(keys[0])}
         return {}
 
     def number(self):
-        """Eight bytes that this client never used before."""
+        """Eight bytes, unique within this client."""
         self._own()
         self._numbers += 1
         return struct.pack(">Q", self._numbers)
 
     def owner(self, label="python"):
-        """Who this is, for people who look."""
+        """Host, process and label, shown to operators."""
         host = socket.gethostname().encode()[:60]
         return struct.pack(">IB", os.getpid(), len(host)) + host + label.encode()
 
     def inbox(self):
-        """Where the server wakes this client."""
+        """Subscription for notifications from the server."""
         self._own()
         if self._inbox is None:
             self._inbox = Inbox(self.server)
@@ -159,9 +160,9 @@ class Rushgate:
 
     @contextmanager
     def lock(self, name, lease=15, wait=0):
-        """Holds a lock while the block runs. `None` is given if others had it all the time.
+        """Holds a lock while the block runs. Yields `None` if the lock was not acquired within the wait.
 
-        An exception of the block comes out of it. If the lock could not be released then, a note of the exception says why.
+        An exception of the block is reraised. If the release then fails too, a note on the exception says why.
         """
         held = self.acquire(name, lease, wait)
         try:
@@ -178,7 +179,7 @@ class Rushgate:
             held.release()
 
     def acquire(self, name, lease=15, wait=0):
-        """A lock in hand, or `None` if others had it all the time. Waiting is a place in line, first come first served."""
+        """Acquires a lock; `None` if it is not free within `wait` seconds. Waiters are served in FIFO order."""
         keys, token = under(f"rg:{{l:{name}}}:", LOCK), self.client + self.number()
         inbox = self.inbox() if wait > 0 else None
         until = time.monotonic() + wait
@@ -196,7 +197,7 @@ class Rushgate:
                 place = number if outcome == "in_line" else 1
                 inbox.wait(min(left, max(check_after / 1e6, 0.001), place, LOCK_SLEEP_MAX))
         except BaseException:
-            # Leaving also releases a grant whose answer did not arrive.
+            # Leaving the wait queue also releases a grant whose answer was lost.
             with suppress(Exception):
                 self.call("lock_leave", keys, [token, CLAIM_WINDOW_US], patience=1)
             raise
@@ -205,18 +206,18 @@ class Rushgate:
         return None
 
     def queue(self, name):
-        """A queue."""
+        """A queue by name."""
         return Queue(self, name)
 
     def sale(self, sale):
-        """A sale that exists."""
+        """An existing sale."""
         return Sale(self, sale)
 
 
 class Held:
-    """A lock in hand. What it protects should refuse a smaller fence than it has seen.
+    """A held lock. The protected resource should reject a lower `fence` than it has seen.
 
-    It belongs to the process that acquired it: in a forked one, `extend` and `release` raise `Lost` and change nothing.
+    It belongs to the process that acquired it: in a forked process, `extend` and `release` raise `Lost` and change nothing.
     """
 
     def __init__(self, gate, keys, token, fence):
@@ -228,13 +229,13 @@ class Held:
             raise Lost("the lock belongs to the process that acquired it, of which this one is a fork")
 
     def extend(self, lease):
-        """Starts the lease anew, for so many seconds from now."""
+        """Extends the lease to `lease` seconds from now."""
         self._check_process()
         if not self.gate.call("lock_extend", self.keys, [self.token, us(lease)]):
             raise Lost
 
     def release(self):
-        """Gives the lock up."""
+        """Releases the lock."""
         self._check_process()
         [outcome] = self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US])
         if meaning(RELEASED, outcome) == "lost":
@@ -242,7 +243,7 @@ class Held:
 
 
 class Queue:
-    """One record per task id."""
+    """A queue with at most one live task per ID."""
 
     def __init__(self, gate, name):
         self.gate, self.name = gate, name
@@ -254,32 +255,35 @@ class Queue:
         self, *ids, payload=b"", delay=0, priority=5, on_duplicate=KEEP, max_wait=None, max_attempts=20, unique_for=None,
         key=None, kind=None,
     ):
-        """Puts tasks in; bytes stay, anything else becomes JSON. Those of a key stand in line. False if the queue is full.
+        """Enqueues tasks. Returns False if the queue is full.
 
-        An id that is put in with `unique_for` is passed over for so many seconds, even once its task is done. `DEBOUNCE`
-        needs `max_wait`, in seconds: the longest that later calls can put off the run. By its `kind` a worker finds the
-        handler of a task.
+        - `payload`: bytes are stored as is; anything else becomes JSON.
+        - `delay`, `unique_for`, `max_wait`: seconds.
+        - `unique_for`: uniqueness window. The ID is not enqueued again within it, even once its task is done.
+        - `max_wait`: required by `DEBOUNCE`; the longest time that later calls can postpone the run.
+        - `key`: tasks with the same key form a FIFO group, and groups take turns.
+        - `kind`: selects the worker's handler.
         """
         if (on_duplicate == DEBOUNCE) != (max_wait is not None):
             raise ValueError("DEBOUNCE needs max_wait, and nothing else takes it")
         body = body_of(payload, kind)
         terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} {us(max_wait or 0)} {max_attempts}"
         terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {key}" if key else "")
-        # The op of the request stands before its first task, and nothing before the others.
+        # The first task is preceded by the request's op, the others by an empty string.
         arguments = [part for task in ids for part in ("", task, terms, body)][1:]
         answers = iter(self._once("enqueue", arguments, self.unique)[0])
         outcomes = set()
         for number in answers:
             outcome = meaning(ENQUEUED, number)
             outcomes.add(outcome)
-            # A revision, the bound, a moment or why; some name another task, too.
+            # Revision, capacity, time or reason; some outcomes have a task ID as well.
             next(answers)
             if outcome in ("displaced", "refused"):
                 next(answers)
         return outcomes.isdisjoint(["full", "refused"])
 
     def claim(self, n=1, lease=30, wait=0):
-        """Takes due tasks under a lease, and waits for a first one for so many seconds."""
+        """Claims due tasks under a lease. Waits up to `wait` seconds for the first one."""
         until = time.monotonic() + wait
         while True:
             next_due, wakes, *rows = self._once("claim", [n, us(lease), f"python:{os.getpid()}"])
@@ -289,23 +293,23 @@ class Queue:
             self._sleep(wakes, min(left, QUEUE_SLEEP_MAX if next_due == b"" else next_due / 1e6, QUEUE_SLEEP_MAX))
 
     def _sleep(self, wakes, seconds):
-        """Not at all if something was put in meanwhile."""
+        """Sleeps until a task is enqueued, for at most `seconds`. Returns at once if one was enqueued since the claim."""
         inbox = self.gate.inbox()
         missed, _ = self.gate.call("queue_listen", self.keys, [inbox.id.hex(), wakes])
         if missed == 0:
             inbox.wait(max(seconds, 0.001))
 
     def _once(self, verb, arguments, more=[]):
-        """A call that is answered once, however often it is sent."""
+        """An idempotent call: repeating it has no further effect and returns the same answer."""
         client = self.gate.client.hex()
         answers = under(f"rg:{{q:{self.name}}}:", [f"o:{client}", f"p:{client}"])
         return self.gate.call(f"queue_{verb}", self.keys + answers + more, [self.gate.number(), *arguments])
 
 
 class Task:
-    """A claimed task. End it before its lease runs out, or others get it.
+    """A claimed task. Complete or retry it before its lease expires; otherwise another worker gets it.
 
-    Its `payload` is what the `content_type` says: JSON is decoded, text is a `str`, and everything else is `bytes`.
+    `payload` is decoded by `content_type`: JSON is parsed, text is a `str`, and everything else is `bytes`.
     """
 
     def __init__(self, queue, task, record, run):
@@ -313,8 +317,8 @@ class Task:
         self.queue, self.id = queue, task.decode()
         self.attempt, self.claim = run["attempts"], run["claim"] + run["turn"]
         body, self.key = record["rest"], None
-        # A task with a deadline has 64 added to its priority, and its deadline in front of the rest; one with a key has
-        # 16 added, and its key in front of the body.
+        # A deadline is flagged by 64 in the priority and stored before the rest. A key is flagged by 16 and stored before
+        # the body.
         if record["priority"] >= 64:
             body = body[7:]
         if record["priority"] % 64 >= 16:
@@ -322,27 +326,28 @@ class Task:
         self.content_type, self.kind, self.payload = content_of(body)
 
     def complete(self):
-        """It is done. False if it was lost: then another has it, or has done it."""
+        """Completes the task. False if its lease was lost: another worker has it or has completed it."""
         [[outcome]] = self.queue._once("complete", [self.id, self.claim])
         return meaning(COMPLETED, outcome) != "stale"
 
     def retry(self, error, delay=0, give_up=False):
-        """It failed: it comes again after so many seconds, or becomes a dead letter."""
+        """Fails the attempt: the task is due again after `delay` seconds, or becomes a dead letter."""
         outcome, *_ = self.queue._once("retry", [self.id, self.claim, us(delay), int(give_up), error])
         return meaning(RETRIED, outcome) != "stale"
 
 
 class Sale:
-    """A sale of numbered units. `rushgate sale create` makes one, `rushgate sale audit` proves it."""
+    """A sale of numbered units. Create it with `rushgate sale create`, and audit it with `rushgate sale audit`."""
 
     def __init__(self, gate, sale):
         self.gate, self.id = gate, sale
         self._read()
 
     def reserve(self, buyer, key, cart, same=False):
-        """Asks for units, all or nothing: `cart` is how many of which SKU. The same key gives the same answer.
+        """Reserves units, all or nothing. `cart` maps each SKU to a quantity.
 
-        `paused` means that nobody is let in for the moment: ask again at `retry_at_us`.
+        Repeating the call with the same key returns the same answer. `paused` means that the sale is stopped: retry at
+        `retry_at_us`.
         """
         names = [sku[0] for sku in self.spec["skus"]]
         lines = []
@@ -355,11 +360,11 @@ class Sale:
         return {"outcome": outcome} | ({"retry_at_us": answer[1]} if outcome == "paused" else {})
 
     def confirm(self, reservation):
-        """It is paid for. `refused` means that the payment must be given back, `paused` that it is not decided yet."""
+        """Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry."""
         return self._decide("confirm", reservation)
 
     def cancel(self, reservation):
-        """The buyer does not want it any more. `paused` means that it is not decided yet: ask again."""
+        """Cancels a hold. `paused`: not decided yet, retry."""
         return self._decide("cancel_hold", reservation)
 
     def _decide(self, verb, reservation):
@@ -385,7 +390,7 @@ class Sale:
         self.keys = under(f"rg:{{{tag}}}:sale:{self.id}:1:", SALE)
 
     def _make(self):
-        """Whoever entered the sale did not come to make it."""
+        """Creates the sale's keys, because the client that registered the sale died before it did."""
         moments = ["" if self.spec[name] is None else self.spec[name] for name in ("opens_us", "closes_us")]
         arguments = [self.secret, self.spec["hold_us"], *moments, int(bool(self.spec["orders"])), json.dumps(self.id)]
         for sku, units, per_buyer in self.spec["skus"]:
@@ -404,13 +409,13 @@ class Sale:
 
 
 class Inbox:
-    """A subscription. What a message says is not read: it is a hint, and the state is on the server."""
+    """A subscription. A message is only a hint, so its content is ignored; the state is on the server."""
 
     def __init__(self, server):
         self.id, self._server, self._messages = os.urandom(8), server, None
 
     def _subscribe(self):
-        """In a Cluster at any node, because each hears of everything; by itself redis-py would insist on one."""
+        """In a Cluster, subscribes at any node, because every node receives all messages. redis-py requires one by name."""
         is_cluster = isinstance(self._server, redis.RedisCluster)
         where = {"node": self._server.get_random_node()} if is_cluster else {}
         self._messages = self._server.pubsub(**where)
@@ -418,37 +423,37 @@ class Inbox:
         self._messages.get_message(timeout=3)
 
     def wait(self, seconds):
-        """Sleeps until a message has come, or that time is over. Not at all if it has to subscribe: ask again first."""
+        """Sleeps until a message arrives, for at most `seconds`. If it has to subscribe first, it returns at once: ask again."""
         try:
             if self._messages is None:
                 self._subscribe()
             else:
                 self._messages.get_message(timeout=seconds)
         except UNREACHED:
-            # The next wait subscribes anew.
+            # The next wait subscribes again.
             self._messages = None
             time.sleep(0.02)
 
 
 def under(beginning, endings):
-    """Keys that begin alike."""
+    """Keys with a common prefix."""
     return [beginning + ending for ending in endings]
 
 
 def meaning(names, number):
-    """What a number stands for. One that is not known is of a later protocol, and nobody should guess at it."""
+    """Meaning of a number. An unknown number belongs to a later protocol, so it is an error."""
     if not (0 <= number < len(names) and names[number]):
         raise RuntimeError(f"the server answered {number}, which protocol {PROTOCOL} does not know")
     return names[number]
 
 
 def us(seconds):
-    """Whole microseconds."""
+    """Seconds as whole microseconds."""
     return round(seconds * 1_000_000)
 
 
 def unpack(packed, sizes):
-    """Whole numbers of so many bytes each; what is behind them is the `rest`."""
+    """Reads big-endian integers of the given sizes in bytes. The remaining bytes are the `rest`."""
     fields = {}
     for name, size in sizes.items():
         fields[name], packed = int.from_bytes(packed[:size], "big"), packed[size:]
@@ -456,7 +461,7 @@ def unpack(packed, sizes):
 
 
 def body_of(payload, kind):
-    """A payload behind its content type, of which the kind is a parameter."""
+    """Encodes the content type, with the kind as a parameter, followed by the payload."""
     is_bytes = isinstance(payload, bytes)
     content = payload if is_bytes else json.dumps(payload).encode()
     if kind is None:
@@ -468,7 +473,7 @@ def body_of(payload, kind):
 
 
 def content_of(body):
-    """The content type without the kind, the kind, and the payload."""
+    """Decodes a body into the content type without the kind, the kind, and the payload."""
     length = body[0]
     if length in SHORT_TYPES:
         content_type, content = SHORT_TYPES[length], body[1:]
@@ -481,7 +486,7 @@ def content_of(body):
 
 
 def decoded(essence, content):
-    """What is not what its type says stays bytes."""
+    """Decodes a payload by its media type. Invalid content stays bytes."""
     try:
         if essence == "application/json" or essence.endswith("+json"):
             return json.loads(content)

@@ -3,7 +3,7 @@
 const { Queue, Worker } = require('bullmq');
 const { server: connection, settings, now, sleep, add, write, together, end } = require('./record.cjs');
 
-// Done jobs are kept unless it is said otherwise; here they go, as ours do.
+// Remove finished jobs, as our queues do. BullMQ keeps them by default.
 const opts = { removeOnComplete: true, removeOnFail: true };
 const data = (i) => ({ i, p: '0123456789abcdef' });
 
@@ -31,7 +31,7 @@ async function put() {
   });
 }
 
-// Works until it is killed.
+// Works until the process is killed.
 function work() {
   const started = async (job) => add(job.data.i, now(), 0, 0);
   const worker = new Worker('bench', started, { connection, concurrency: settings.concurrency });

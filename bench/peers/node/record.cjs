@@ -1,5 +1,5 @@
 'use strict';
-// Settings, the clock and the records, as in README.md. CommonJS, because it finds packages by NODE_PATH.
+// Settings, clock and records; see README.md. CommonJS, because it finds packages through NODE_PATH.
 const fs = require('fs');
 const path = require('path');
 
@@ -11,7 +11,7 @@ exports.settings = Object.fromEntries(process.argv.slice(4).map((word) => {
   return [key, Number(value)];
 }));
 
-// Nanoseconds of the clock that all processes of a machine share; they stay below 2^53 for a hundred days.
+// Nanoseconds of CLOCK_MONOTONIC, shared by all processes of the machine. Below 2^53 for 100 days of uptime.
 exports.now = () => Number(process.hrtime.bigint());
 
 exports.sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -28,7 +28,7 @@ exports.write = () => {
   fs.writeSync(file, bytes);
 };
 
-// Runs `caller` so many times at once.
+// Runs `caller` `callers` times concurrently.
 exports.together = (callers, caller) => Promise.all(Array.from({ length: callers }, (_, n) => caller(n)));
 
 exports.end = (work) => work.then(() => { exports.write(); process.exit(0); }, (error) => {

@@ -5,7 +5,7 @@ const { default: Redlock } = require('redlock');
 const { server, settings, now, sleep, add, together, end } = require('./record.cjs');
 
 const LEASE_MS = 10_000;
-// The library's own delay between two tries, but without its limit of ten, so that a wait is no error.
+// The library's own delay between retries, but without its limit of ten, so that a long wait is not an error.
 const locks = new Redlock([new Redis.Redis(server)], { retryCount: -1 });
 locks.on('error', () => {});
 

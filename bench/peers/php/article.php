@@ -1,11 +1,11 @@
 <?php
-// The lock and the queue of the article, written anew from its description: every command to Redis, its order and
-// its arguments are the article's, and so are its faults.
-//   1. SETNX and EXPIRE are two steps; between them the key has no time to live.
-//   2. EXPIRE gets a moment, now + $expire, where a length is meant: about 50 years.
-//   3. A waiter that sees no time to live takes the lock by SET, which leaves none, so the next waiter does the same.
-//   4. unlock deletes the key, whoever holds it.
-//   5. Waiters ask again every 100 ms, and pop() does not wait at all.
+// The article's lock and queue, rewritten from its description: the commands to Redis, their order and their arguments
+// are the article's, and so are its faults.
+//   1. SETNX and EXPIRE are two steps; in between, the key has no time to live.
+//   2. EXPIRE receives a timestamp, now + $expire, instead of a duration: about 50 years.
+//   3. A waiter that sees no time to live takes the lock with SET, which sets none, so the next waiter does the same.
+//   4. unlock deletes the key, even if another client holds the lock.
+//   5. Waiters poll every 100 ms, and pop() does not wait at all.
 
 class ArticleLock
 {

@@ -1,5 +1,5 @@
 <?php
-// php driver.php article lock|put|work|sale KEY=VALUE…   Callers are processes, as they are behind a web server.
+// php driver.php article lock|put|work|sale KEY=VALUE…   Callers are processes, as behind a web server.
 require __DIR__ . '/article.php';
 error_reporting(E_ALL & ~E_DEPRECATED);
 
@@ -18,13 +18,13 @@ function connect(): Redis
     return $redis;
 }
 
-/** The clock that all processes of a machine share. */
+/** Nanoseconds of CLOCK_MONOTONIC, shared by all processes of the machine. */
 function now(): int
 {
     return hrtime(true);
 }
 
-/** A pause of nothing is none at all. */
+/** Sleeps for $micros; returns at once for less than 1 µs. */
 function pause(float $micros): void
 {
     if ($micros >= 1) {
@@ -32,7 +32,7 @@ function pause(float $micros): void
     }
 }
 
-/** Each record is four numbers. */
+/** Appends records of four numbers each. */
 function write(string $records): void
 {
     file_put_contents((getenv('PEERS_OUT') ?: '.') . '/' . getmypid(), $records, FILE_APPEND);
@@ -43,7 +43,7 @@ function record(int ...$numbers): string
     return pack('P4', ...$numbers);
 }
 
-/** Runs $caller in so many processes, which begin at one moment, and keeps the records that each returns. */
+/** Runs $caller in $callers processes that start at the same time, and writes the records that each returns. */
 function together(int $callers, callable $caller): void
 {
     $start = now() + 300_000_000 + $callers * 4_000_000;
@@ -112,7 +112,7 @@ function put(array $said): void
     });
 }
 
-/** Works until it is killed. The article has no such loop; its pauses are ours. */
+/** Works until the process is killed. The article has no such loop; the pauses are ours. */
 function work(array $said): void
 {
     $queue = new ArticleQueue(connect());
@@ -130,7 +130,7 @@ function work(array $said): void
     }
 }
 
-/** Takes the lock, reads the stock, sells if any is left. */
+/** Acquires the lock, reads the stock, and sells a unit if one is left. */
 function sale(array $said): void
 {
     connect()->set('sale:stock', $said['units']);

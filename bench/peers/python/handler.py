@@ -1,4 +1,4 @@
-"""What RQ's worker runs."""
+"""Handler that RQ's worker runs."""
 from record import now, write
 
 

@@ -1,4 +1,4 @@
-"""locks.py threads|tasks lock KEY=VALUE…: the Lock of redis-py, for threads on a pool or for tasks of asyncio."""
+"""locks.py threads|tasks lock KEY=VALUE…: the Lock of redis-py, for threads with a connection pool or for asyncio tasks."""
 import asyncio
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Settings, the clock and the records, as in README.md."""
+"""Settings, clock and records; see README.md."""
 import os
 import struct
 import sys
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 URL = os.environ.get("PEERS_URL", "redis://127.0.0.1:6379")
 SERVER = {"host": urlsplit(URL).hostname, "port": urlsplit(URL).port}
-now = time.monotonic_ns  # the clock that all processes of a machine share
+now = time.monotonic_ns  # CLOCK_MONOTONIC, shared by all processes of the machine
 
 
 def settings():
@@ -18,7 +18,7 @@ _file = None
 
 
 def write(*records):
-    """Each record is four numbers."""
+    """Appends records of four numbers each."""
     global _file
     if _file is None:
         _file = os.open(os.path.join(os.environ.get("PEERS_OUT", "."), str(os.getpid())), os.O_WRONLY | os.O_CREAT, 0o644)

@@ -1,4 +1,4 @@
-"""rqueue.py rq put|work KEY=VALUE…: RQ, with the worker that runs its tasks in its own process."""
+"""rqueue.py rq put|work KEY=VALUE…: RQ, with the worker that runs tasks in its own process."""
 import os
 import sys
 import threading

@@ -1,4 +1,4 @@
-//! `rushgate completions`, and the names of locks, queues and sales that they offer.
+//! `rushgate completions`, with names of locks, queues and sales from the store.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::exit::{Exit, Fault};
 use crate::globals::must_exist;
 use crate::output::Output;
 
-/// The variable by which the script of a shell asks for candidates.
+/// Environment variable with which the shell script asks for candidates.
 const VARIABLE: &str = "RUSHGATE_COMPLETE";
 
-/// A shell waits for its candidates while somebody types: a store that is slower than this has none.
+/// Time limit for reading names, because the user waits while typing. A slower store offers no names.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a positional argument names.
+/// Kind of name that a positional argument takes.
 #[derive(Clone, Copy)]
 enum Named {
     Lock,
@@ -29,7 +29,7 @@ enum Named {
     Sale,
 }
 
-/// Prints the script that completes commands in a shell.
+/// Prints the completion script of a shell.
 pub(crate) fn run(args: &CompletionsArgs, output: Output) -> Result<Exit> {
     let shell = args.shell.to_string();
     let shells = Shells::builtins();
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &CompletionsArgs, output: Output) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Answers a shell that asks for candidates, and ends the process. Returns if none asks.
+/// Answers a shell's request for candidates and exits. Returns if this is not such a request.
 pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(|| with_names(command(), None)).var(VARIABLE).bin("rushgate").complete();
 }
 
-/// The command, whose positional arguments complete to names in the store.
+/// The command, with positional arguments that complete to names in the store.
 fn with_names(command: Command, named: Option<Named>) -> Command {
     let named = match command.get_name() {
         "lock" => Some(Named::Lock),
@@ -62,7 +62,7 @@ fn with_names(command: Command, named: Option<Named>) -> Command {
         .mut_subcommands(|sub| with_names(sub, named))
 }
 
-/// The first positional argument of a command is the name of what it acts on.
+/// True for the first positional argument of a command, if it names a lock, queue or sale.
 fn is_name(arg: &Arg) -> bool {
     arg.is_positional() && matches!(arg.get_id().as_str(), "name" | "queue" | "queues" | "id" | "sale")
 }
@@ -92,7 +92,7 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The store of the command that is being typed, by the same rules as if it ran.
+/// URL of the store of the command being typed, by the same rules as if it ran.
 fn store_url(words: impl Iterator<Item = OsString>) -> Result<String, Fault> {
     let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let after = words.iter().skip_while(|word| *word != "--store").nth(1).map(String::as_str);

@@ -1,4 +1,4 @@
-//! `rushgate man`.
+//! `rushgate man`: writes man pages.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::args::{command, tools::ManArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, counted};
 
-/// Writes one page for each command.
+/// Writes one page per command.
 pub(crate) fn run(args: &ManArgs, output: Output) -> Result<Exit> {
     let dir = args.dir.display();
     let failed = |error| Fault::usage(format_args!("cannot write man pages to {dir}: {error}"));

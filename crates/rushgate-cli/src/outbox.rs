@@ -43,7 +43,7 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
         OutboxVerb::Retry(args) => {
             let which = args.which;
             let n = Outbox::open(&which.place.url).await?.retry(positions(&which)).await?;
-            output.line(&json!({ "retried": n }), format_args!("put back {n}"))?;
+            output.line(&json!({ "retried": n }), format_args!("retried {n}"))?;
             Ok(exit(&which, n))
         }
         OutboxVerb::Delete(args) => {

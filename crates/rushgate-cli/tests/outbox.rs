@@ -195,7 +195,7 @@ fn a_postgres_that_the_environment_names_has_its_outbox_moved() {
     assert_eq!(run(&["outbox", "stats"]), "0 waiting; 3 set aside\n");
     let aside: serde_json::Value = serde_json::from_str(&run(&["--json", "outbox", "ls"])).unwrap();
     assert_eq!(aside[2]["id"], "n3");
-    assert_eq!(run(&["outbox", "retry", "--all"]), "put back 3\n");
+    assert_eq!(run(&["outbox", "retry", "--all"]), "retried 3\n");
     assert!(run(&["outbox", "stats"]).starts_with("3 waiting, the oldest for "));
     run(&["outbox", "relay", "--until-empty"]);
     assert_eq!(run(&["outbox", "delete", "--all"]), "deleted 3\n");

@@ -1,4 +1,4 @@
-//! What a shell and a package get from the command: completions, man pages, the version and the shared options.
+//! Completions, man pages, the version and the shared options.
 
 mod common;
 
@@ -8,7 +8,8 @@ use common::{Said, Shop};
 use rushgate_testkit::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 
-/// What bash offers for the last of the words, after it has read the script of `rushgate completions bash`.
+/// Candidates that bash offers for the last word, after it has sourced the script of
+/// `rushgate completions bash`.
 fn offered(shop: &Shop, words: &[&str]) -> Vec<String> {
     const ASK: &str = r#"
         source <(rushgate completions bash) || exit 1
@@ -26,7 +27,7 @@ fn offered(shop: &Shop, words: &[&str]) -> Vec<String> {
     said.out.split_whitespace().map(str::to_owned).collect()
 }
 
-/// One lock that is held, one queue and two sales.
+/// Creates two queues and two sales.
 fn fill(shop: &Shop, store: &str) {
     shop.ok(&["--store", store, "queue", "push", "mail", "a"]);
     shop.ok(&["--store", store, "queue", "push", "mails", "a"]);

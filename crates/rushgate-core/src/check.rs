@@ -1,5 +1,5 @@
-//! The limits of every request, checked in one place so that every backend refuses the same things with the same
-//! words, before anything is sent.
+//! The limits of every request, checked in one place before anything is sent. Every backend refuses the same requests
+//! with the same messages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::{
     TaskProgress, Timestamp, UnitChoice,
 };
 
-/// The longest label of an owner or a worker, in bytes.
+/// Maximum length of an owner's label and of a worker's name, in bytes.
 const LABEL_MAX: usize = 200;
-/// The longest page of a listing.
+/// Maximum page size of a listing.
 const PAGE_MAX: u32 = 10_000;
 
-/// Refuses a number outside its range.
+/// Checks that a number is in its range.
 pub fn check_range(what: &str, n: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&n) {
         return Ok(());
@@ -24,12 +24,12 @@ pub fn check_range(what: &str, n: u64, min: u64, max: u64) -> Result<()> {
     Err(Error::invalid(what, format_args!("is {n}; it must be {min} to {max}")))
 }
 
-/// Refuses an empty batch and one of more than 1,000.
+/// Checks the size of a batch: 1 to 1,000.
 pub fn check_batch(n: usize) -> Result<()> {
     check_range("the size of the batch", n as u64, 1, Claim::BATCH_MAX as u64)
 }
 
-/// Refuses tasks that are to wait for more than 10,000 others together.
+/// Checks a batch of tasks. Together they may wait for at most 10,000 others.
 pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
     check_batch(tasks.len())?;
     tasks.iter().try_for_each(NewTask::check)?;
@@ -37,7 +37,7 @@ pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
     check_range("the number of tasks to wait for in one call", n, 0, 10_000)
 }
 
-/// Refuses a length of time beyond its limit.
+/// Checks that a duration does not exceed its maximum.
 pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
     if duration <= max {
         return Ok(());
@@ -45,7 +45,7 @@ pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<(
     Err(Error::invalid(what, format_args!("is {}; it must be at most {}", Spoken(duration), Spoken(max))))
 }
 
-/// Refuses a length of time below 1 ms or above 400 days.
+/// Checks that a period is 1 ms to 400 days.
 fn check_period(what: &str, period: Duration) -> Result<()> {
     if period < Duration::from_millis(1) {
         return Err(Error::invalid(what, "must be at least 1 ms"));
@@ -67,7 +67,7 @@ fn check_label(what: &str, text: &str) -> Result<()> {
 }
 
 impl Acquire {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the wait", self.wait, Self::WAIT_MAX)?;
         check_label("the owner's label", &self.owner.label)?;
@@ -76,7 +76,7 @@ impl Acquire {
 }
 
 impl NewTask {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         if let Due::After(delay) = self.due {
             check_duration("the delay", delay, Self::DELAY_MAX)?;
@@ -122,7 +122,8 @@ impl NewTask {
         Ok(())
     }
 
-    /// Refuses a deadline that leaves no time, in a step at `now`: what a store asks before it changes anything.
+    /// Checks that the deadline is later than the due time, in a step at `now`. A store checks this before it changes
+    /// anything.
     pub fn check_at(&self, now: Timestamp) -> Result<()> {
         match self.deadline {
             Some(deadline) if deadline.at(now) <= self.due.at(now).max(now) => {
@@ -133,11 +134,11 @@ impl NewTask {
     }
 }
 
-/// The most runs that a limit may allow at a time.
+/// Maximum concurrency of a queue or a key.
 const AT_A_TIME_MAX: u64 = 1_000_000;
 
 impl QueueLimits {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         let all = [self.concurrency, self.per_key.concurrency];
         for concurrency in all.into_iter().flatten() {
@@ -158,14 +159,14 @@ impl QueueLimits {
 }
 
 impl TaskEvents {
-    /// Refuses a page of no events, and one of more than 1,000.
+    /// Checks the number of events of a page: 1 to 1,000.
     pub fn check(limit: u32) -> Result<()> {
         check_range("the number of events", limit.into(), 1, Self::MAX.into())
     }
 }
 
 impl Retention {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_period("the retention's age", self.age)?;
         check_range("the retention's count", self.count.into(), 1, Self::COUNT_MAX.into())
@@ -173,7 +174,7 @@ impl Retention {
 }
 
 impl Completion {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         let Some(result) = self.result.as_ref().filter(|result| result.bytes().len() > Self::RESULT_MAX)
         else {
@@ -186,17 +187,17 @@ impl Completion {
 }
 
 impl Heartbeat {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         self.progress.as_ref().map_or(Ok(()), TaskProgress::check)
     }
 }
 
 impl TaskProgress {
-    /// The longest note, in bytes.
+    /// Maximum length of a note, in bytes.
     pub const NOTE_MAX: usize = LABEL_MAX;
 
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the percentage", self.percent.unwrap_or(0).into(), 0, 100)?;
         check_label("the note", &self.note)
@@ -204,7 +205,7 @@ impl TaskProgress {
 }
 
 impl Rate {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
         check_period("the rate's time", self.per)
@@ -212,7 +213,7 @@ impl Rate {
 }
 
 impl RoomRules {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         self.rate.check()?;
         check_duration("the rate's time", self.rate.per, Self::PER_MAX)?;
@@ -227,7 +228,7 @@ impl RoomRules {
 }
 
 impl NewSchedule {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         let length = |text: &str| text.len() as u64;
         check_range("the length of the schedule's id", length(self.id.as_str()), 1, Self::ID_MAX as u64)?;
@@ -242,14 +243,14 @@ impl NewSchedule {
 }
 
 impl Fire {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the number of runs", self.runs.len() as u64, 0, Claim::BATCH_MAX as u64)
     }
 }
 
 impl Relay {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the number of tasks", self.tasks.len() as u64, 0, Claim::BATCH_MAX as u64)?;
         let mut least = 1;
@@ -269,7 +270,7 @@ impl Relay {
 }
 
 impl Claim {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_batch(self.n as usize)?;
         check_label("the worker's name", &self.worker)
@@ -277,36 +278,36 @@ impl Claim {
 }
 
 impl Retry {
-    /// The longest error text that is kept, in bytes.
+    /// Maximum length of a kept error text, in bytes.
     pub const ERROR_MAX: usize = 2_000;
 
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the delay", self.delay, NewTask::DELAY_MAX)
     }
 
-    /// The error text, cut at a character to what is kept.
+    /// The error text, truncated at a character boundary to the length that is kept.
     pub fn error_cut(&self) -> &str {
         &self.error[..self.error.floor_char_boundary(Self::ERROR_MAX)]
     }
 }
 
 impl PastRun {
-    /// An error text as far as it is kept of a past run, cut at a character.
+    /// An error text, truncated at a character boundary to the length that is kept of a past run.
     pub fn cut(error: &str) -> &str {
         &error[..error.floor_char_boundary(Self::ERROR_MAX)]
     }
 }
 
 impl GiveBack {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the delay", self.delay, NewTask::DELAY_MAX)
     }
 }
 
 impl Selection {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Ids(ids) => check_batch(ids.len()),
@@ -316,21 +317,21 @@ impl Selection {
 }
 
 impl Page {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
 impl Listing {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
 impl SaleSpec {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the number of SKUs", self.skus.len() as u64, 1, Self::SKUS_MAX as u64)?;
         let mut seen = BTreeSet::new();
@@ -351,7 +352,7 @@ impl SaleSpec {
 }
 
 impl Reserve {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the number of lines", self.lines.len() as u64, 1, MAX_LINES as u64)?;
         for (at, line) in self.lines.iter().enumerate() {
@@ -368,7 +369,7 @@ impl Reserve {
 }
 
 impl Load {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Orders(orders) => {
@@ -385,7 +386,7 @@ impl Load {
 }
 
 impl Switch {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the time for receipts", self.grace, Self::GRACE_MAX)?;
         check_range("the number of SKUs", self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
@@ -398,7 +399,7 @@ impl Switch {
 }
 
 impl StockChange {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         let (Self::Add(n) | Self::Withdraw(n)) = self;
         check_range("the number of units", (*n).into(), 1, SaleSpec::UNITS_MAX.into())

@@ -14,7 +14,7 @@ macro_rules! digits {
         pub struct $name([u8; 32]);
 
         impl $name {
-            /// From its 32 bytes.
+            /// Creates the value from its 32 bytes.
             pub const fn from_bytes(bytes: [u8; 32]) -> Self {
                 Self(bytes)
             }
@@ -24,7 +24,7 @@ macro_rules! digits {
                 self.0
             }
 
-            /// As 64 hexadecimal digits.
+            /// Formats the value as 64 hexadecimal digits.
             pub fn to_hex(self) -> String {
                 self.0.iter().map(|byte| format!("{byte:02x}")).collect()
             }
@@ -61,15 +61,14 @@ macro_rules! digits {
 }
 
 digits! {
-    /// What a draw is decided by before anybody knows it: 256 random bits, made when its room is opened and shown when it
-    /// is drawn.
+    /// Secret half of a draw's seed: 256 random bits, created when the room is opened and revealed by the draw.
     DrawSecret = "the draw's secret";
-    /// The SHA-256 of a [`DrawSecret`], shown while buyers join, so that the secret can no longer be changed.
+    /// SHA-256 of a [`DrawSecret`]. It is published while buyers join, so the secret cannot be changed later.
     Commitment = "the commitment";
 }
 
 impl DrawSecret {
-    /// What is shown of it before the draw.
+    /// The commitment to this secret.
     pub fn commitment(self) -> Commitment {
         Commitment(Sha256::digest(self.0).into())
     }
@@ -93,14 +92,14 @@ impl fmt::Debug for Commitment {
     }
 }
 
-/// A public text that nobody could know when the room was opened, such as the numbers of a lottery or a round of drand: 1
-/// to 256 bytes of UTF-8 without control characters.
+/// Randomness beacon: a public text that nobody could know when the room was opened, such as lottery numbers or a
+/// round of drand. 1 to 256 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Beacon(String);
 
 impl Beacon {
-    /// The longest, in bytes.
+    /// Maximum length, in bytes.
     pub const MAX: usize = 256;
 
     /// Checks `text` against the limits.
@@ -144,23 +143,23 @@ impl From<Beacon> for String {
     }
 }
 
-/// A draw that has taken place: what decides who stands where.
+/// A completed draw: the values that determine every buyer's position.
 ///
-/// Those who had joined when its entry was closed have the serials 0 to `entrants` - 1, and each of them gets another of the
-/// places 0 to `entrants` - 1. Buyers who joined later stand behind them, in the order of arrival.
+/// Buyers who joined before the entry was closed have the serials 0 to `entrants` - 1. The draw permutes them over
+/// the positions 0 to `entrants` - 1. Later buyers stand behind them, in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawn {
-    /// How many take part.
+    /// Number of entrants.
     pub entrants: u64,
-    /// What the room was committed to.
+    /// The secret that the commitment was made for.
     pub secret: DrawSecret,
-    /// What nobody could know when it was.
+    /// The beacon, unknown when the commitment was made.
     pub beacon: Beacon,
 }
 
 impl Drawn {
-    /// Rounds of the network: with as few as four it is a pseudorandom permutation of many (Luby and Rackoff, 1988); for
-    /// few, NIST SP 800-38G takes ten.
+    /// Rounds of the Feistel network. Four make it a pseudorandom permutation for large numbers of entrants (Luby and
+    /// Rackoff, 1988). For small numbers, NIST SP 800-38G uses ten.
     const ROUNDS: u8 = 10;
 
     /// SHA-256 of the secret's 32 bytes and the beacon's text.
@@ -170,10 +169,10 @@ impl Drawn {
 
     /// Position of a serial, from 0.
     ///
-    /// `docs/draw.md` has it as a short program, with vectors. A balanced Feistel network over the smallest number of
-    /// pairs of bits that has room for all, gone through until it arrives at a place that exists (cycle walking: Black
-    /// and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). So it is a bijection, takes no memory, and anybody
-    /// can work it out.
+    /// The permutation is a balanced Feistel network over the smallest number of bit pairs that holds all entrants.
+    /// It is repeated until the result is a valid position (cycle walking: Black and Rogaway, "Ciphers with Arbitrary
+    /// Finite Domains", 2002). It is a bijection, needs no memory, and anyone can recompute it: `docs/draw.md` has a
+    /// short program and test vectors.
     pub fn place(&self, serial: u64) -> u64 {
         if serial >= self.entrants || self.entrants < 2 {
             return serial;
@@ -188,7 +187,7 @@ impl Drawn {
     }
 }
 
-/// One pass of the Feistel network, on two halves of `bits` bits.
+/// One pass of the Feistel network, on two halves of `half` bits each.
 fn network(seed: &[u8; 32], half: u32, number: u64) -> u64 {
     let mask = (1 << half) - 1;
     let (mut left, mut right) = (number >> half, number & mask);
@@ -198,38 +197,38 @@ fn network(seed: &[u8; 32], half: u32, number: u64) -> u64 {
     left << half | right
 }
 
-/// The first eight bytes of SHA-256 of the seed, the round in one byte and a half in eight.
+/// The first eight bytes of SHA-256 over the seed, the round (one byte) and a half (eight bytes).
 fn mixed(seed: &[u8; 32], round: u8, half: u64) -> u64 {
     let hash =
         Sha256::new().chain_update(seed).chain_update([round]).chain_update(half.to_be_bytes()).finalize();
     hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What is published of a draw, as JSON, so that anybody can check it.
+/// The public record of a draw, as JSON, with which anyone can verify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrawRecord {
-    /// Of which sale.
+    /// The sale.
     pub sale: SaleId,
-    /// What was shown before the draw.
+    /// The commitment published before the draw.
     pub commitment: Commitment,
-    /// When its entry was closed; none for a draw of a room whose entry was not.
+    /// When the entry was closed; `None` if the room was drawn without closing it.
     #[serde(default, rename = "entry_closed_us", skip_serializing_if = "Option::is_none")]
     pub entry_closed: Option<Timestamp>,
-    /// What it turned out to be, and what it was drawn by.
+    /// The revealed secret, the beacon and the number of entrants.
     #[serde(flatten)]
     pub drawn: Drawn,
-    /// Some serials with their places, if any are to be checked.
+    /// Serials with their positions, if any are to be verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<(u64, u64)>,
 }
 
 impl DrawRecord {
-    /// Whether the secret is the one that was committed to.
+    /// Whether the secret matches the commitment.
     pub fn keeps_its_word(&self) -> bool {
         self.drawn.secret.commitment() == self.commitment
     }
 
-    /// The first serial whose place is another one than the record says, and that place.
+    /// The first serial with a wrong position in the record, and its correct position.
     pub fn wrong_place(&self) -> Option<(u64, u64)> {
         let right = self.places.iter().map(|(serial, said)| (*serial, *said, self.drawn.place(*serial)));
         right.into_iter().find(|(_, said, place)| said != place).map(|(serial, _, place)| (serial, place))
@@ -259,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Those of `docs/draw.md`, which its Python program gives.
+    /// The vectors of `docs/draw.md`, as its Python program prints them.
     #[test]
     fn the_vectors_hold() {
         let secret = DrawSecret::from_bytes(std::array::from_fn(|at| at as u8));

@@ -1,14 +1,14 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-/// The result of asking a store: an answer, or an [`Error`] when the store could not tell.
+/// Result of a store call: an outcome, or an [`Error`] if the store could not answer.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a store could not answer: one opaque type that is asked questions.
+/// Why a store could not answer: an opaque type with predicates.
 ///
-/// It is opaque so that backends may learn to tell more faults apart without breaking anybody. Callers decide by
-/// the `is_*` questions and by [`may_have_happened`](Error::may_have_happened); people read the `Display` form,
-/// which says what failed, why, what it did to the data, and what to do next.
+/// Callers branch on the `is_*` methods and on [`may_have_happened`](Error::may_have_happened). The `Display` form is
+/// for people: it says what failed, why, what happened to the data, and what to do next. The type is opaque so that
+/// backends can distinguish more faults without breaking callers.
 ///
 /// Outcomes are never errors: a held lock, an empty queue and a sold-out sale are enums.
 pub struct Error(Box<Inner>);
@@ -36,52 +36,52 @@ enum Kind {
 }
 
 impl Error {
-    /// An argument is outside its documented range. Nothing was sent.
+    /// Creates an error for an argument outside its documented range. Nothing was sent.
     pub fn invalid(field: &str, why: impl fmt::Display) -> Self {
         let mut error = Self::new(Kind::Invalid, format!("{field} {why}"));
         error.0.field = Some(field.to_owned());
         error
     }
 
-    /// The thing that was named does not exist. Nothing was changed.
+    /// Creates an error for a named object that does not exist. Nothing was changed.
     pub fn not_found(what: impl fmt::Display) -> Self {
         Self::new(Kind::NotFound, format!("{what} does not exist"))
     }
 
-    /// The store cannot be reached now, or did not answer in time.
+    /// Creates an error for a store that cannot be reached, or did not answer in time.
     pub fn unavailable(why: impl fmt::Display) -> Self {
         Self::new(Kind::Unavailable, why)
     }
 
-    /// The store has no room left for the write. Nothing was written.
+    /// Creates an error for a store that has no space left for the write. Nothing was written.
     pub fn full(why: impl fmt::Display) -> Self {
         Self::new(Kind::Full, why)
     }
 
-    /// The queue carries the orders of a sale. Nothing was changed.
+    /// Creates an error for a change to a queue that is reserved for the orders of a sale. Nothing was changed.
     pub fn queue_reserved() -> Self {
         Self::new(Kind::QueueReserved, "the queue is reserved for the orders of a sale").hint(
             "use another queue; `rushgate sale orders` retries, deletes and pauses the orders of a sale",
         )
     }
 
-    /// The queue that a sale names for its orders has been used for other tasks. Nothing was changed.
+    /// Creates an error for a sale whose orders queue has been used for other tasks. Nothing was changed.
     pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
         Self::invalid("the orders' queue", format_args!("`{queue}` has been used for other tasks"))
             .hint("name a queue that was never used: the store reserves it for the orders of sales")
     }
 
-    /// The store is set up in a way in which the promises cannot be kept.
+    /// Creates an error for a store whose configuration rules out its guarantees.
     pub fn misconfigured(why: impl fmt::Display) -> Self {
         Self::new(Kind::Misconfigured, why)
     }
 
-    /// The stored data are damaged.
+    /// Creates an error for damaged stored data.
     pub fn corrupt(why: impl fmt::Display) -> Self {
         Self::new(Kind::Corrupt, why)
     }
 
-    /// Rushgate itself is wrong.
+    /// Creates an error for a bug in Rushgate.
     pub fn bug(why: impl fmt::Display) -> Self {
         Self::new(Kind::Bug, why)
     }
@@ -98,104 +98,103 @@ impl Error {
         }))
     }
 
-    /// The same error, telling the reader what to do next.
+    /// Sets the hint: what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.0.hint = Some(hint.to_string());
         self
     }
 
-    /// The same error, saying what was being done. The first caller to say so wins: it knows most.
+    /// Sets the operation that failed. The first call wins, because the innermost caller knows most.
     #[must_use]
     pub fn doing(mut self, doing: impl fmt::Display) -> Self {
         self.0.doing.get_or_insert_with(|| doing.to_string());
         self
     }
 
-    /// The same error, with the fault that caused it.
+    /// Sets the underlying error.
     #[must_use]
     pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(Box::new(source));
         self
     }
 
-    /// The same error, for a step whose outcome is unknown.
+    /// Marks the outcome of the step as unknown. See [`may_have_happened`](Self::may_have_happened).
     #[must_use]
     pub fn maybe_happened(mut self) -> Self {
         self.0.may_have_happened = true;
         self
     }
 
-    /// The same error, of a step that changes nothing in any case.
+    /// Marks the step as read-only: it cannot have taken effect.
     #[must_use]
     pub fn of_a_look(mut self) -> Self {
         self.0.may_have_happened = false;
         self
     }
 
-    /// True if an argument was outside its documented range. Correct the call; a retry cannot help.
+    /// True if an argument was outside its documented range. Correct the call; a retry cannot succeed.
     pub fn is_invalid(&self) -> bool {
         self.0.kind == Kind::Invalid
     }
 
-    /// True if the sale, SKU, reservation or queue that was named does not exist.
+    /// True if the named sale, SKU, reservation or queue does not exist.
     pub fn is_not_found(&self) -> bool {
         self.0.kind == Kind::NotFound
     }
 
-    /// True if the store could not be reached or was too busy. A later retry with the same token is safe and may
-    /// succeed.
+    /// True if the store could not be reached or was too busy. A retry with the same token is safe and may succeed.
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == Kind::Unavailable
     }
 
-    /// True if the store has no room (disk full, memory limit). Nothing was written; make room and retry.
+    /// True if the store has no space (disk full, memory limit). Nothing was written. Free space, then retry.
     pub fn is_full(&self) -> bool {
         self.0.kind == Kind::Full
     }
 
-    /// True if the queue is reserved for the orders of a sale: only the sale's own verbs and its order worker change
-    /// it. Use another queue.
+    /// True if the queue is reserved for the orders of a sale. Only the sale's own methods and its order worker
+    /// change it. Use another queue.
     pub fn is_queue_reserved(&self) -> bool {
         self.0.kind == Kind::QueueReserved
     }
 
-    /// True if the store's set-up rules the promises out: a read-only file, a directory, a newer schema. An
+    /// True if the store's configuration rules out its guarantees: a read-only file, a directory, a newer schema. An
     /// operator must act.
     pub fn is_misconfigured(&self) -> bool {
         self.0.kind == Kind::Misconfigured
     }
 
-    /// True if the stored data are damaged. Nothing further was written.
+    /// True if the stored data is damaged. Nothing further was written.
     pub fn is_corrupt(&self) -> bool {
         self.0.kind == Kind::Corrupt
     }
 
-    /// True if Rushgate broke one of its own rules. Please report it.
+    /// True if Rushgate violated one of its own invariants. Please report it.
     pub fn is_bug(&self) -> bool {
         self.0.kind == Kind::Bug
     }
 
-    /// Whether the step may have taken effect although no answer came. Retry with the same token to learn
-    /// the answer: a step that did happen is not done twice.
+    /// True if the step may have taken effect although no answer arrived. Retry with the same token to get the
+    /// answer: a step that took effect is not repeated.
     ///
-    /// When this is false the data are as they were before the call.
+    /// If false, the data is unchanged.
     pub fn may_have_happened(&self) -> bool {
         self.0.may_have_happened
     }
 
-    /// Which argument [`is_invalid`](Self::is_invalid) is about, in the words of the message: `the lease`.
+    /// The argument that [`is_invalid`](Self::is_invalid) refers to, as named in the message: `the lease`.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
-    /// What to do next, if there is something to say.
+    /// The hint: what to do next, if known.
     pub fn hint_text(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// A stable word for the kind of fault, for programs that read JSON: `invalid`, `not_found`, `unavailable`,
-    /// `full`, `queue_reserved`, `misconfigured`, `corrupt` or `bug`.
+    /// Stable identifier of the kind of fault, for JSON output: `invalid`, `not_found`, `unavailable`, `full`,
+    /// `queue_reserved`, `misconfigured`, `corrupt` or `bug`.
     pub fn code(&self) -> &'static str {
         match self.0.kind {
             Kind::Invalid => "invalid",
@@ -209,7 +208,7 @@ impl Error {
         }
     }
 
-    /// A copy without the source, for calls that failed together.
+    /// A copy without the underlying error, for calls that failed together.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(Box::new(Inner {

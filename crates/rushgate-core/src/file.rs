@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Creates an empty file that only its owner may read and write (mode 0600), or leaves the one that is there as it is.
+/// Creates an empty file that only its owner can read and write (mode 0600). Leaves an existing file unchanged.
 ///
-/// SQLite gives the files beside a database the mode of the database.
+/// SQLite gives its companion files (WAL, shared memory) the mode of the database.
 ///
 /// # Errors
-/// Those of the system, for instance for a missing directory; nothing was created then.
+/// The operating system's error, for example for a missing directory. Nothing was created.
 pub fn create_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -7,15 +7,15 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{BuyerId, Error, IdempotencyKey, Result, SaleId};
 
-/// One running client of the store: a random 64-bit number, new at every start.
+/// ID of a running client of the store: a random 64-bit number, new at every start.
 ///
-/// It is the part of a [`Token`] that says which process to wake.
+/// A [`Token`] contains it, so the store knows which process to wake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClientId(u64);
 
 impl ClientId {
-    /// A client from its random number.
+    /// Creates a client ID from its random number.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
@@ -43,12 +43,12 @@ macro_rules! tokens {
         }
 
         impl $name {
-            /// The client's `number`th. A client never uses a number twice.
+            /// Creates the client's token with that number. A client never uses a number twice.
             pub const fn new(client: ClientId, number: u64) -> Self {
                 Self { client, number }
             }
 
-            /// Whose it is.
+            /// The client that created it.
             pub const fn client(self) -> ClientId {
                 self.client
             }
@@ -104,13 +104,13 @@ macro_rules! tokens {
 }
 
 tokens! {
-    /// Proof of one acquisition of a lock, made before anything is sent.
+    /// Proof of one acquisition of a lock, created before anything is sent.
     ///
-    /// Because the client knows it beforehand, any outcome can be asked for again or undone by it. 128 bits,
+    /// The client knows it in advance, so it can query or undo an acquisition whose answer was lost. 128 bits,
     /// written as 32 hexadecimal digits.
     Token, "the token";
-    /// The name of one mutating call on a queue or a sale: the same call sent again with the same `Op` is answered
-    /// the same way and changes nothing.
+    /// Idempotency token of one mutating call on a queue or a sale. A call repeated with the same `Op` changes
+    /// nothing and gets the same answer.
     Op, "the operation's token";
 }
 
@@ -122,17 +122,17 @@ fn hex16(field: &str, text: &str) -> Result<[u8; 16]> {
     u128::from_str_radix(text, 16).map(u128::to_be_bytes).map_err(|_| wrong())
 }
 
-/// A fencing token: a number that only grows for one lock or one queue, for ever.
+/// Fencing token: a number that only grows, per lock and per queue.
 ///
-/// It is `max(previous + 1, the store's clock in microseconds)`, so it grows across expiry, deletion and restart
-/// too. Hand it to whatever the lock protects and let that refuse a smaller one: this is what stops a holder that
-/// slept through its lease. Fits 53 bits until the year 2255.
+/// It is `max(previous + 1, the store's clock in microseconds)`, so it also grows across expiry, deletion and
+/// restart. Pass it to the resource that the lock protects, and let the resource reject a smaller one. That stops a
+/// holder that paused past the end of its lease. Fits in 53 bits until the year 2255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// A fence from its number.
+    /// Creates a fencing token from its number.
     pub const fn from_u64(number: u64) -> Self {
         Self(number)
     }
@@ -149,13 +149,13 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The version of one task's record: it grows each time an enqueue changes the record.
+/// Revision of a task's record. It grows each time an enqueue changes the record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(u64);
 
 impl Revision {
-    /// A revision from its number.
+    /// Creates a revision from its number.
     pub const fn from_u64(number: u64) -> Self {
         Self(number)
     }
@@ -166,17 +166,17 @@ impl Revision {
     }
 }
 
-/// The key of a sale, made at random when the sale is created and known to the store's clients only.
+/// Secret key of a sale: 16 random bytes, created with the sale and known only to the store's clients.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleSecret([u8; 16]);
 
 impl SaleSecret {
-    /// A secret from 16 random bytes.
+    /// Creates a secret from 16 random bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, to be stored.
+    /// The 16 bytes that are stored.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
     }
@@ -188,17 +188,17 @@ impl fmt::Debug for SaleSecret {
     }
 }
 
-/// The id of a reservation: who asked, and under which idempotency key, hashed with the sale's secret.
+/// ID of a reservation: a keyed hash of sale, buyer and idempotency key, under the sale's secret.
 ///
-/// Because it is derived, a buyer who sends the same key again arrives at the same reservation, whichever process
-/// answers, and nobody without the secret can guess another's. 128 bits, written as 32 hexadecimal digits.
+/// A buyer who repeats a key gets the same reservation, whichever process answers. Without the secret, the ID of
+/// another buyer's reservation cannot be guessed. 128 bits, written as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReservationId([u8; 16]);
 
 impl ReservationId {
-    /// The reservation of `buyer` under `key`: SipHash-2-4 with 128 bits of output
-    /// (Aumasson and Bernstein, <https://www.aumasson.jp/siphash/>), keyed with the sale's secret.
+    /// Derives the ID of the reservation of `buyer` under `key`: SipHash-2-4 with 128 bits of output (Aumasson and
+    /// Bernstein, <https://www.aumasson.jp/siphash/>), keyed with the sale's secret.
     pub fn derive(secret: SaleSecret, sale: &SaleId, buyer: &BuyerId, key: &IdempotencyKey) -> Self {
         let mut hasher = SipHasher24::new_with_key(&secret.0);
         for part in [sale.as_str(), buyer.as_str(), key.as_str()] {

@@ -1,6 +1,6 @@
-//! What travels with a task beside its content: parameters of the content type.
+//! Metadata of a task, stored as parameters of its content type.
 //!
-//! They are stored wherever the content type is, so no store has to know of them.
+//! Stores keep the content type as it is, so they need no support for them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +13,7 @@ use crate::{ContentType, Error, NewTask, Payload, Result};
 const KIND: &str = "kind";
 const TRACEPARENT: &str = "traceparent";
 
-/// What sort of work a task is, by which a worker finds its handler: 1 to 80 ASCII letters, digits and `.`, `_`, `:`,
-/// `/`, `-`.
+/// Kind of a task, by which a worker finds its handler: 1 to 80 ASCII letters, digits and `.`, `_`, `:`, `/`, `-`.
 ///
 /// ```
 /// use rushgate_core::{ContentType, Kind};
@@ -31,13 +30,13 @@ const TRACEPARENT: &str = "traceparent";
 pub struct Kind(Arc<str>);
 
 impl Kind {
-    /// The longest, in bytes.
+    /// Maximum length, in bytes.
     pub const MAX_BYTES: usize = 80;
 
     /// Checks `text` against the limits.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid), with the limit that it broke.
+    /// [`is_invalid`](Error::is_invalid), with the violated limit.
     pub fn new(text: impl AsRef<str>) -> Result<Self> {
         let text = text.as_ref();
         Self::check(text)?;
@@ -64,7 +63,7 @@ impl Kind {
     }
 }
 
-/// Where a task comes from in a distributed trace: a [W3C `traceparent`](https://www.w3.org/TR/trace-context/).
+/// Trace context of a task: a [W3C `traceparent`](https://www.w3.org/TR/trace-context/).
 ///
 /// ```
 /// use rushgate_core::TraceParent;
@@ -79,10 +78,10 @@ impl Kind {
 pub struct TraceParent(Arc<str>);
 
 impl TraceParent {
-    /// Checks `text`: version, trace id, span id and flags in lower-case hexadecimal, the ids not all zero.
+    /// Checks `text`: version, trace ID, span ID and flags in lowercase hexadecimal, the IDs not all zero.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if it is something else.
+    /// [`is_invalid`](Error::is_invalid) if it has another form.
     pub fn new(text: impl AsRef<str>) -> Result<Self> {
         let text = text.as_ref();
         let wrong = || Error::invalid("the traceparent", "is not one of the W3C, such as 00-…-…-01");
@@ -98,12 +97,12 @@ impl TraceParent {
         }
     }
 
-    /// The whole of it.
+    /// The full `traceparent`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The trace: 32 hexadecimal digits.
+    /// Trace ID: 32 hexadecimal digits.
     pub fn trace_id(&self) -> &str {
         &self.0[3..35]
     }
@@ -113,7 +112,7 @@ impl TraceParent {
         &self.0[36..52]
     }
 
-    /// Whether that span was recorded.
+    /// Whether that span was sampled.
     pub fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.0[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }
@@ -157,44 +156,44 @@ impl ContentType {
         self.as_str().split(';').next().unwrap_or_default()
     }
 
-    /// Whether the bytes are JSON: `application/json`, or a type that ends in `+json`.
+    /// Whether the payload is JSON: `application/json`, or a type that ends in `+json`.
     pub fn is_json(&self) -> bool {
         self.essence().eq_ignore_ascii_case("application/json") || self.essence().ends_with("+json")
     }
 
-    /// A parameter's value by its name, without quotes. One that needs escapes is not understood.
+    /// Value of a parameter, without quotes; `None` if it contains escapes.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let named = |(_, had, value): (_, &str, Option<_>)| value.filter(|_| had.eq_ignore_ascii_case(name));
         parameters(self.as_str()).find_map(named)
     }
 
-    /// The [`Kind`] of the task. A `kind` parameter with an invalid value belongs to another program and is ignored.
+    /// The task's [`Kind`]. A `kind` parameter with an invalid value belongs to another program and is ignored.
     pub fn kind(&self) -> Option<&str> {
         self.parameter(KIND).filter(|text| Kind::check(text).is_ok())
     }
 
-    /// The same type with that kind.
+    /// Returns the type with the given kind.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the whole has more than 200 bytes.
+    /// [`is_invalid`](Error::is_invalid) if the result exceeds 200 bytes.
     pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
         self.with(KIND, kind.as_str())
     }
 
-    /// Where the task comes from, if it says so and can be read.
+    /// The task's trace context; `None` if it is missing or invalid.
     pub fn traceparent(&self) -> Option<TraceParent> {
         self.parameter(TRACEPARENT)?.parse().ok()
     }
 
-    /// The same type with that origin.
+    /// Returns the type with the given trace context.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the whole has more than 200 bytes.
+    /// [`is_invalid`](Error::is_invalid) if the result exceeds 200 bytes.
     pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
         self.with(TRACEPARENT, parent.as_str())
     }
 
-    /// The type without [`kind`](Self::kind) and [`traceparent`](Self::traceparent), which Rushgate shows beside it.
+    /// The type without [`kind`](Self::kind) and [`traceparent`](Self::traceparent), which Rushgate shows separately.
     pub fn plain(&self) -> String {
         let shown = [(KIND, self.kind().is_some()), (TRACEPARENT, self.traceparent().is_some())];
         let is_shown = |name: &str| shown.iter().any(|(own, is)| *is && name.eq_ignore_ascii_case(own));
@@ -220,7 +219,7 @@ impl ContentType {
     }
 }
 
-/// Each parameter as it is written, its name, and its value if that can be read.
+/// Iterates over the parameters: the raw text, the name, and the value if it can be parsed.
 fn parameters(text: &str) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
     let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
     std::iter::from_fn(move || {
@@ -245,33 +244,33 @@ fn unquoted(value: &str) -> &str {
 }
 
 impl Payload {
-    /// The task's [`Kind`], as its content type says.
+    /// The task's [`Kind`], from its content type.
     pub fn kind(&self) -> Option<&str> {
         self.content_type().kind()
     }
 
-    /// The same bytes, of that kind.
+    /// Returns the payload with the given kind.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the content type would have more than 200 bytes.
+    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
     pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
         Ok(self.as_content(self.content_type().with_kind(kind)?))
     }
 
-    /// The same bytes, which come from there.
+    /// Returns the payload with the given trace context.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the content type would have more than 200 bytes.
+    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
     pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
         Ok(self.as_content(self.content_type().with_traceparent(parent)?))
     }
 }
 
 impl NewTask {
-    /// The same task, of that kind.
+    /// Sets the task's kind.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad [`Kind`], and if the content type would have more than 200 bytes.
+    /// [`is_invalid`](Error::is_invalid) if the [`Kind`] is invalid or the content type would exceed 200 bytes.
     pub fn kind(mut self, kind: impl AsRef<str>) -> Result<Self> {
         self.payload = self.payload.with_kind(&Kind::new(kind)?)?;
         Ok(self)

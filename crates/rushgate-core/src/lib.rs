@@ -1,11 +1,11 @@
-//! Words and contract of Rushgate: what a lock, a queue and a sale are, and what a store must do for them.
+//! Types and store contract of Rushgate: locks, queues and sales, and what a backend must do for each.
 //!
-//! This crate is pure. It performs no I/O, starts no runtime and reads no clock; it only says, in types, what the
-//! other crates mean when they talk to each other. Applications use the `rushgate` crate; the author of a
-//! backend implements [`Store`] and proves it with the contract suite of `rushgate-testkit`.
+//! This crate is pure: it performs no I/O, starts no runtime and reads no clock. It defines the types that the other
+//! crates exchange. Applications use the `rushgate` crate. The author of a backend implements [`Store`] and tests it
+//! with the contract suite of `rushgate-testkit`.
 //!
-//! A held lock, an empty queue and a sold-out sale are answers (enums). An [`Error`] means "the store could not
-//! tell", and [`Error::may_have_happened`] says whether the step may have taken effect anyway.
+//! A held lock, an empty queue and a sold-out sale are outcomes (enums). An [`Error`] means that the store could not
+//! answer. [`Error::may_have_happened`] tells whether the step may have taken effect anyway.
 
 mod audit;
 mod check;

@@ -30,9 +30,9 @@ pub trait LockStore: Send + Sync {
 
     /// Releases the lock and hands it to the first live waiter.
     ///
-    /// [`Released::Released`] also if this token is among the [latest to release it](Released::REMEMBERED);
-    /// [`Released::NotHeld`] if it does not hold the lock or its lease has expired. The release of an expired
-    /// holder only hands the lock to the first live waiter.
+    /// [`Released::Released`] also if this token is among the [latest to release it](Released::REMEMBERED).
+    /// [`Released::NotHeld`] if it does not hold the lock or its lease has expired; then the step only hands an
+    /// expired lock to the first live waiter.
     fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
 
     /// Releases the lock like [`release`](Self::release) and enqueues a task, atomically. Nothing happens if the
@@ -107,7 +107,7 @@ pub struct Owner {
     pub host: String,
     /// Process ID.
     pub pid: u32,
-    /// What the client says it does: at most 200 bytes.
+    /// Label chosen by the client, at most 200 bytes.
     pub label: String,
 }
 
@@ -136,7 +136,7 @@ pub struct Grant {
 /// A position in the wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// 1 is next.
+    /// Position: 1 is next.
     pub position: u64,
     /// When to ask again if no notification comes: when the current lease would expire.
     pub check_after: Duration,
@@ -164,7 +164,7 @@ pub enum Released {
 }
 
 impl Released {
-    /// Number of releases that a lock remembers, so that a repeated release gets the answer that was lost.
+    /// Number of releases that a lock remembers. A repeated release gets the answer of the first.
     pub const REMEMBERED: usize = 64;
 }
 

@@ -8,11 +8,11 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::{Error, Result};
 
-/// The longest name, in bytes of UTF-8.
+/// Maximum length of a name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 200;
 
-/// Characters that nobody sees, or that change the order in which others are shown: the default-ignorable ones of
-/// Unicode, and interlinear annotations. The function library has the same list (`lua/functions/library.lua`).
+/// Characters that are invisible or reorder the text around them: Unicode's default-ignorable characters and
+/// interlinear annotations. The function library has the same list (`lua/functions/library.lua`).
 const INVISIBLE: [(char, char); 18] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -34,7 +34,7 @@ const INVISIBLE: [(char, char); 18] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// The spelling of a text by which names are compared: Unicode's Normalization Form C.
+/// Normalizes a text to Unicode Normalization Form C, the form in which names are compared.
 pub fn normalized(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
         return Cow::Borrowed(text);
@@ -42,12 +42,12 @@ pub fn normalized(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfc().collect())
 }
 
-/// The name that a text spells. The rules follow the IdentifierClass of PRECIS (RFC 8264), but allow punctuation and
-/// symbols.
+/// Normalizes a name and checks it. The rules follow the IdentifierClass of PRECIS (RFC 8264), but allow punctuation
+/// and symbols.
 ///
-/// - Braces are kept out because Redis Cluster reads them as a hash tag.
-/// - `.` and `..` are kept out because clients resolve them in the path of a URL.
-/// - Invisible characters would make two names that look the same.
+/// - Braces are refused because Redis Cluster reads them as a hash tag.
+/// - `.` and `..` are refused because clients resolve them in the path of a URL.
+/// - Invisible characters are refused because two names would look the same.
 fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
     let text = normalized(text);
     if text.is_empty() {
@@ -88,14 +88,14 @@ macro_rules! names {
     ($($(#[$doc:meta])* $name:ident = $kind:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// 1 to 200 bytes of UTF-8 in Normalization Form C, without white space, control or invisible characters, `{` or
-        /// `}`, and neither `.` nor `..`. Cheap to clone.
+        /// 1 to 200 bytes of UTF-8 in Normalization Form C, without white space, control or invisible characters, `{`
+        /// or `}`. Not `.` or `..`. Cheap to clone.
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Normalizes `text` and checks it against the limits. The error says which limit it broke.
+            /// Normalizes `text` and checks it. The error names the violated limit.
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
                 Ok(Self(Arc::from(check($kind, text.as_ref())?)))
             }
@@ -160,32 +160,33 @@ macro_rules! names {
 }
 
 names! {
-    /// The name of a lock.
+    /// Name of a lock.
     LockName = "the lock's name";
-    /// The name of a queue.
+    /// Name of a queue.
     QueueName = "the queue's name";
-    /// The id of a task: a queue holds at most one live record for each.
+    /// ID of a task. A queue holds at most one live record per ID.
     TaskId = "the task's id";
-    /// What a queue's tasks are for, such as a tenant: those of one key stand in line, and have limits of their own.
+    /// Key of a task, such as a tenant. Tasks that share a key form a key group, with an order and limits of its own.
     TaskKey = "the task's key";
-    /// The id of a schedule: a queue holds at most one for each.
+    /// ID of a schedule. A queue holds at most one schedule per ID.
     ScheduleId = "the schedule's id";
-    /// The id of an outbox, which its database gives it.
+    /// ID of an outbox, assigned by its database.
     OutboxId = "the outbox's id";
-    /// The id of a sale.
+    /// ID of a sale.
     SaleId = "the sale's id";
-    /// A stock keeping unit: the thing of which a sale has units numbered 1..N.
+    /// Stock keeping unit: a product of a sale, with units numbered 1..N.
     Sku = "the SKU";
-    /// Who buys.
+    /// ID of a buyer.
     BuyerId = "the buyer's id";
-    /// The buyer's own name for one attempt to buy: sending it again gives the same answer and no second unit.
+    /// Idempotency key of one attempt to buy, chosen by the buyer. A repeated key gets the same answer and no second
+    /// unit.
     IdempotencyKey = "the idempotency key";
-    /// The media type of a payload, such as `application/json`.
+    /// Media type of a payload, such as `application/json`.
     ContentType = "the content type";
 }
 
 impl TaskId {
-    /// A name that Rushgate made itself, within the limits by construction.
+    /// Creates a name made by Rushgate, which is within the limits by construction.
     pub(crate) fn made_of(text: &str) -> Self {
         Self(Arc::from(text))
     }
@@ -245,7 +246,7 @@ mod tests {
             assert_eq!(BuyerId::new(composed).unwrap(), BuyerId::new(other).unwrap());
             assert_eq!(BuyerId::new(other).unwrap().as_str(), composed);
         }
-        // The limit is on what is stored.
+        // The limit applies to the normalized text.
         assert!(BuyerId::new("e\u{301}".repeat(100)).is_ok());
     }
 }

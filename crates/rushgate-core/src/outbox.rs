@@ -1,35 +1,35 @@
 use crate::{Answer, NewTask, OutboxId, QueueName};
 
-/// The store's side of outboxes: tables in other databases, from which a relay brings tasks into queues.
+/// The store's side of outboxes: tables in other databases, whose tasks a relay moves into queues.
 ///
-/// A relay may die between a step here and the note of it over there, and then its successor sends the same tasks
-/// again, perhaps after they have run and ended. So the relay numbers the tasks of an outbox, and each queue
-/// remembers, for good, up to which number it has them: what it had before it does not take again.
+/// A relay may die after it moved tasks and before it recorded that in the outbox. Its successor sends the same tasks
+/// again, perhaps after they ran and ended. The relay therefore numbers the tasks of an outbox. Each queue
+/// permanently remembers the highest number that it has, and ignores tasks up to that number.
 pub trait OutboxStore: Send + Sync {
-    /// Enqueues, in order, the tasks with numbers greater than all that this queue has from this outbox, up to the first
-    /// that finds no room, and returns how far it got. A repeated call continues from there. A task whose ID is still
-    /// [unique](crate::NewTask::unique_for) is skipped and counts as relayed.
+    /// Enqueues tasks in order, up to the first for which the queue has no room, and returns how far it got. A
+    /// repeated call continues from there. Tasks with a number that the queue already has are ignored. A task whose
+    /// ID is still [unique](crate::NewTask::unique_for) is skipped and counts as relayed.
     fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed>;
 }
 
-/// What a relay brings.
+/// Tasks to relay from an outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
-    /// From where.
+    /// The outbox.
     pub outbox: OutboxId,
-    /// 0 to 1,000 tasks with their numbers, which grow: 1 to 2^53 − 1. Without any it is a question.
+    /// 0 to 1,000 tasks with ascending numbers, 1 to 2^53 − 1. An empty list only queries the position.
     pub tasks: Vec<(u64, NewTask)>,
 }
 
 impl Relay {
-    /// The greatest number.
+    /// Greatest task number: 2^53 − 1.
     pub const NUMBER_MAX: u64 = (1 << 53) - 1;
 }
 
-/// The answer to [`OutboxStore::relay`].
+/// Outcome of [`OutboxStore::relay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relayed {
-    /// The queue had every task of the outbox up to this number, now or before; 0 if it had none. Less than the last
-    /// number sent means that the queue is full.
+    /// The queue has had every task of the outbox up to this number; 0 if it had none. A value below the last number
+    /// sent means that the queue is full.
     pub upto: u64,
 }

@@ -5,41 +5,41 @@ use serde::{Deserialize, Serialize};
 use crate::signed::Kind;
 use crate::{BuyerId, SaleId, SaleSecret, Timestamp};
 
-/// An admission token: it lets a buyer from the waiting room reserve, until it expires.
+/// Admission token: it entitles a buyer from the waiting room to reserve until it expires.
 ///
-/// As text it is `rgp1.` with the content and a signature, like a [`Receipt`](crate::Receipt). The sale's secret verifies it
+/// Text form: `rgp1.`, the content and a signature, like a [`Receipt`](crate::Receipt). The sale's secret verifies it
 /// without a request to the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// To which sale.
+    /// The sale.
     #[serde(rename = "s")]
     pub sale: SaleId,
-    /// Whose.
+    /// The buyer.
     #[serde(rename = "b")]
     pub buyer: BuyerId,
-    /// From which of its rooms: when that was opened.
+    /// The waiting room, identified by the time at which it was opened.
     #[serde(rename = "r")]
     pub room: Timestamp,
-    /// Until when.
+    /// When the token expires.
     #[serde(rename = "u")]
     pub until: Timestamp,
 }
 
-/// Why a text lets nobody in.
+/// Why an admission token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadPass {
-    /// It is no pass at all, or was cut short.
+    /// Not an admission token, or truncated.
     Unreadable,
-    /// It is another sale's.
+    /// Issued for another sale.
     OtherSale,
-    /// Its content was changed after signing, or another key signed it.
+    /// Changed after signing, or signed with another key.
     Forged,
-    /// It is another buyer's.
+    /// Issued to another buyer.
     OtherBuyer,
-    /// It is of a room that was closed.
+    /// Issued by a waiting room that has been closed.
     OtherRoom,
-    /// It has run out.
+    /// Expired.
     Expired,
 }
 
@@ -59,16 +59,16 @@ impl fmt::Display for BadPass {
 const KIND: Kind = Kind { prefix: "rgp1.", domain: b"rushgate pass 1\0", text_max: 2_048 };
 
 impl Pass {
-    /// The signed text.
+    /// Serializes and signs the token.
     pub fn sign(&self, secret: SaleSecret) -> String {
         KIND.sign(secret, self)
     }
 
-    /// Reads a signed text, and checks that it lets that buyer into that sale at `now`. Of which room it is, is for the
-    /// caller to compare.
+    /// Parses an admission token and checks that it is valid for `sale` and `buyer` at `now`. The caller compares the
+    /// room.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why the token is refused.
     pub fn read(
         text: &str,
         secret: SaleSecret,

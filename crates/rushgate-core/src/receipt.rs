@@ -5,47 +5,46 @@ use serde::{Deserialize, Serialize};
 use crate::signed::Kind;
 use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timestamp, UnitChoice, UnitNumber};
 
-/// What a buyer was promised, to be shown again if the store has lost it.
+/// Receipt of a reservation: signed proof that restores the reservation if the store lost it.
 ///
-/// As text it is `rg1.` with the content and a signature, both in base64url: HMAC-SHA-256 (RFC 2104, FIPS 180-4) under
-/// the sale's secret. SipHash, which makes reservation ids, would be shorter. But an id only has to be hard to guess,
-/// while a receipt takes units out of a stock, can be tried at leisure and is kept for long; so it gets the function
-/// that was made and studied for this. The ledger keeps the secret too, in a table of its own, so receipts
-/// outlive the store.
+/// Text form: `rg1.`, the content and a signature, both in base64url. The signature is HMAC-SHA-256 (RFC 2104, FIPS
+/// 180-4) under the sale's secret. Reservation IDs use the shorter SipHash, but an ID only has to be hard to guess. A
+/// receipt claims units of a stock, is kept for long and can be attacked offline, so it uses a function designed for
+/// signatures. The ledger keeps the secret too, in a separate table, so receipts outlive the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Of which sale.
+    /// The sale.
     #[serde(rename = "s")]
     pub sale: SaleId,
-    /// The generation in which the reservation was made.
+    /// Generation in which the reservation was made.
     #[serde(rename = "g")]
     pub generation: u32,
-    /// The number of the event that made it.
+    /// Sequence number of the event that made it.
     #[serde(rename = "q")]
     pub seq: u64,
-    /// The reservation.
+    /// ID of the reservation.
     #[serde(rename = "i")]
     pub id: ReservationId,
-    /// Whose.
+    /// The buyer.
     #[serde(rename = "b")]
     pub buyer: BuyerId,
-    /// Its units, in the order of the lines and by number within one.
+    /// Its units, in the order of the cart lines, and by number within a line.
     #[serde(rename = "u")]
     pub units: Vec<(Sku, UnitNumber)>,
-    /// Until when it could be confirmed.
+    /// Deadline for its confirmation.
     #[serde(rename = "d")]
     pub deadline: Timestamp,
 }
 
-/// Why a text is no receipt of a sale.
+/// Why a text is not a receipt of the sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadReceipt {
-    /// It is no receipt at all, or was cut short.
+    /// Not a receipt, or truncated.
     Unreadable,
-    /// It is another sale's.
+    /// Issued for another sale.
     OtherSale,
-    /// Its content was changed after signing, or another key signed it.
+    /// Changed after signing, or signed with another key.
     Forged,
 }
 
@@ -62,10 +61,10 @@ impl fmt::Display for BadReceipt {
 const KIND: Kind = Kind { prefix: "rg1.", domain: b"rushgate receipt 1\0", text_max: Receipt::TEXT_MAX };
 
 impl Receipt {
-    /// Maximum length. The receipt of a cart with every line full is shorter.
+    /// Maximum length, in bytes. The receipt of a cart with every line full is shorter.
     pub const TEXT_MAX: usize = 16 << 20;
 
-    /// What a reservation of that sale promises.
+    /// Creates the receipt of a reservation.
     pub fn of(sale: &SaleId, hold: &Hold) -> Self {
         Self {
             sale: sale.clone(),
@@ -78,15 +77,15 @@ impl Receipt {
         }
     }
 
-    /// The signed text.
+    /// Serializes and signs the receipt.
     pub fn sign(&self, secret: SaleSecret) -> String {
         KIND.sign(secret, self)
     }
 
-    /// Reads a signed text, and checks that that sale has signed it.
+    /// Parses a receipt and checks that `sale` signed it.
     ///
     /// # Errors
-    /// Why it is not honoured.
+    /// The reason why the receipt is not honored.
     pub fn read(text: &str, sale: &SaleId, secret: SaleSecret) -> Result<Self, BadReceipt> {
         let claimed = KIND.read::<Self>(text).ok_or(BadReceipt::Unreadable)?;
         if claimed.says.sale != *sale {
@@ -95,7 +94,7 @@ impl Receipt {
         KIND.believed(claimed, secret).ok_or(BadReceipt::Forged)
     }
 
-    /// The cart that was reserved: its lines in order.
+    /// The reserved cart: its lines in order.
     pub fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         for (sku, _) in &self.units {
@@ -107,7 +106,8 @@ impl Receipt {
         lines
     }
 
-    /// Which other numbers would do: a cart that got one number for all its lines gets one again.
+    /// Which other unit numbers are equivalent: a cart that had one number for all of its lines gets one number
+    /// again.
     pub fn choice(&self) -> UnitChoice {
         match self.units.split_first() {
             Some(((_, first), others))
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_receipt_of_the_documents_is_that_of_its_content() {
-        let docs = include_str!("../../../docs/protocol.md");
+        let docs = include_str!("../../../docs/protocol/sales.md");
         let text = docs.lines().find(|line| line.starts_with("rg1.")).expect("there is one");
         let secret = SaleSecret::from_bytes(std::array::from_fn(|byte| byte as u8));
         let read = Receipt::read(text, &SaleId::new("phones").unwrap(), secret).unwrap();

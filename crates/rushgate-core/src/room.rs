@@ -308,9 +308,9 @@ mod tests {
         let pace = pace(1, Duration::from_secs(1));
         let now = at(60_000_000);
         let pace = pace.joined(now, 0);
-        assert_eq!(pace.served(now, 1), 1, "the first goes in at once");
+        assert_eq!(pace.served(now, 1), 1, "the first is admitted at once");
         let pace = pace.joined(now, 1).joined(now, 2);
-        assert_eq!(pace.served(now, 3), 1, "the others take their turns");
+        assert_eq!(pace.served(now, 3), 1, "the others follow at intervals");
         assert_eq!((pace.at(1), pace.at(2)), (at(61_000_000), at(62_000_000)));
     }
 
@@ -321,7 +321,7 @@ mod tests {
         let fast = slow.changed(now, 10, Rate::new(10, Duration::from_secs(1)), None);
         assert_eq!((fast.served(now, 10), fast.at(1)), (1, at(1_100_000)));
         let back = fast.changed(at(1_050_000), 10, slow.rate, None);
-        assert_eq!((back.served(at(1_099_999), 10), back.at(1)), (1, at(1_100_000)), "it is not put off");
+        assert_eq!((back.served(at(1_099_999), 10), back.at(1)), (1, at(1_100_000)), "it is not postponed");
         assert_eq!(back.at(2), at(3_601_100_000));
         let mut moved = fast;
         for step in 1..=100 {

@@ -144,7 +144,7 @@ pub struct SaleSpec {
     /// The queue must never have been used except for orders of other sales. From then on it is reserved: every
     /// handle can read it, but only a handle [for orders](crate::Store::for_orders) can change it.
     pub orders: Option<QueueName>,
-    /// Random; see [`ReservationId::derive`].
+    /// Secret key of the sale, random; see [`ReservationId::derive`].
     pub secret: SaleSecret,
 }
 
@@ -612,7 +612,7 @@ pub struct SkuState {
 /// An event of a sale. Events are numbered without gaps, in the order in which they happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// 1, 2, 3, …
+    /// Sequence number: 1, 2, 3, …
     pub seq: u64,
     /// When it happened, on the store's clock.
     pub at: Timestamp,
@@ -724,7 +724,7 @@ pub enum OrderTask {
     },
 }
 
-/// Precedes the digits of the authentication code.
+/// Marks the start of the authentication code.
 const MAC: &str = ",\"mac\":\"";
 const MAC_DIGITS: usize = 40;
 
@@ -794,7 +794,7 @@ impl OrderTask {
         }
     }
 
-    /// ID of its task in the order queue: that of the reservation, or `stock:SALE:SEQ`.
+    /// ID of its task in the order queue: the ID of the reservation, or `stock:SALE:SEQ`.
     pub fn task_id(&self) -> crate::TaskId {
         let id = match self {
             Self::Reservation { id, .. } => id.to_string(),
@@ -823,14 +823,14 @@ impl OrderTask {
     /// Decodes what [`seal`](Self::seal) made, and verifies that the sale with this secret made it.
     ///
     /// # Errors
-    /// It is damaged, or the sale did not make it.
+    /// The reason why the payload is not an order of the sale.
     pub fn unseal(payload: &Payload, secret: SaleSecret) -> Result<Self, BadOrder> {
         let order = Self::read(payload)?;
         Self::verify(payload, secret)?;
         Ok(order)
     }
 
-    /// Verifies that the sale with this secret made what [`read`](Self::read) decodes.
+    /// Verifies that the sale with this secret made the payload.
     ///
     /// # Errors
     /// [`BadOrder::Forged`] if it did not.
@@ -847,14 +847,14 @@ impl OrderTask {
             let pair = std::str::from_utf8(pair).map_err(|_| BadOrder::Forged)?;
             *byte = u8::from_str_radix(pair, 16).map_err(|_| BadOrder::Forged)?;
         }
-        // The comparison takes as long whatever is wrong.
+        // The comparison takes constant time.
         mac(secret, text).verify_slice(&given).map_err(|_| BadOrder::Forged)
     }
 
     /// Decodes an order without verifying its origin; see [`verify`](Self::verify).
     ///
     /// # Errors
-    /// It is not an order.
+    /// [`BadOrder::Unreadable`] if it is not an order.
     pub fn read(payload: &Payload) -> Result<Self, BadOrder> {
         serde_json::from_slice(payload.bytes()).map_err(|error| BadOrder::Unreadable(error.to_string()))
     }

@@ -4,110 +4,110 @@ use crate::{Answer, Page, Payload, Priority, QueueName, Revision, ScheduleId, Ta
 
 /// The schedules of a store: each enqueues a task repeatedly.
 ///
-/// A store knows when a schedule fires next and which task it enqueues, but not why: the recurrence is opaque text. The
-/// scheduler that interprets it computes the next time and asks the store to fire, naming the revision that it read. The
-/// store fires only if that is still current. So a schedule fires once per occurrence, however many schedulers run, and
-/// the others take over when one dies.
+/// A store knows when a schedule fires next and which task it enqueues, but not why: the recurrence is opaque text. A
+/// scheduler interprets it, computes the next time, and asks the store to fire the revision that it read. The store
+/// fires only if that revision is current. A schedule therefore fires once per occurrence, however many schedulers
+/// run, and the others take over when one dies.
 pub trait ScheduleStore: Send + Sync {
-    /// Creates or changes a schedule. An unchanged schedule keeps its next time, so every process of a fleet may save it
-    /// at startup.
+    /// Creates or changes a schedule. An unchanged schedule keeps its next time, so every process of a fleet may save
+    /// it at startup.
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled>;
 
     /// Deletes a schedule and returns whether it existed. Tasks that it enqueued stay.
     fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool>;
 
-    /// Schedules of a queue by id.
+    /// Lists the schedules of a queue by ID.
     fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>>;
 
-    /// Up to `n` schedules (1 to 1,000) that are due to fire, by moment, and when the next one will be.
+    /// Returns up to `n` due schedules (1 to 1,000), by due time, and when the next one is due.
     fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules>;
 
-    /// Enqueues the tasks of due occurrences and sets the next time, atomically. Tasks whose ID is live are kept, and the
-    /// queue's capacity does not apply. A repeated call is stale.
+    /// Enqueues the tasks of due occurrences and sets the next time, atomically. Tasks whose ID is live are kept, and
+    /// the queue's capacity does not apply. A repeated call is stale.
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired>;
 }
 
 /// A schedule to create or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSchedule {
-    /// Its id: one schedule each in a queue. 1 to 170 bytes, because the tasks' ids are made of it.
+    /// ID of the schedule: 1 to 170 bytes, because the IDs of its tasks contain it.
     pub id: ScheduleId,
     /// Recurrence as text, interpreted by the scheduler: 1 to 4,096 bytes.
     pub recurrence: String,
-    /// The content of its tasks.
+    /// Payload of its tasks.
     pub payload: Payload,
-    /// The urgency of its tasks.
+    /// Priority of its tasks.
     pub priority: Priority,
-    /// How often each of its tasks may be claimed before it is dead: 1 to 1,000.
+    /// Maximum number of attempts of each of its tasks: 1 to 1,000.
     pub max_attempts: u32,
-    /// When it fires first; never if there is no such moment. A schedule that is there keeps its next moment, unless its
-    /// recurrence changes, or whether it stands still.
+    /// When it first fires; `None`: never. An existing schedule keeps its next time unless its recurrence changes or
+    /// it is paused or resumed.
     pub next: Option<Timestamp>,
-    /// Whether it stands still; `None` leaves that as it is, and a new one runs.
+    /// Whether it is paused. `None`: unchanged; a new schedule runs.
     pub paused: Option<bool>,
     /// Expected revision, to change only what was read. `None`: any.
     pub as_of: Option<Revision>,
 }
 
 impl NewSchedule {
-    /// The longest id, in bytes.
+    /// Maximum length of an ID, in bytes.
     pub const ID_MAX: usize = 170;
-    /// The longest recurrence, in bytes.
+    /// Maximum length of a recurrence, in bytes.
     pub const RECURRENCE_MAX: usize = 4_096;
-    /// Schedules that one queue has at most.
+    /// Maximum number of schedules per queue.
     pub const MAX: u64 = 10_000;
 }
 
-/// The answer to [`ScheduleStore::schedule`].
+/// Outcome of [`ScheduleStore::schedule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Scheduled {
-    /// It is new.
+    /// The schedule was created.
     Added {
         /// Its revision.
         revision: Revision,
     },
-    /// It says something else than before.
+    /// The schedule was changed.
     Changed {
         /// The new revision.
         revision: Revision,
     },
-    /// It says the same as before.
+    /// The schedule already had these values.
     Unchanged {
         /// Its revision.
         revision: Revision,
     },
-    /// The queue has as many schedules as it may have. Nothing was entered.
+    /// The queue has the maximum number of schedules. Nothing was created.
     Full,
-    /// It has another revision than was said, or is gone. Nothing was changed.
+    /// The schedule has another revision than expected, or does not exist. Nothing was changed.
     Stale,
 }
 
-/// A schedule as it stands.
+/// A schedule and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Its id.
+    /// ID of the schedule.
     pub id: ScheduleId,
     /// Recurrence as text, as its creator wrote it.
     pub recurrence: String,
-    /// The content of its tasks.
+    /// Payload of its tasks.
     pub payload: Payload,
-    /// The urgency of its tasks.
+    /// Priority of its tasks.
     pub priority: Priority,
-    /// How often each of its tasks may be claimed.
+    /// Maximum number of attempts of each of its tasks.
     pub max_attempts: u32,
     /// When it fires next, unless it is paused.
     pub next: Option<Timestamp>,
-    /// The latest moment for which it has fired.
+    /// The latest occurrence for which it fired.
     pub previous: Option<Timestamp>,
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub paused: bool,
-    /// Grows with every change, and with each time that it fires.
+    /// Revision: grows with every change and every firing.
     pub revision: Revision,
 }
 
 impl Schedule {
-    /// Whether entering `new` would change nothing.
+    /// Whether saving `new` would change nothing.
     pub fn says_the_same(&self, new: &NewSchedule) -> bool {
         self.recurrence == new.recurrence
             && self.payload == new.payload
@@ -120,36 +120,36 @@ impl Schedule {
 /// The answer to [`ScheduleStore::due_schedules`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueSchedules {
-    /// What the store's clock says.
+    /// The store's clock.
     pub now: Timestamp,
-    /// Those whose moment has come.
+    /// The due schedules.
     pub due: Vec<Schedule>,
-    /// The first moment of the others.
+    /// When the next of the other schedules is due.
     pub next: Option<Timestamp>,
 }
 
-/// The tasks that a schedule enqueues for times that have come.
+/// The tasks to enqueue for due occurrences of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fire {
-    /// Which schedule.
+    /// ID of the schedule.
     pub id: ScheduleId,
-    /// As of which revision.
+    /// The revision that was read.
     pub revision: Revision,
-    /// A task for each moment that counts, 0 to 1,000, each due at its moment.
+    /// The task ID and due time of each occurrence to enqueue: 0 to 1,000.
     pub runs: Vec<(TaskId, Timestamp)>,
-    /// When it fires again; never if there is no such moment.
+    /// When it fires next; `None`: never.
     pub next: Option<Timestamp>,
 }
 
-/// The answer to [`ScheduleStore::fire`].
+/// Outcome of [`ScheduleStore::fire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Fired {
-    /// The tasks are in.
+    /// The tasks are in the queue.
     Fired {
-        /// How many were not in before.
+        /// Number of tasks that were not in the queue before.
         added: u32,
     },
-    /// The schedule is another now, fired already, is not due or is gone. Nothing was changed.
+    /// The schedule was changed, has fired already, is not due or does not exist. Nothing was changed.
     Stale,
 }

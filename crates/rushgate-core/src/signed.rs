@@ -1,4 +1,4 @@
-//! Texts that a sale has signed: a prefix, the content as JSON and a signature, both in base64url. The signature is
+//! Texts signed by a sale: a prefix, the content as JSON, and a signature, both in base64url. The signature is
 //! HMAC-SHA-256 (RFC 2104, FIPS 180-4) under the sale's secret.
 
 use base64::Engine;
@@ -12,15 +12,15 @@ use crate::SaleSecret;
 
 /// A kind of signed text.
 pub(crate) struct Kind {
-    /// What it begins with.
+    /// Prefix of the text.
     pub(crate) prefix: &'static str,
-    /// What is signed before the content: the secret serves many things, and this says which.
+    /// Domain separator, signed before the content. One secret serves several kinds of text.
     pub(crate) domain: &'static [u8],
     /// Maximum length of the text.
     pub(crate) text_max: usize,
 }
 
-/// A text that was read, and not believed yet.
+/// A parsed text whose signature has not been verified.
 pub(crate) struct Claimed<'a, T> {
     pub(crate) says: T,
     content: &'a str,
@@ -29,13 +29,13 @@ pub(crate) struct Claimed<'a, T> {
 
 impl Kind {
     pub(crate) fn sign(&self, secret: SaleSecret, says: &impl Serialize) -> String {
-        // Names and numbers always become JSON.
+        // Names and numbers always serialize to JSON.
         let content = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(says).unwrap_or_default());
         let signature = BASE64_URL_SAFE_NO_PAD.encode(self.mac(secret, &content).finalize().into_bytes());
         format!("{}{content}.{signature}", self.prefix)
     }
 
-    /// None for what is no such text at all, or was cut short.
+    /// Parses a text; `None` if it is malformed or truncated.
     pub(crate) fn read<'a, T: DeserializeOwned>(&self, text: &'a str) -> Option<Claimed<'a, T>> {
         let rest = text.trim().strip_prefix(self.prefix).filter(|_| text.len() <= self.text_max)?;
         let (content, signature) = rest.split_once('.')?;
@@ -44,15 +44,15 @@ impl Kind {
         Some(Claimed { says, content, signature: decoded(signature)? })
     }
 
-    /// What it says, if it was signed with that secret.
+    /// Returns the content if the signature is valid under the secret.
     pub(crate) fn believed<T>(&self, claimed: Claimed<'_, T>, secret: SaleSecret) -> Option<T> {
-        // The comparison takes as long whatever is wrong.
+        // The comparison takes constant time.
         self.mac(secret, claimed.content).verify_slice(&claimed.signature).ok()?;
         Some(claimed.says)
     }
 
     fn mac(&self, secret: SaleSecret, content: &str) -> Hmac<Sha256> {
-        // A key of any length will do.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&secret.to_bytes()) else {
             unreachable!("HMAC takes keys of every length");
         };

@@ -1,4 +1,4 @@
-//! The specification of a sale as text, as stores and ledgers keep it.
+//! JSON form of a sale's specification, as stores and ledgers keep it.
 
 use std::time::Duration;
 
@@ -7,22 +7,23 @@ use serde_json::{Value, json};
 use crate::{Error, HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
 impl SaleSpec {
-    /// As JSON without the id, the secret included: the same text for the same sale from every writer.
+    /// Serializes the specification with its secret, without the ID. Every writer produces the same text for the same
+    /// sale.
     pub fn to_json(&self) -> String {
         let mut fields = fields(self);
         fields["secret"] = hex(self.secret).into();
         fields.to_string()
     }
 
-    /// As JSON without the id and the secret, for those who may read but not sign.
+    /// Serializes the specification without the ID and the secret, for readers that must not sign.
     pub fn to_public_json(&self) -> String {
         fields(self).to_string()
     }
 
-    /// The inverse of [`to_json`](Self::to_json).
+    /// Parses the output of [`to_json`](Self::to_json).
     ///
     /// # Errors
-    /// [`is_corrupt`](Error::is_corrupt) for a text that it did not make.
+    /// [`is_corrupt`](Error::is_corrupt) for any other text.
     pub fn from_json(id: &SaleId, stored: &[u8]) -> Result<Self> {
         let fields: Option<Value> = serde_json::from_slice(stored).ok();
         let read = || {
@@ -32,10 +33,10 @@ impl SaleSpec {
         read().ok_or_else(unreadable)
     }
 
-    /// The inverse of [`to_public_json`](Self::to_public_json), with the secret that goes with it.
+    /// Parses the output of [`to_public_json`](Self::to_public_json) and adds the secret.
     ///
     /// # Errors
-    /// [`is_corrupt`](Error::is_corrupt) for a text that it did not make.
+    /// [`is_corrupt`](Error::is_corrupt) for any other text.
     pub fn from_public_json(id: &SaleId, stored: &[u8], secret: SaleSecret) -> Result<Self> {
         let fields: Option<Value> = serde_json::from_slice(stored).ok();
         fields.and_then(|fields| read(id, &fields, secret)).ok_or_else(unreadable)

@@ -1,28 +1,29 @@
-//! What happens to the tasks of a queue, as a queue that keeps events tells it.
+//! Events of a queue: what happened to its tasks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{TaskId, Timestamp};
 
-/// Something that happened to a task.
+/// An event: one change of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEvent {
-    /// 1, 2, 3, … through the whole queue, without gaps: a follower sees by it that nothing is missing.
+    /// Sequence number: 1, 2, 3, … per queue, without gaps, so a follower can detect missing events.
     pub seq: u64,
-    /// When, on the store's clock. For an expired lease or deadline, the time of expiry, not of its detection.
+    /// When it happened, on the store's clock. For an expired lease or deadline: the time of expiry, not of its
+    /// detection.
     #[serde(rename = "at_us")]
     pub at: Timestamp,
-    /// To which task.
+    /// ID of the task.
     pub id: TaskId,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: TaskChange,
 }
 
-/// What may happen to a task: each is one event, whichever call led to it.
+/// A change of a task. Each change is one event, whichever call caused it.
 ///
-/// What changes nothing is no event: a duplicate that is kept away, a newcomer that is refused, a stale ticket, progress
-/// that is noted, a call that is sent again.
+/// Calls that change nothing produce no event: a duplicate that is kept, a refused enqueue, a stale ticket and a
+/// repeated call. Neither does a progress report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum TaskChange {
@@ -32,98 +33,98 @@ pub enum TaskChange {
         #[serde(rename = "due_us")]
         due: Timestamp,
     },
-    /// It was changed while it waited, or a newcomer waits behind its present run.
+    /// It was changed while it waited, or a pending replacement waits for the current run to end.
     Replaced {
-        /// When it is due now, or when the newcomer is.
+        /// When the changed task or the pending replacement is due.
         #[serde(rename = "due_us")]
         due: Timestamp,
     },
     /// A worker claimed it.
     Claimed {
-        /// Which attempt begins.
+        /// Number of the attempt that begins.
         attempt: u32,
-        /// Who claimed it.
+        /// The worker.
         worker: String,
     },
     /// A worker completed it.
     Done {
-        /// By which attempt.
+        /// Number of the attempt.
         attempt: u32,
     },
-    /// There was nothing to do.
+    /// The worker found nothing to do.
     Discarded {
-        /// As which attempt found.
+        /// Number of the attempt.
         attempt: u32,
     },
-    /// Its run ended, in whatever way, and the newcomer that waited behind it took its place.
+    /// Its run ended in any way, and the pending replacement took its place.
     Requeued {
-        /// Which attempt ended.
+        /// Number of the attempt that ended.
         attempt: u32,
     },
-    /// An attempt failed, and it waits for the next.
+    /// An attempt failed, and the task waits for the next one.
     Failed {
-        /// Which attempt failed.
+        /// Number of the attempt.
         attempt: u32,
         /// When it is due again.
         #[serde(rename = "due_us")]
         due: Timestamp,
-        /// Why it failed; cut to 200 bytes.
+        /// Why it failed. Truncated to 200 bytes.
         error: String,
     },
-    /// Its lease ran out, and it waits again in its place.
+    /// Its lease expired, and the task waits again in its old place.
     Lost {
-        /// Which attempt was lost.
+        /// Number of the attempt that was lost.
         attempt: u32,
     },
-    /// It was given back, to its place or for a while: the attempt does not count.
+    /// A worker released it, with or without a delay. The attempt does not count.
     GivenBack {
-        /// Which attempt ended.
+        /// Number of the attempt that ended.
         attempt: u32,
         /// When it is due: as before its claim, or after the delay.
         #[serde(rename = "due_us")]
         due: Timestamp,
     },
-    /// It was given up, and is a dead letter: its attempts are used up, its deadline passed, or it waited for what can never
-    /// be done.
+    /// It became a dead letter: no attempts remain, its deadline passed, or a task that it waited for can never
+    /// finish.
     Dead {
-        /// How often it was tried.
+        /// Number of attempts.
         attempt: u32,
-        /// Why; cut to 200 bytes.
+        /// Why. Truncated to 200 bytes.
         error: String,
     },
     /// A client asked to cancel it while it was running. A pending replacement is gone.
     CancelAsked,
-    /// It was cancelled, and is gone.
+    /// It was canceled and is gone.
     Cancelled,
-    /// It gave its place to a newcomer, or was itself one for which there was no room.
+    /// The overflow policy dropped it: as the oldest task, or as a new one.
     Dropped,
-    /// It was taken for good.
+    /// A client popped it.
     Popped,
     /// It was dequeued.
     Deleted,
-    /// It was a dead letter, and waits again.
+    /// It was a dead letter and was requeued.
     Revived,
-    /// It was a dead letter, and was deleted.
+    /// It was a dead letter and was deleted.
     Buried,
 }
 
-/// Some events of a queue, with the first that it keeps and its latest.
+/// A page of a queue's events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEvents {
-    /// By number.
+    /// The events, by number.
     pub events: Vec<TaskEvent>,
-    /// The number of the first event that is kept, or of the next one if none is.
+    /// Number of the first event kept, or of the next event if none is kept.
     pub first: u64,
-    /// The number of the latest event that there ever was; 0 if there was none.
+    /// Number of the latest event; 0 if there was none.
     pub last: u64,
 }
 
 impl TaskEvents {
-    /// The most events of one answer.
+    /// Maximum number of events per page.
     pub const MAX: u32 = 1_000;
 
-    /// Whether events after that number were missed: they are no longer kept, or the store lost its latest writes and
-    /// numbers new events from an earlier one.
+    /// Whether a follower that has read up to `after` missed events: they are no longer kept, or the store lost its
+    /// latest writes and numbers new events from an earlier one.
     pub fn is_missed(&self, after: u64) -> bool {
         self.first > after.saturating_add(1) || self.last < after
     }

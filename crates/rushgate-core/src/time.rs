@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// A moment on the store's clock, in whole microseconds since the Unix epoch.
+/// A point in time on the store's clock, in whole microseconds since the Unix epoch.
 ///
-/// Only the store makes timestamps. A client may pass one back, or give a [`Duration`] from now,
-/// but never decides anything by its own wall clock.
+/// Only the store creates timestamps. A client may pass one back, or give a [`Duration`] from now. It never decides
+/// anything by its own wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment `micros` microseconds after the epoch.
+    /// Creates a timestamp from microseconds since the epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
@@ -25,7 +25,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this moment is; zero if it is not after.
+    /// Time elapsed since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -38,7 +38,7 @@ impl Add<Duration> for Timestamp {
     }
 }
 
-/// A length of time as people write it: `0s`, `500ms`, `1h`, `1m 30s`. What is shorter than a microsecond is left out.
+/// Human-readable duration: `0s`, `500ms`, `1h`, `1m 30s`. Fractions of a microsecond are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spoken(pub Duration);
 
@@ -79,9 +79,9 @@ macro_rules! bounded {
         pub struct $name(Duration);
 
         impl $name {
-            /// The shortest that is accepted.
+            /// Minimum.
             pub const MIN: Duration = $min;
-            /// The longest that is accepted.
+            /// Maximum.
             pub const MAX: Duration = $max;
 
             /// Checks `duration` against [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
@@ -93,12 +93,12 @@ macro_rules! bounded {
                 Ok(Self(duration))
             }
 
-            /// The length of time.
+            /// The duration.
             pub const fn get(self) -> Duration {
                 self.0
             }
 
-            /// The length of time in whole microseconds.
+            /// The duration in whole microseconds.
             pub const fn as_micros(self) -> u64 {
                 self.0.as_micros() as u64
             }
@@ -126,13 +126,13 @@ macro_rules! bounded {
 }
 
 bounded! {
-    /// How long a lock or a claimed task is held unless it is extended: 10 ms to 24 h.
+    /// Lease duration of a lock or a claimed task: 10 ms to 24 h. It expires unless the holder extends it.
     Lease = "the lease", Duration::from_millis(10), Duration::from_secs(86_400), "10 ms to 24 h";
-    /// How long a reservation keeps its units without being confirmed: 10 ms to 30 days.
+    /// Hold time of a reservation: 10 ms to 30 days. An unconfirmed reservation keeps its units this long.
     HoldTime = "the hold time", Duration::from_millis(10), Duration::from_secs(30 * 86_400), "10 ms to 30 days";
 }
 
-/// Lengths of time as whole microseconds, for serde.
+/// Serializes durations as whole microseconds.
 pub(crate) mod as_micros {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Unit numbers without a gap. Stock is counted in millions, and what happens to it mostly happens to neighbours.
+//! Ranges of unit numbers. Stock is counted in millions, and most changes affect neighboring numbers.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// The number of a unit of one SKU: 1..N.
+/// Number of a unit of one SKU: 1..N.
 pub type UnitNumber = u32;
 
-/// Numbers of one SKU without a gap, at least one.
+/// A nonempty range of consecutive unit numbers of one SKU.
 ///
-/// Its text form is `7`, or `7-9`; in JSON it is the pair `[7,9]`.
+/// Text form: `7` or `7-9`. JSON form: the pair `[7,9]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[UnitNumber; 2]", into = "[UnitNumber; 2]")]
 pub struct UnitRange {
@@ -22,54 +22,54 @@ pub struct UnitRange {
 }
 
 impl UnitRange {
-    /// `first` to `last`, or `None` if there is no such number.
+    /// Creates the range `first` to `last`; `None` if `first` is greater.
     pub const fn new(first: UnitNumber, last: UnitNumber) -> Option<Self> {
         if first <= last { Some(Self { first, last }) } else { None }
     }
 
-    /// That number alone.
+    /// Creates a range of one unit.
     pub const fn one(unit: UnitNumber) -> Self {
         Self { first: unit, last: unit }
     }
 
-    /// The lowest.
+    /// The lowest number.
     pub const fn first(self) -> UnitNumber {
         self.first
     }
 
-    /// The highest.
+    /// The highest number.
     pub const fn last(self) -> UnitNumber {
         self.last
     }
 
-    /// How many.
+    /// Number of units.
     pub const fn count(self) -> u32 {
         (self.last - self.first).saturating_add(1)
     }
 
-    /// Whether it has that number.
+    /// Whether the range contains `unit`.
     pub const fn contains(self, unit: UnitNumber) -> bool {
         self.first <= unit && unit <= self.last
     }
 
-    /// Each number.
+    /// Iterates over the numbers.
     pub const fn numbers(self) -> RangeInclusive<UnitNumber> {
         self.first..=self.last
     }
 
-    /// The lowest `n` of them, or all if there are fewer; `None` for none.
+    /// The lowest `n` numbers, or all if there are fewer; `None` if `n` is 0.
     pub fn lowest(self, n: u32) -> Option<Self> {
         let last = self.first.saturating_add(n.checked_sub(1)?);
         Self::new(self.first, last.min(self.last))
     }
 
-    /// The highest `n` of them, or all if there are fewer; `None` for none.
+    /// The highest `n` numbers, or all if there are fewer; `None` if `n` is 0.
     pub fn highest(self, n: u32) -> Option<Self> {
         let first = self.last.saturating_sub(n.checked_sub(1)?);
         Self::new(first.max(self.first), self.last)
     }
 
-    /// What is left without those that are `taken`, which come in ascending order.
+    /// The range without the `taken` ranges, which must be in ascending order.
     pub fn without(self, taken: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut left = Vec::new();
         let mut next = self.first;
@@ -81,7 +81,7 @@ impl UnitRange {
         left
     }
 
-    /// The same numbers in the same order, in as few ranges as that allows.
+    /// Merges adjacent ranges. Keeps the numbers in order.
     pub fn gather<T: Into<Self>>(parts: impl IntoIterator<Item = T>) -> Vec<Self> {
         let mut ranges: Vec<Self> = Vec::new();
         for part in parts {
@@ -94,7 +94,7 @@ impl UnitRange {
         ranges
     }
 
-    /// How many numbers there are in all of them.
+    /// Number of units in all of the ranges.
     pub fn total(ranges: &[Self]) -> u64 {
         ranges.iter().map(|range| u64::from(range.count())).sum()
     }
@@ -142,8 +142,8 @@ impl FromStr for UnitRange {
     }
 }
 
-/// The wire form of a reservation's units: each SKU once in a row, with its numbers as ranges. So a full cart fits into
-/// a task, whatever its numbers.
+/// Wire form of a reservation's units: consecutive units of a SKU are grouped, with their numbers as ranges. A full
+/// cart therefore fits into a task.
 pub(crate) mod by_line {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -163,7 +163,7 @@ pub(crate) mod by_line {
         from: D,
     ) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
         let lines = Vec::<(Sku, Vec<UnitRange>)>::deserialize(from)?;
-        // A few bytes can name billions.
+        // A few bytes can name billions of units.
         let n: u64 = lines.iter().map(|(_, ranges)| UnitRange::total(ranges)).sum();
         if n > u64::from(MAX_UNITS) {
             let why = format_args!("{n} units in one reservation; at most {MAX_UNITS} are allowed");

@@ -1,7 +1,7 @@
-//! How many orders a second a ledger records: holds, then their confirmations, in batches.
+//! Measures how many orders per second a ledger records: holds, then their confirmations, in batches.
 //!
-//! `cargo run --release -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER] [URL]`, with
-//! a scratch file if no URL is named. Each run has a sale of its own.
+//! Usage: `cargo run --release -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER]
+//! [URL]`. Default URL: a temporary file. Each run creates its own sale.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,7 +65,7 @@ async fn send(
 
 fn order(sale: &SaleId, n: u32, intent: OrderIntent, per_buyer: u32) -> Outcome<OrderTask> {
     let mut id = [0; 16];
-    // Ids are hashes: spread them, so that the index is filled as it is in life.
+    // Spread the IDs, which are hashes in production, so that the index is filled realistically.
     id[..8].copy_from_slice(&u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
     Ok(OrderTask::Reservation {
         sale: sale.clone(),

@@ -1,19 +1,19 @@
--- The ledger's tables. Their constraints, not the program, keep the promises of a sale; every program that writes
--- here is held to them. Rows are never deleted: this is the record.
+-- The ledger's tables. Their constraints, not the program, guarantee the invariants of a sale, for every program that
+-- writes here. Rows are never deleted: they are the record.
 --
--- For Postgres: the partial UNIQUE indexes, CHECKs and foreign keys carry over as they are; the triggers below become
--- plpgsql functions. SQLite's RAISE gives a message only, so each message begins with a word that the program reads.
+-- The partial UNIQUE indexes, CHECKs and foreign keys are the same on Postgres; the triggers are plpgsql functions
+-- there. SQLite's RAISE returns only a message, so each message begins with a word that the program parses.
 
 CREATE TABLE sale (
     id           INTEGER PRIMARY KEY,
     name         TEXT    NOT NULL UNIQUE,
     generation   INTEGER NOT NULL,
     opened_at_us INTEGER NOT NULL,
-    -- How the store made it, as JSON, but for its secret: with both, a store that lost the sale makes it again.
+    -- Specification, as JSON without the secret. With the secret it can recreate a sale that the store lost.
     spec         TEXT
 ) STRICT;
 
--- Whoever reads this can sign receipts and orders. In a table of its own, so that reports need no right to it.
+-- A reader of this table can sign receipts and orders. It is separate so that reporting users need no access to it.
 CREATE TABLE sale_secret (
     sale   INTEGER PRIMARY KEY REFERENCES sale (id),
     secret BLOB    NOT NULL CHECK (length(secret) = 16)
@@ -26,12 +26,12 @@ CREATE TABLE sku (
     total     INTEGER NOT NULL CHECK (total BETWEEN 1 AND 10000000),
     per_buyer INTEGER NOT NULL CHECK (per_buyer BETWEEN 1 AND 10000),
     UNIQUE (sale, name),
-    -- The parent key of order_unit: it ties an order's copy of the limit to this one.
+    -- Parent key of order_unit, which ties an order's copy of the limit to this one.
     UNIQUE (id, sale, per_buyer)
 ) STRICT;
 
--- Ranges of units, which do not overlap. By their ends: the first that ends at a unit or later either has it or lies
--- above it.
+-- Disjoint ranges of units. The key orders them by their end: the first range that ends at or after a unit either
+-- contains it or lies above it.
 CREATE TABLE withdrawn (
     sku   INTEGER NOT NULL REFERENCES sku (id),
     first INTEGER NOT NULL CHECK (first >= 1),
@@ -51,7 +51,7 @@ CREATE TABLE orders (
     changed_at_us  INTEGER NOT NULL,
     UNIQUE (sale, reservation),
     UNIQUE (sale, generation, seq),
-    -- The parent key of order_unit: no unit is booked under another buyer.
+    -- Parent key of order_unit: no unit is recorded for another buyer.
     UNIQUE (id, sale, buyer)
 ) STRICT;
 
@@ -61,10 +61,10 @@ CREATE TABLE order_unit (
     buyer     TEXT    NOT NULL,
     sku       INTEGER NOT NULL,
     unit      INTEGER NOT NULL CHECK (unit >= 1),
-    -- Which of the buyer's places this unit fills: 1 to per_buyer, each filled once.
+    -- Which of the buyer's slots this unit fills: 1 to per_buyer, each at most once.
     slot      INTEGER,
     per_buyer INTEGER NOT NULL,
-    -- 1 while the unit is the order's; 0 once it was given back.
+    -- 1 while the order owns the unit; 0 once it was released.
     live      INTEGER NOT NULL CHECK (live IN (0, 1)),
     PRIMARY KEY (order_id, sku, unit),
     FOREIGN KEY (order_id, sale, buyer) REFERENCES orders (id, sale, buyer),
@@ -72,13 +72,13 @@ CREATE TABLE order_unit (
     CONSTRAINT limit_reached CHECK (live = 0 OR (slot IS NOT NULL AND slot BETWEEN 1 AND per_buyer))
 ) STRICT, WITHOUT ROWID;
 
--- A unit has one owner at most.
+-- A unit has at most one owner.
 CREATE UNIQUE INDEX unit_taken ON order_unit (sku, unit) WHERE live = 1;
--- A buyer's place is filled once at most.
+-- A buyer's slot is filled at most once.
 CREATE UNIQUE INDEX slot_taken ON order_unit (sku, buyer, slot) WHERE live = 1;
 
--- Entries that were refused for good. Two workers may deliver one entry; without this row the second could be
--- accepted (the unit came back in between) after the first had told the store of the refusal.
+-- Permanently refused entries. Two workers may deliver the same entry. Without this row, the second delivery could be
+-- accepted after the first one reported the refusal to the store, because the unit was released in between.
 CREATE TABLE refusal (
     sale          INTEGER NOT NULL REFERENCES sale (id),
     reservation   BLOB    NOT NULL CHECK (length(reservation) = 16),
@@ -124,7 +124,7 @@ BEGIN
     SELECT RAISE(ABORT, 'refused: the order was refused for good');
 END;
 
--- What a rebuild has read stays true: a store of the past adds nothing to it.
+-- A rebuild's snapshot stays valid: a store of an older generation adds nothing to it.
 CREATE TRIGGER order_of_this_generation BEFORE INSERT ON orders
 WHEN NEW.generation < (SELECT generation FROM sale WHERE id = NEW.sale)
 BEGIN
@@ -145,7 +145,7 @@ BEGIN
     SELECT RAISE(ABORT, 'fixed: only a held order changes, and only its state');
 END;
 
--- The units come back in the step that ends the order; no program can forget it.
+-- The statement that ends the order also releases its units, so no program can forget it.
 CREATE TRIGGER order_gives_back AFTER UPDATE OF state ON orders
 WHEN NEW.state IN ('cancelled', 'expired')
 BEGIN
@@ -182,7 +182,7 @@ BEGIN SELECT RAISE(ABORT, 'fixed: a withdrawn unit stays withdrawn'); END;
 CREATE TRIGGER refusal_stays BEFORE UPDATE ON refusal
 BEGIN SELECT RAISE(ABORT, 'fixed: a refusal stays'); END;
 
--- With recursive_triggers on, these stop INSERT OR REPLACE too.
+-- With recursive_triggers on, these also prevent INSERT OR REPLACE.
 CREATE TRIGGER sale_kept BEFORE DELETE ON sale
 BEGIN SELECT RAISE(ABORT, 'fixed: rows are kept'); END;
 CREATE TRIGGER sku_kept BEFORE DELETE ON sku

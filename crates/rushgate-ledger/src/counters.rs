@@ -1,4 +1,4 @@
-//! What a ledger's client has done.
+//! Counters of a ledger's client.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl Counters {
-    /// Notes `elapsed`, of which `waited` was spent waiting for another process.
+    /// Adds `elapsed` to the counters, of which `waited` was spent waiting for another process.
     pub(crate) fn worked(&self, elapsed: Duration, waited: Duration) {
         let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         add(&self.busy_us, micros(elapsed.saturating_sub(waited)));

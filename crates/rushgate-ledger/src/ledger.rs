@@ -9,62 +9,65 @@ use rushgate_core::{
 use crate::postgres::late::LateLedger;
 use crate::{PostgresLedger, SqliteLedger};
 
-/// The orders' database: what it has committed stands.
+/// The orders database: the system of record for orders.
 ///
-/// Every method is idempotent: the same call again changes nothing and is answered the same way. An error whose
-/// [`may_have_happened`](Error::may_have_happened) is true says so only when the database did not tell the outcome
-/// of a commit; otherwise an error left the data as they were.
+/// Every method is idempotent: a repeated call changes nothing and gets the same answer. After an error the data is
+/// unchanged, unless [`may_have_happened`](Error::may_have_happened) is true. That is the case only if the outcome of
+/// a commit is unknown.
 pub trait Ledger: Send + Sync {
-    /// Makes the sale and its SKUs known, or changes nothing if they are.
+    /// Registers a sale and its SKUs. Changes nothing if they are registered already.
     ///
-    /// A stock never shrinks and a generation never goes back: what is there and larger stays. An SKU that is there
-    /// with another limit per buyer is [`is_invalid`](Error::is_invalid), because orders were accepted under it;
-    /// nothing is changed then.
+    /// Totals and generations never decrease: the larger value is kept. Fails with [`is_invalid`](Error::is_invalid),
+    /// without a change, if an SKU is registered with another limit per buyer, because orders were accepted under
+    /// that limit.
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()>;
 
-    /// Records what the store decided, all in one transaction: 1 to 1,000 entries, answered in the order given.
+    /// Records the store's decisions in one transaction: 1 to 1,000 entries, answered in the given order.
     ///
-    /// The entries of a batch do not affect each other: one that the database refuses is answered
-    /// [`Refused`](Written::Refused), and the rest is recorded all the same. Changes of the stock are carried out
-    /// first.
+    /// The entries of a batch are independent. An entry that the database refuses is answered
+    /// [`Refused`](Written::Refused), and the others are still recorded. Stock changes are applied first.
     fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>>;
 
-    /// What is known of a sale without its orders; `None` if nothing is.
+    /// Returns what is known of a sale, without its orders; `None` if it is unknown.
     fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>>;
 
-    /// Gives the sale a new generation, which nobody else is given. Entries of an older one change nothing from then
-    /// on ([`Refusal::OldGeneration`]), so that what is read afterwards stays true until the store sells in the new one.
+    /// Starts a new generation of the sale and returns it; no other call returns the same one. From then on, entries
+    /// of older generations change nothing ([`Refusal::OldGeneration`]). A snapshot read afterwards stays valid until
+    /// the store sells in the new generation.
     fn advance(&self, sale: &SaleId) -> Answer<'_, u32>;
 
-    /// Everything the ledger knows of the sale, read in one snapshot, for the audit and for rebuilding the store.
+    /// Returns a snapshot of everything that the ledger knows of the sale, for the audit and for rebuilding the
+    /// store.
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks>;
 
-    /// Asks the database for a sign of life, and whether it takes writes: it reads one page.
+    /// Checks that the database answers and accepts writes. Reads one page.
     fn ping(&self) -> Answer<'_, ()>;
 
-    /// What this ledger is, and what a committed order survives.
+    /// Describes the ledger: URL, server version, and durability of a committed order.
     fn info(&self) -> StoreInfo;
 
-    /// What this client has asked of the database since it was opened.
+    /// Counts the work that this client has sent to the database since it was opened.
     fn counters(&self) -> LedgerCalls;
 
-    /// Waits until the steps that were sent before this call are carried out, then lets go of the database. Later
-    /// calls fail with [`is_unavailable`](Error::is_unavailable).
+    /// Waits until all steps sent before this call have finished, then closes the connection. Later calls fail with
+    /// [`is_unavailable`](Error::is_unavailable).
     fn close(&self) -> Answer<'_, ()>;
 }
 
 /// Opens the ledger at `url`: `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE` (also
-/// `postgresql://`; its options: [`PostgresLedger::open`]).
+/// `postgresql://`; see [`PostgresLedger::open`] for its options).
 ///
-/// Makes the file or the schema if there is none, and brings an older one up to date. Blocks for as long as that
-/// takes: at most about 5 s for a file if another process is doing it, a minute on a server, and there about 10 s if
-/// it cannot be reached.
+/// Creates the file or schema if needed, and migrates an older one. Blocks meanwhile: up to about 5 s for a file that
+/// another process is migrating, up to a minute for a server, and about 10 s for a server that cannot be reached.
 ///
 /// # Errors
-/// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured) for a
-/// file that is read-only, a directory, another program's or of a newer schema, and for a server that is too old,
-/// read-only or refuses the user; [`is_unavailable`](Error::is_unavailable) for a server that cannot be reached;
-/// [`is_corrupt`](Error::is_corrupt) for a damaged file. None of them changes the file or the schema.
+/// - [`is_invalid`](Error::is_invalid): a URL of another kind.
+/// - [`is_misconfigured`](Error::is_misconfigured): a file that is read-only, a directory, another program's or of a
+///   newer schema; a server that is too old, read-only or refuses the user.
+/// - [`is_unavailable`](Error::is_unavailable): a server that cannot be reached.
+/// - [`is_corrupt`](Error::is_corrupt): a damaged file.
+///
+/// None of them changes the file or the schema.
 pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
     match url.split_once(':') {
         Some(("sqlite", ":memory:")) => Ok(Arc::new(SqliteLedger::in_memory()?)),
@@ -73,7 +76,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
             Ok(Arc::new(PostgresLedger::open(url)?))
         }
         _ => {
-            // What follows the scheme may hold a password, so it is not repeated.
+            // The rest of the URL may contain a password, so the error does not repeat it.
             let scheme = url.split_once(':').map(|(scheme, _)| format!("the scheme `{scheme}`"));
             let has = scheme.unwrap_or_else(|| "no scheme".to_owned());
             let why = format_args!("has {has}; there is no ledger of that kind");
@@ -83,12 +86,12 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
     }
 }
 
-/// As [`connect`], but a server that cannot be reached is no error: it is tried again each second, in the background, and
-/// until it answers every call is [`is_unavailable`](Error::is_unavailable), with nothing done. For whoever sells meanwhile, and
-/// has the orders wait.
+/// Opens the ledger like [`connect`], but accepts a server that cannot be reached. The connection is then retried
+/// every second in the background. Until it succeeds, every call fails with [`is_unavailable`](Error::is_unavailable)
+/// and changes nothing. For servers that sell meanwhile and let orders wait in the queue.
 ///
 /// # Errors
-/// As [`connect`]'s, but for a server that cannot be reached.
+/// Those of [`connect`], except for a server that cannot be reached.
 pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
     match connect(url) {
         Err(error) if error.is_unavailable() && url.starts_with("postgres") => {
@@ -99,56 +102,55 @@ pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
     }
 }
 
-/// A sale as the ledger is told of it.
+/// A sale to register in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerSale {
-    /// Which.
+    /// ID of the sale.
     pub sale: SaleId,
-    /// 1 for a sale that was never rebuilt, and greater after each rebuild: one takes two or more.
+    /// Generation: 1 for a sale that was never rebuilt. A rebuild raises it by two or more.
     pub generation: u32,
-    /// What it sells: 1 to 1,000 SKUs, each once.
+    /// The SKUs: 1 to 1,000, each listed once.
     pub skus: Vec<SkuSpec>,
-    /// How the store made it, kept as it is first told: a store that lost the sale can make it again, and read the
-    /// receipts that it signed. The secret goes into a table of its own, `sale_secret`.
+    /// Specification of the sale. The first one is kept. A store that lost the sale uses it to recreate the sale and
+    /// to verify the receipts that it signed. The secret is stored in a separate table, `sale_secret`.
     pub spec: Option<SaleSpec>,
 }
 
-/// A sale as the ledger knows it.
+/// What the ledger knows of a sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownSale {
-    /// How often it was given a new generation, at least plus one. Entries of older ones change nothing.
+    /// Current generation. Entries of older generations change nothing.
     pub generation: u32,
-    /// The greatest sequence number in it, 0 if it has no orders. A store that has counted less has lost writes.
+    /// Greatest sequence number in this generation; 0 without orders. A store with a smaller one has lost writes.
     pub latest_seq: u64,
-    /// How the store made it, if that was told.
+    /// Specification of the sale, if it was registered.
     pub spec: Option<SaleSpec>,
 }
 
 impl KnownSale {
-    /// Whether the ledger has what the store, as it says it stands, has not: then the store has lost writes. Ask the
-    /// ledger first, because the store goes on meanwhile.
+    /// Whether the ledger has something that the store's state lacks, so that the store has lost writes. Read the
+    /// ledger first, because the store continues meanwhile.
     pub fn is_ahead_of(&self, store: &SaleState) -> bool {
         (store.generation, store.seq) < (self.generation, self.latest_seq)
     }
 }
 
-/// What became of one entry.
+/// Outcome of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The order is recorded, now or since an earlier delivery. This is how it stands: what was asked, or what was
-    /// decided before, since a final order never changes.
+    /// The order is recorded, now or since an earlier delivery, in this state: the requested one, or an earlier final
+    /// state, which never changes.
     Recorded(OrderIntent),
-    /// The order is recorded with other units than asked, because one of those was somebody else's.
+    /// The order is recorded with other units than requested, because another order owns one of those.
     Reassigned {
-        /// How the order stands: `Hold` or `Confirm`.
+        /// State of the order: `Hold` or `Confirm`.
         state: OrderIntent,
-        /// All the units that are the order's: by line as in the entry, and by number within one.
+        /// All units that the order owns, by line as in the entry and then by number.
         units: Vec<(Sku, UnitNumber)>,
     },
-    /// The stock is recorded.
+    /// The stock change is recorded.
     Stocked {
-        /// Units that were to be withdrawn and are not, because an order owns them. None as long as store and
-        /// ledger agree.
+        /// Units that could not be withdrawn because an order owns them. Empty as long as store and ledger agree.
         owned: Vec<UnitNumber>,
     },
     /// Nothing was recorded.
@@ -158,39 +160,41 @@ pub enum Written {
 /// Why the database refused an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// A unit is somebody else's, and no other of its SKU is free. Stays so: the same entry is never accepted later.
+    /// Another order owns a unit, and no other unit of the SKU is free. Permanent: the same entry is never accepted
+    /// later.
     UnitTaken,
-    /// The buyer would have more units than allowed. Stays so: the same entry is never accepted later.
+    /// The buyer would exceed the purchase limit. Permanent: the same entry is never accepted later.
     LimitReached,
     /// A unit was withdrawn from the sale.
     Withdrawn,
-    /// Another reservation has this generation and sequence number: proof that the store lost a write.
+    /// Another reservation has this generation and sequence number, which proves that the store lost a write.
     SequenceReused,
     /// The reservation is recorded for another buyer.
     OtherBuyer,
-    /// A unit is beyond what is offered, or the SKU is not known. The stock may be on its way: deliver again later.
+    /// A unit does not exist, or the SKU is unknown. The stock change may be under way: deliver the entry again
+    /// later.
     NotForSale,
-    /// The sale was given a newer generation since: it was rebuilt, or is being rebuilt. Stays so; what the entry was
-    /// about is in the ledger as the rebuild found it, or its store had lost it.
+    /// The sale has a newer generation: it was rebuilt, or a rebuild is running. Permanent: the ledger's data at the
+    /// time of the rebuild applies.
     OldGeneration,
-    /// The sale is not known: [`open_sale`](Ledger::open_sale) it and deliver again.
+    /// The sale is unknown. Call [`open_sale`](Ledger::open_sale) and deliver the entry again.
     UnknownSale,
 }
 
 impl Refusal {
-    /// True if delivering the same entry again cannot help.
+    /// True if the refusal is permanent: delivering the same entry again cannot succeed.
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::NotForSale | Self::UnknownSale)
     }
 }
 
 impl Written {
-    /// What to tell the store ([`settle`](rushgate_core::SaleStore::settle)) of a reservation for which `asked` was
-    /// written, or `None` if there is nothing to tell yet: the order is held, or the refusal is not
-    /// [final](Refusal::is_final) and the entry is to be delivered again.
+    /// The verdict to [settle](rushgate_core::SaleStore::settle) in the store, for a reservation with intent `asked`.
+    /// `None` if there is nothing to settle yet: the order is on hold, or the refusal is not
+    /// [final](Refusal::is_final) and the entry must be delivered again.
     ///
-    /// A payment that comes after the order was called off or ran out in the ledger is a rejection. An order that
-    /// was sold is sold, whatever was asked.
+    /// A confirmation of an order that was canceled or expired in the ledger is rejected. A sold order stays sold,
+    /// whatever the intent.
     pub const fn verdict(&self, asked: OrderIntent) -> Option<Verdict> {
         match self {
             Self::Recorded(state) | Self::Reassigned { state, .. } => match (state, asked) {
@@ -211,8 +215,8 @@ impl Written {
         }
     }
 
-    /// True if store and ledger have parted: only a store that lost writes which it had acknowledged can send this.
-    /// Rebuild it from the [books](Ledger::books) under a new generation. [`Refusal::OldGeneration`] shows it only if
+    /// True if store and ledger disagree, which only a store that lost acknowledged writes can cause. Rebuild it from
+    /// the ledger's [snapshot](Ledger::books) under a new generation. [`Refusal::OldGeneration`] proves it only if
     /// the store is still in that generation.
     pub fn shows_lost_writes(&self) -> bool {
         match self {
@@ -224,14 +228,14 @@ impl Written {
     }
 }
 
-/// What one client has asked of its ledger.
+/// Counters of the work that one client has sent to its ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerCalls {
     /// Trait methods called.
     pub calls: u64,
-    /// Write transactions committed. Calls that waited at the same moment share one.
+    /// Write transactions committed. Concurrent calls share a transaction.
     pub transactions: u64,
-    /// Statements carried out by the client, inside and outside those transactions.
+    /// Statements executed, inside and outside those transactions.
     pub statements: u64,
     /// Entries answered by [`write`](Ledger::write).
     pub entries: u64,
@@ -239,15 +243,15 @@ pub struct LedgerCalls {
     pub orders: u64,
     /// Entries refused.
     pub refused: u64,
-    /// Microseconds in which the database was at work for this client: write transactions and reads, from the first
+    /// Time in microseconds that the database worked for this client: write transactions and reads, from the first
     /// statement to the end of the commit.
     pub busy_us: u64,
-    /// Microseconds spent waiting for another process that was writing. Not part of `busy_us`.
+    /// Time in microseconds spent waiting for another process that was writing. Not included in `busy_us`.
     pub waited_us: u64,
 }
 
 impl LedgerSale {
-    /// Refuses what is outside the documented limits.
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub(crate) fn check(&self) -> Result<()> {
         check_range("the number of SKUs", self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
         let mut seen = BTreeSet::new();
@@ -266,7 +270,7 @@ fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
     check_range("the limit per buyer", per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
 }
 
-/// Refuses what is outside the documented limits.
+/// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).
 pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
     check_batch(entries.len())?;
     entries.iter().try_for_each(|entry| match entry {

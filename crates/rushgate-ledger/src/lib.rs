@@ -1,15 +1,15 @@
-//! The orders' database, which has the last word on every unit sold.
+//! The orders database: the system of record for every unit sold.
 //!
-//! A store ([`rushgate_core::Store`]) is fast and may lose what it acknowledged. The ledger is slower, and what it
-//! has committed stands: one unit has at most one owner and a buyer stays within the limit, because the **schema**
-//! refuses anything else, whoever writes to it. `202 Reserved` is a hold; `confirmed` means that the ledger has
-//! committed.
+//! A store ([`rushgate_core::Store`]) is fast and may lose acknowledged writes. The ledger is slower, and what it has
+//! committed is final. A unit has at most one owner and a buyer stays within the limit, because the **schema**
+//! rejects anything else, whichever program writes to it. `202 Reserved` is a hold; `confirmed` means that the ledger
+//! has committed.
 //!
-//! It is an SQLite file for the processes of one machine, or a schema on a Postgres server; [`connect`] takes the URL of
-//! either, and every promise holds on both.
+//! The ledger is an SQLite file for the processes of one machine, or a schema on a Postgres server. [`connect`] takes
+//! the URL of either, and gives the same guarantees on both.
 //!
-//! The ledger hardly notices a rush: it is written in batches ([`Ledger::write`]) by few writers, and never asked by
-//! a buyer.
+//! A rush puts little load on the ledger: a few writers send it batches ([`Ledger::write`]), and no buyer's request
+//! reads it.
 //!
 //! ```
 //! # async fn example() -> rushgate_core::Result<()> {
@@ -40,8 +40,8 @@
 //! ```
 //!
 //! # Cancel safety
-//! A call is sent when the method is called. Dropping its future does not undo it: call again to learn the answer,
-//! which is safe because every call is idempotent.
+//! A call is sent when the method is called. Dropping its future does not undo the call. Call again to get the
+//! answer, which is safe because every call is idempotent.
 
 mod counters;
 mod ledger;

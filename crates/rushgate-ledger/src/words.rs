@@ -1,4 +1,4 @@
-//! What both ledgers say in the same words.
+//! Helpers shared by both ledgers.
 
 use std::collections::HashMap;
 use std::iter::Peekable;
@@ -8,7 +8,7 @@ use rushgate_core::{Error, LedgerOrder, OrderIntent, Result, SaleId, SaleSecret,
 
 use crate::Written;
 
-/// The answer for a live order: whether its units are those that were asked for.
+/// The answer for a live order, depending on whether it owns the requested units.
 pub(crate) fn recorded(
     asked: &[(Sku, UnitNumber)],
     state: OrderIntent,
@@ -25,7 +25,7 @@ pub(crate) fn recorded(
     Written::Reassigned { state, units }
 }
 
-/// The specification of a sale from its two columns.
+/// Parses a sale's specification from its two columns.
 pub(crate) fn specification(
     sale: &SaleId,
     spec: Option<String>,
@@ -44,17 +44,17 @@ fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
     units
 }
 
-/// A unit of an order as its row says.
+/// A unit of an order, from its row.
 pub(crate) struct UnitOfOrder {
     pub(crate) order: i64,
     pub(crate) sku: Option<Sku>,
     pub(crate) unit: UnitNumber,
     pub(crate) live: bool,
-    /// What the row says otherwise than the order.
+    /// The column that contradicts the order.
     pub(crate) otherwise: Option<String>,
 }
 
-/// Hands an order those of the units that are its own. Both come in the order of the orders' numbers.
+/// Moves an order's units to the order. Both are sorted by order ID.
 pub(crate) fn take_units(
     order: &mut LedgerOrder,
     number: i64,
@@ -72,7 +72,7 @@ pub(crate) fn take_units(
     }
 }
 
-/// Whether units that belong to other orders are why an order was refused.
+/// Whether an order was refused because other orders own its units.
 pub(crate) fn units_taken(why: &str) -> Result<bool, String> {
     match why {
         "unit_taken" => Ok(true),
@@ -100,7 +100,7 @@ pub(crate) fn state_from(text: &str) -> Result<OrderIntent, String> {
     state.ok_or_else(|| format!("an order in the state {text:?}"))
 }
 
-/// The machine's clock, for the record only: nothing is decided by it.
+/// The machine's clock. It is recorded for information only; no decision depends on it.
 pub(crate) fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_micros()).unwrap_or(i64::MAX)

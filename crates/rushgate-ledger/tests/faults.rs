@@ -1,4 +1,4 @@
-//! Files that cannot be used, and files that stop being usable: what is said, and what became of the data.
+//! Unusable files, and files that become unusable: the errors, and the state of the data.
 
 mod common;
 
@@ -53,7 +53,7 @@ async fn a_full_disk_refuses_the_whole_batch_and_keeps_what_was_recorded() {
     let books = ledger.books(&sale()).await.unwrap();
     assert_eq!(books.orders.len(), recorded as usize);
     ledger.close().await.unwrap();
-    // With room again the same batch goes through.
+    // With space again, the same batch succeeds.
     let ledger = SqliteLedger::open(&path).unwrap();
     let written = ledger.write(batch(recorded)).await.unwrap();
     assert!(written.iter().all(|written| *written == Written::Recorded(Confirm)));
@@ -101,7 +101,7 @@ async fn damage_inside_the_file_is_said_when_it_is_met_and_nothing_is_written() 
     let mut bytes = std::fs::read(&path).unwrap();
     let pages = bytes.len() / 4_096;
     assert!(pages > 100);
-    // The pages that describe the schema were made first; those far behind them hold rows.
+    // The first pages describe the schema. Pages far behind them hold rows.
     bytes[60 * 4_096..].fill(0xa5);
     std::fs::write(&path, &bytes).unwrap();
     let ledger = SqliteLedger::open(&path).unwrap();
@@ -120,7 +120,7 @@ fn a_directory_and_a_missing_directory_are_told_apart_from_damage() {
     assert!(refused(&directory.path().join("missing/orders.db")).is_misconfigured());
 }
 
-/// Root may write to anything, so the file is opened by a copy of this test that runs as nobody.
+/// Root may write to any file, so a copy of this test opens it as nobody.
 #[tokio::test]
 async fn a_read_only_file_is_misconfigured() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Servers that stop, refuse, stall and lose their answers: what is said, and what became of the data.
+//! Servers that stop, refuse, stall and lose answers: the errors, and the state of the data.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn refused(url: &str) -> Error {
     error
 }
 
-/// What one who writes through faults does and sees: the same call again until it is answered.
+/// A client that writes despite faults: repeats the same call until it is answered, and returns the errors.
 async fn write_through(ledger: &dyn Ledger, entries: Vec<OrderTask>) -> Vec<Error> {
     let start = Instant::now();
     let mut errors = Vec::new();
@@ -91,12 +91,12 @@ async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_goes_
     assert_sound(&books);
 }
 
-/// The hosts of both in one URL: the one that takes writes is meant.
+/// One URL with both hosts, which connects to the one that accepts writes.
 fn url_of(one: &PostgresServer, other: &PostgresServer) -> String {
     format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", one.port(), other.port())
 }
 
-/// From now on nothing is acknowledged that a standby does not have.
+/// From now on, nothing is acknowledged that a standby does not have.
 async fn demand_a_standby(primary: &PostgresServer) {
     let operator = raw(primary).await;
     operator.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.unwrap();
@@ -158,7 +158,7 @@ async fn a_host_that_takes_connections_and_stays_silent_is_passed_over() {
     standby.promote();
     write_through(&*ledger, batch(1, 20)).await;
     assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 20);
-    // Whoever comes anew finds it too.
+    // A new connection finds it too.
     connect(&url).unwrap().ping().await.unwrap();
 }
 
@@ -191,7 +191,7 @@ async fn connections_ended_in_the_middle_lose_nothing() {
         }
     };
     let ending = async {
-        // At another moment of a batch's life each time, and seldom enough for some to live.
+        // Each round ends the connections at another point of a batch, and rarely enough for some to survive.
         for n in 0_u64.. {
             operator.query(end_all, &[]).await.unwrap();
             tokio::time::sleep(Duration::from_millis(20 + n * 13 % 60)).await;
@@ -204,15 +204,15 @@ async fn connections_ended_in_the_middle_lose_nothing() {
     let books = ledger.books(&sale()).await;
     let books = match books {
         Ok(books) => books,
-        // The operator's last word may have reached the connection of the books.
+        // The operator's last query may have ended the connection that reads the snapshot.
         Err(_) => ledger.books(&sale()).await.unwrap(),
     };
     assert_eq!(books.orders.len(), 2_000);
     assert_sound(&books);
 }
 
-/// Forwards connections to a server, and once it is told to, lets one COMMIT through and breaks the connection instead
-/// of handing the answer back.
+/// A proxy to a server. Once armed, it forwards one COMMIT and then breaks the connection instead of returning the
+/// answer.
 async fn proxy(to: u16, armed: Arc<std::sync::atomic::AtomicBool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -238,7 +238,7 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, armed: Arc<std::s
             }
             n = server.read(&mut answered) => {
                 let Ok(n @ 1..) = n else { return };
-                // The server has answered, so it has committed. Nobody hears of it.
+                // The server has answered, so it has committed. The client does not learn of it.
                 if breaks || client.write_all(&answered[..n]).await.is_err() { return }
             }
         }
@@ -282,7 +282,7 @@ async fn a_server_without_a_free_connection_is_unavailable_and_says_what_to_rais
     let start = Instant::now();
     while let Err(error) = connect(&server.url()) {
         assert!(start.elapsed() < PATIENCE, "{error:?}");
-        // The connections that are given up need a turn to close.
+        // Closed connections need a moment to disappear.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -297,7 +297,7 @@ async fn a_server_that_takes_no_writes_is_misconfigured_until_it_does() {
     operator.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     let start = Instant::now();
     let error = loop {
-        // The other processes of the server read their settings a moment later.
+        // The server's other processes reload their settings a moment later.
         if let Err(error) = ledger.write(batch(1, 1)).await {
             break error;
         }
@@ -330,7 +330,7 @@ async fn a_statement_that_waits_too_long_is_given_up_and_nothing_was_written() {
     assert_eq!(ledger.write(batch(1, 3)).await.unwrap(), vec![Written::Recorded(Hold); 3]);
 }
 
-/// The schema fails on demand with the state in the table `wanted`.
+/// The schema fails on demand with the SQLSTATE in the table `wanted`.
 #[tokio::test]
 async fn every_kind_of_fault_is_told_apart_by_its_state() {
     let bench = Bench::postgres();
@@ -414,7 +414,7 @@ async fn a_newer_schema_and_another_programs_are_left_alone() {
     assert_eq!(other.count(&format!("pg_tables WHERE schemaname = '{schema}'")).await, 1);
 }
 
-/// Two processes' ledgers write the same orders, each from its own end.
+/// Ledgers of two processes write the same orders, in opposite directions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_of_the_same_orders_never_wait_in_a_circle() {
     let server = PostgresServer::start();
@@ -449,7 +449,7 @@ async fn writers_of_the_same_orders_never_wait_in_a_circle() {
     assert_eq!(row.get::<_, i64>(0), 0);
 }
 
-/// What another connection sees of the ledger's ones.
+/// What another connection sees of the ledger's connections.
 async fn seen(operator: &Client, what: &str) -> i64 {
     operator.query_one(&format!("SELECT count(*) FROM {what}"), &[]).await.unwrap().get(0)
 }
@@ -464,7 +464,7 @@ async fn writers_and_readers_of_one_process_have_its_pool_and_no_more() {
     let all_at_work = async {
         let ours = "pg_stat_activity WHERE application_name = 'rushgate'";
         while seen(&operator, &format!("{ours} AND state <> 'idle'")).await < POOL {}
-        // All have work, and there is more of it.
+        // All connections are busy, and more work is waiting.
         seen(&operator, ours).await
     };
     let work = (0..12_u32).map(|who| {
@@ -481,12 +481,12 @@ async fn writers_and_readers_of_one_process_have_its_pool_and_no_more() {
     let work = futures_util::future::join_all(work);
     let connections = tokio::select! {
         found = tokio::time::timeout(PATIENCE, all_at_work) => found.expect("they work side by side"),
-        _ = work => unreachable!("their work has no end"),
+        _ = work => unreachable!("the workers never finish"),
     };
     assert_eq!(connections, POOL);
 }
 
-/// Locks on the sale that are had, or waited for.
+/// Number of locks on the sale that are granted, or waited for.
 async fn locks(other: &Raw, mode: &str, granted: bool) -> i64 {
     let schemas = "classid = hashtext('rushgate ' || current_schema())::oid";
     other
@@ -517,7 +517,7 @@ async fn orders_are_written_under_a_lock_that_they_share_and_a_change_of_stock_h
     until_locked(&looker, "ShareLock", true).await;
     let changing = ledger.write(vec![stock(12, &[], 1)]);
     until_locked(&looker, "ExclusiveLock", false).await;
-    assert_eq!(locks(&looker, "ExclusiveLock", true).await, 0, "it waits for those who write");
+    assert_eq!(locks(&looker, "ExclusiveLock", true).await, 0, "it waits for the writers");
     other.let_go().await;
     assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 3]);
     changing.await.unwrap();
@@ -527,7 +527,7 @@ async fn orders_are_written_under_a_lock_that_they_share_and_a_change_of_stock_h
     until_locked(&looker, "ExclusiveLock", true).await;
     let writing = ledger.write(batch(4, 2));
     until_locked(&looker, "ShareLock", false).await;
-    assert_eq!(locks(&looker, "ShareLock", true).await, 0, "nobody writes beside it");
+    assert_eq!(locks(&looker, "ShareLock", true).await, 0, "no writer runs concurrently");
     other.let_go().await;
     changing.await.unwrap();
     assert_eq!(writing.await.unwrap(), vec![Written::Recorded(Hold); 2]);
@@ -548,7 +548,7 @@ async fn a_batch_is_a_few_statements_however_long_it_is() {
         let (transactions, statements) = spent(before, ledger.counters());
         assert!(transactions == 1 && statements <= 8, "{statements} statements for {n} orders");
     }
-    // One offender costs about the logarithm, not the length.
+    // One offending entry costs logarithmic, not linear, time.
     let before = ledger.counters();
     let mut entries = batch(5_000, 512);
     entries[300] = order(99_999, "buyer-9000", &[9_999], Hold);
@@ -596,7 +596,7 @@ async fn a_connection_is_encrypted_and_the_certificate_checked_as_the_url_asks()
     make_certificate(&directory, "server", &directory);
     make_certificate(&directory, "other", &directory);
     let with = |options: &str| format!("{}?{options}", server.url());
-    // Without TLS on the server: prefer does without, require does not.
+    // A server without TLS: `prefer` connects without it, `require` fails.
     connect(&with("sslmode=prefer")).unwrap();
     assert!(refused(&with("sslmode=require&sslrootcert=server.crt")).is_misconfigured());
     let root = |name: &str| format!("sslrootcert={}", directory.join(name).display());

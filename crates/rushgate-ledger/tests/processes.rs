@@ -1,6 +1,6 @@
 //! Several processes on one ledger, and a process that is killed in the middle.
 //!
-//! The children are this test program itself, started for one ignored test.
+//! The children are this test program, started for one ignored test.
 
 mod common;
 
@@ -50,7 +50,7 @@ async fn books(url: &str) -> LedgerBooks {
     books
 }
 
-/// The life of the orders `n + 1 ..= n + 50`: held, then every kind of end. Says each batch that was acknowledged.
+/// Writes the orders `n + 1 ..= n + 50`: first held, then ended in every way. Prints each acknowledged batch.
 async fn write_for_ever(ledger: &dyn Ledger, first: u32) {
     for n in (first..).step_by(50) {
         let ends = [Hold, Confirm, Cancel, Expire];
@@ -71,13 +71,13 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
         let first = round * 100_000;
         let mut child = child("child_writes_until_it_is_killed", &url, first);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // Each round dies after another number of batches, at a moment that nothing has chosen.
+        // Each round kills the child after another number of batches, at an arbitrary moment.
         let wanted = 2 + 3 * round as usize;
         let acknowledged = |line: &str| line.strip_prefix("acknowledged ")?.parse::<u32>().ok();
         let last = lines.by_ref().filter_map(|line| acknowledged(&line.unwrap())).nth(wanted).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it said before it died was acknowledged too.
+        // Batches that the child printed before its death are acknowledged too.
         let last = lines.map_while(Result::ok).filter_map(|line| acknowledged(&line)).last().unwrap_or(last);
         let books = books(&url).await;
         check_killed(&books, first, last);
@@ -91,7 +91,7 @@ fn check_killed(books: &LedgerBooks, first: u32, last: u32) {
         assert_eq!(order.state, [Hold, Confirm, Cancel, Expire][n as usize % 4]);
         assert_eq!(order.units.len(), usize::from(n % 4 < 2));
     }
-    // The batch that was on its way is there as a whole or not at all.
+    // The batch under way was recorded as a whole or not at all.
     let on_its_way = (last + 51..=last + 100).filter(|n| by_id.contains_key(&id(*n))).count();
     assert!(on_its_way == 0 || on_its_way == 50, "{on_its_way} orders of a batch of 50");
 }
@@ -105,7 +105,7 @@ async fn child_writes_until_it_is_killed() {
 
 async fn processes_that_sell_the_same_units_never_sell_one_twice(bench: Bench) {
     let url = bench.url();
-    // They make the file, or the schema, together, too.
+    // They also create the file or schema concurrently.
     let mut children: Vec<_> = (0..3).map(|n| child("child_sells_the_same_units", &url, n * 1_000)).collect();
     let mut outputs: Vec<_> =
         children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
@@ -120,7 +120,7 @@ async fn processes_that_sell_the_same_units_never_sell_one_twice(bench: Bench) {
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
-    // 3 × 200 orders for the same 200 of 450 units. A replacement may be a unit that another order wants later.
+    // 3 × 200 orders for the same 200 of 450 units. A replacement may be a unit that another order requests later.
     assert_eq!((recorded + reassigned, refused), (450, 150));
     assert!(reassigned >= 250, "{reassigned}");
     let books = books(&url).await;

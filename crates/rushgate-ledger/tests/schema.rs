@@ -1,4 +1,4 @@
-//! Attacks on every constraint by raw SQL, past the program: the schema alone keeps the promises.
+//! Attacks every constraint with raw SQL, bypassing the program: the schema alone guarantees the invariants.
 
 mod common;
 
@@ -7,8 +7,8 @@ use common::{order, phones, stock, write_one};
 use rushgate_core::OrderIntent::{Cancel, Confirm, Hold};
 use rushgate_ledger::connect;
 
-/// Units 1 (ann, confirmed), 2 (bob, held); cid's order for 3 is cancelled; 8 to 10 are withdrawn. At most 2 each.
-/// `order_id`s are 1, 2, 3.
+/// Units 1 (ann, confirmed) and 2 (bob, held); cid's order for 3 is canceled; 8 to 10 are withdrawn. At most 2 per
+/// buyer. The `order_id`s are 1, 2, 3.
 async fn victim(bench: &Bench) -> Raw {
     victim_at(&bench.url()).await
 }
@@ -48,7 +48,7 @@ async fn the_legal_path_passes(bench: Bench) {
     raw.execute(&new_order(9, 9)).await.unwrap();
     raw.execute("UPDATE orders SET state = 'expired' WHERE id = 2").await.unwrap();
     let live = raw.count("order_unit WHERE order_id = 2 AND live").await;
-    assert_eq!(live, 0, "the units come back by the schema's own doing");
+    assert_eq!(live, 0, "the schema releases the units");
 }
 
 async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench) {
@@ -123,11 +123,11 @@ async fn every_attack_is_refused_by_the_constraint_that_is_meant_to(bench: Bench
     let before = raw.content().await;
     for (attack, sql, constraints) in attacks {
         let error = raw.execute(&sql).await.expect_err(attack);
-        // In the words of SQLite, or of Postgres.
+        // The name in SQLite or in Postgres.
         assert!(constraints.split('|').any(|constraint| error.contains(constraint)), "{attack}: {error}");
         assert_eq!(raw.content().await, before, "{attack}");
     }
-    // Each has a way round of its own.
+    // Each database has its own way to bypass row triggers.
     let (round, constraint) = match raw {
         Raw::Sqlite(_) => (unit(2, "bob", 1, 2, 2).replace("INSERT", "INSERT OR REPLACE"), "kept"),
         Raw::Postgres(_) => ("TRUNCATE order_unit".into(), "kept"),
@@ -156,9 +156,9 @@ on_each_ledger! {
     a_final_refusal_cannot_be_undone
 }
 
-// ── two at once, on Postgres; SQLite has one writer at a time ───────────────────────────────────────────────────────
+// ── concurrent transactions, on Postgres only; SQLite has one writer at a time ──────────────────────────────────────
 
-/// Two transactions of which each is legal and both together are not: (the first's, the second's, the refusal).
+/// Pairs of transactions that are legal alone but not together: first, second, and the violated constraint.
 fn pairs() -> Vec<(&'static str, String, String, &'static str)> {
     let refusal = format!("INSERT INTO refusal VALUES (1, X'{:032x}', 1, 'unit_taken', 0)", 9);
     let among_others = withdraw(3, 7);
@@ -186,11 +186,11 @@ async fn what_two_transactions_may_not_do_together_the_second_may_not() {
             let one = victim_at(&url).await;
             let two = Raw::connect(&url).await;
             two.execute(&format!("BEGIN ISOLATION LEVEL {isolation}")).await.unwrap();
-            // A snapshot, if there is one, is of now.
+            // If the isolation level takes a snapshot, it takes it now.
             two.count("orders").await;
             one.execute("BEGIN").await.unwrap();
             one.execute(&first).await.unwrap_or_else(|error| panic!("{attack}: {error}"));
-            // The second meets the first's locks, or not; either way the first commits while it is under way.
+            // Whether or not the second waits for the first's locks, the first commits while the second is running.
             let both = async { tokio::join!(two.execute(&second), commit_when_waited_for(&url, &one)).0 };
             let error = both.await.expect_err(attack);
             assert!(error.contains(constraint), "{attack}: {error}");
@@ -198,7 +198,7 @@ async fn what_two_transactions_may_not_do_together_the_second_may_not() {
     }
 }
 
-/// A unit that is given while its order is being cancelled comes back with the others.
+/// A unit that is added while its order is being canceled is released with the others.
 #[tokio::test]
 async fn a_unit_that_joins_an_order_on_its_way_out_comes_back_with_it() {
     let bench = Bench::postgres();

@@ -1,4 +1,4 @@
-//! What `write` answers, and what is recorded then.
+//! Answers of `write`, and the resulting records.
 
 mod common;
 
@@ -63,7 +63,7 @@ async fn a_decision_may_come_without_its_hold(bench: Bench) {
     }
     let books = ledger.books(&sale()).await.unwrap();
     assert_eq!(books.orders.iter().map(|order| order.units.len()).collect::<Vec<_>>(), [1, 0, 0]);
-    // What ended owns nothing, so it cannot be in the way, nor be refused for what it had.
+    // An ended order owns nothing, so it blocks no one and cannot be refused because of its former units.
     assert_eq!(write_one(&*ledger, order(4, "dan", &[2], Hold)).await, Written::Recorded(Hold));
     assert_eq!(write_one(&*ledger, order(5, "eve", &[1, 99], Cancel)).await, Written::Recorded(Cancel));
     assert_eq!(
@@ -140,7 +140,7 @@ async fn a_taken_unit_is_replaced_by_the_highest_free_one_until_none_is_left(ben
     let books = ledger.books(&sale()).await.unwrap();
     assert_sound(&books);
     assert_eq!(phone_units(find(&books, 3).unwrap()), [3, 4]);
-    // The buyer of the replacement pays: the order goes on with its new unit.
+    // The buyer of the replacement pays: the order keeps its new unit.
     assert_eq!(write_one(&*ledger, order(2, "bob", &[1], Confirm)).await, reassigned(Confirm, &[6]));
 }
 
@@ -151,7 +151,7 @@ async fn a_final_refusal_stays_when_the_unit_comes_back_but_not_in_a_new_generat
     let refused = Written::Refused(Refusal::UnitTaken);
     assert_eq!(write_one(&*ledger, bobs.clone()).await, refused);
     write_one(&*ledger, order(1, "ann", &[1], Expire)).await;
-    assert_eq!(write_one(&*ledger, bobs.clone()).await, refused, "the store was told so");
+    assert_eq!(write_one(&*ledger, bobs.clone()).await, refused, "the store was informed");
     let mut rebuilt = bobs;
     if let OrderTask::Reservation { generation, .. } = &mut rebuilt {
         *generation = 2;
@@ -311,7 +311,7 @@ async fn what_lies_between_the_units_of_orders_is_withdrawn(bench: Bench) {
     assert_sound(&books);
     let last = write_one(&*ledger, order(3, "cid", &[1_999_999], Hold)).await;
     assert_eq!(last, Written::Refused(Refusal::Withdrawn));
-    // Somebody else's: the highest that is free lies below what was withdrawn.
+    // The unit is owned: the highest free one lies below the withdrawn range.
     assert_eq!(write_one(&*ledger, order(4, "dan", &[3], Hold)).await, reassigned(Hold, &[999_999]));
 }
 
@@ -382,7 +382,7 @@ async fn calls_that_wait_together_share_a_commit_and_a_dropped_call_is_carried_o
     let ledger = connect(&url).unwrap();
     ledger.open_sale(phones(100, 1)).await.unwrap();
     let before = ledger.counters();
-    // Another process's transaction keeps the writers waiting while the calls are sent.
+    // Another process's transaction blocks the writers while the calls are sent.
     let other = Raw::connect(&url).await;
     other.hold_writers_up().await;
     let mut sent: Vec<_> =
@@ -395,7 +395,7 @@ async fn calls_that_wait_together_share_a_commit_and_a_dropped_call_is_carried_o
     ledger.close().await.unwrap();
     let now = ledger.counters();
     assert_eq!(now.orders - before.orders, 60);
-    // A writer may have picked up any first part of the calls before it met the lock.
+    // A writer may have started with any first part of the calls before it met the lock.
     let transactions = now.transactions - before.transactions;
     assert!(transactions <= 4, "{transactions} transactions for 60 calls");
 }
@@ -410,7 +410,7 @@ async fn a_closed_ledger_has_done_what_was_sent_and_refuses_what_comes(bench: Be
     let error = ledger.ping().await.unwrap_err();
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error}");
     if let Some(path) = url.strip_prefix("sqlite:") {
-        // The file is complete without its log: it may be copied now.
+        // The file is complete without its log, so it can be copied.
         assert!(!std::path::Path::new(&format!("{path}-wal")).exists());
     }
     let books = connect(&url).unwrap().books(&sale()).await.unwrap();

@@ -4,12 +4,12 @@ use rand::RngExt;
 use rushgate_core::{Error, Result};
 use tokio::time::{Instant, sleep};
 
-/// How long a store is tried to be opened while others know its servers: a failover takes less.
+/// How long opening a store retries while sentinels or other nodes can name its server. A failover takes less.
 const OPENING_MAX: Duration = Duration::from_secs(5);
-/// Between two attempts. A lane has pauses of its own.
+/// Pause between two attempts to open. A connection that is lost later has its own pauses.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Opening a store whose servers are known to others, who say where one is, or who takes its place.
+/// The retry deadline for opening a store whose servers are known to sentinels or to a Cluster.
 pub(crate) struct Opening {
     until: Instant,
 }
@@ -19,7 +19,8 @@ impl Opening {
         Self { until: Instant::now() + OPENING_MAX }
     }
 
-    /// Bears with a server that is away, before the next attempt; hands on any other error.
+    /// Pauses before the next attempt if the server is unavailable and another source, asked by `is_told`, still names
+    /// one. Returns any other error.
     pub(crate) async fn bear(&self, error: Error, is_told: impl Future<Output = bool>) -> Result<()> {
         if !error.is_unavailable() || Instant::now() >= self.until || !is_told.await {
             return Err(error);
@@ -30,8 +31,8 @@ impl Opening {
     }
 }
 
-/// Pauses between attempts to connect: doubling, each drawn from its upper half, so that clients which lost the
-/// server together do not come back together.
+/// Exponential backoff between attempts to connect. Each pause is drawn from its upper half, so that clients that lost
+/// a server together do not reconnect together.
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {

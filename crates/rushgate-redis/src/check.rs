@@ -1,4 +1,4 @@
-//! What a server must be, so that the promises can be kept on it.
+//! Checks that a server can keep the store's guarantees.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use crate::conn::{Answered, Conn};
 use crate::fault;
 use crate::reply::Reply;
 
-/// What is known of a server that will do.
+/// What is known of a server that passed the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checked {
     /// Its name and version, such as `Redis 7.0.15`.
     pub(crate) server: String,
-    /// The server's name for its run: another one after each start.
+    /// The server's run ID, which changes with each start.
     pub(crate) run: String,
     pub(crate) durability: Durability,
-    /// Replicas that must have a write before it is acknowledged.
+    /// Replicas that must acknowledge a write before it is acknowledged to the caller.
     pub(crate) replicas: u32,
-    /// Whether the user may read the settings. If not, what INFO says of them decides.
+    /// Whether the user may read the settings. If not, INFO decides.
     pub(crate) sees_settings: bool,
 }
 
-/// The warning that the durability class is a lower bound, because the user may not read the server's settings.
+/// Warning: the durability class is a lower bound, because the user may not read the server's settings.
 pub const UNSEEN_SETTINGS: Warning = Warning {
     what: "the user may not read the server's settings, so one replica is waited for where several are demanded, and \
            `appendfsync always` counts as `everysec`",
@@ -35,7 +35,7 @@ const LOSES: Warning = Warning {
 };
 
 impl Checked {
-    /// Nothing was asked yet.
+    /// Before the first check.
     pub(crate) fn unknown() -> Self {
         Self {
             server: String::new(),
@@ -46,7 +46,7 @@ impl Checked {
         }
     }
 
-    /// What is not as it could be. `may_fail_over` says that another server may take this one's place.
+    /// Warnings about the server. `may_fail_over` says that another server may replace this one.
     pub(crate) fn warnings(&self, may_fail_over: bool) -> Vec<Warning> {
         let loses = may_fail_over && self.durability < Durability::D3;
         [(!self.sees_settings, UNSEEN_SETTINGS), (loses, LOSES)]
@@ -56,12 +56,12 @@ impl Checked {
     }
 }
 
-/// What a server is meant to be.
+/// The role that a server must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A server by itself, whatever its name stands for.
+    /// A standalone server.
     Alone,
-    /// The one that sentinels call the primary.
+    /// The primary named by sentinels.
     Primary,
     /// A primary of a Cluster.
     Member,
@@ -70,9 +70,9 @@ pub(crate) enum Part {
 const REPLICAS: &str = "min-replicas-to-write";
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", REPLICAS];
 
-/// Asks the server what it is, and refuses it in words that name the setting.
+/// Queries the server's role and settings, and rejects it with an error that names the setting.
 pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
-    // Every script reads the clock: a user who may not is told so before anything is sent.
+    // Every script reads the clock, so TIME shows early whether the user may.
     let mut questions = vec![Command::new("INFO"), Command::new("TIME")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
     let answers = conn.send(&questions).await.map_err(|broken| fault::ended_at_once(&broken))?;
@@ -84,12 +84,12 @@ pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
         return Err(fault::is_sentinel());
     }
     next()?;
-    // A user that may not read the settings still sees most of them in INFO.
+    // A user that may not read the settings sees most of them in INFO.
     facts.extend(answers.filter_map(read_setting));
     judge(&facts, part)
 }
 
-/// What INFO says, by name.
+/// The fields of INFO, by name.
 pub(crate) fn read_info(info: &str) -> HashMap<String, String> {
     let pairs = info.lines().filter_map(|line| line.trim_end().split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -148,7 +148,7 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     }
     let demanded = fact(REPLICAS).parse();
     let sees_settings = demanded.is_ok();
-    // INFO counts the good replicas if and only if some are demanded, and does not say how many.
+    // INFO has the number of good replicas only if some are required, and does not say how many are.
     let replicas = demanded.unwrap_or_else(|_| facts.contains_key("min_slaves_good_slaves").into());
     let (server, run) = (format!("{name} {version}"), fact("run_id").to_owned());
     Ok(Checked { server, run, durability: durability(fact, replicas), replicas, sees_settings })
@@ -158,7 +158,7 @@ fn replica(part: Part) -> Error {
     match part {
         Part::Alone => Error::misconfigured("the server is a replica and takes no writes")
             .hint("name the primary in the store's URL"),
-        // It was replaced a moment ago, or is about to be promoted.
+        // A failover has just replaced it, or is about to promote it.
         Part::Primary | Part::Member => Error::unavailable("the server is a replica at this moment"),
     }
 }
@@ -168,7 +168,7 @@ fn number_of(version: &str) -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// What an acknowledged write survives, by the server's settings.
+/// What an acknowledged write survives, according to the server's settings.
 fn durability<'f>(fact: impl Fn(&str) -> &'f str, replicas: u32) -> Durability {
     if fact("appendonly") != "yes" && fact("aof_enabled") != "1" {
         return Durability::D0;

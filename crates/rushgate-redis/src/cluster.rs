@@ -1,4 +1,4 @@
-//! A Cluster: which node serves which slot, and a lane to each primary.
+//! A Cluster: the map from slots to nodes, and a connection to each primary.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::slot::{SLOTS, slot};
 use crate::way::{Member, Way};
 use crate::work::{Books, Work};
 
-/// Between two looks at who serves what.
+/// Pause between two queries of the slot map.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Cluster {
@@ -32,55 +32,55 @@ pub(crate) struct Cluster {
     books: Arc<Books>,
     runtime: Runtime,
     state: RwLock<State>,
-    /// When the nodes were asked last.
+    /// When the nodes were last queried.
     looked: tokio::sync::Mutex<Option<Instant>>,
-    /// Whether somebody is about to ask them.
+    /// Whether a query is already scheduled.
     will_look: AtomicBool,
 }
 
-/// What is known, and the lanes that go with it.
+/// The slot map, and the connections that go with it.
 struct State {
-    /// The primaries, and others that know them.
+    /// The primaries. Like the replicas and the seeds, they are asked for the map.
     primaries: Vec<Address>,
     replicas: Vec<Address>,
-    /// For each slot, where in `primaries` its node is.
+    /// For each slot, the index of its node in `primaries`.
     owners: Vec<Option<u16>>,
     lanes: HashMap<Address, Node>,
 }
 
 struct Node {
     lane: Arc<Lane>,
-    /// Whoever is under way there learns from its end that the node serves nothing any more.
+    /// Dropped when the node no longer serves slots, which ends the waits of everything that uses its connection.
     _serves: watch::Sender<()>,
 }
 
-/// Who serves what, in the words of one node. Each change of it has a number; the greatest is the latest.
+/// The slot map as one node sees it. Each configuration change has an epoch; the greatest epoch is the latest.
 struct View {
     whole: bool,
     epoch: u64,
     ranges: Vec<Range>,
 }
 
-/// A range of slots, the node that serves it, and that node's replicas.
+/// A range of slots, the primary that serves it, and the replicas of that primary.
 struct Range {
     slots: std::ops::RangeInclusive<u16>,
     primary: Address,
     replicas: Vec<Address>,
 }
 
-/// Where a refusal sends a step.
+/// Where a redirection sends a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Referral {
-    /// The slot is there from now on.
+    /// The slot has moved there permanently.
     Moved(u16, Address),
-    /// This step is to be tried there.
+    /// This request alone must be tried there.
     Ask(Address),
-    /// Nowhere now.
+    /// No node can take it now.
     Later,
 }
 
 impl Cluster {
-    /// Asks the nodes who serves what and connects to every primary.
+    /// Queries the slot map and connects to every primary.
     pub(crate) async fn start(
         seeds: Vec<Server>,
         inbox: Arc<Inbox>,
@@ -110,11 +110,11 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Connects to every primary. `opened` are the lanes whose pushes nobody reads yet.
+    /// Connects to every primary. `opened` holds the connections whose notifications are not read yet.
     async fn meet(self: &Arc<Self>, opened: &mut Vec<(Arc<Lane>, Way)>) -> Result<()> {
         opened.extend(self.adopt(self.ask().await?));
         while let Some((lane, way)) = opened.last() {
-            // Otherwise another has taken its place.
+            // A node whose endpoint has ended was replaced by another.
             if !way.has_ended() {
                 lane.walk().await?;
                 self.inbox.open(way.clone(), &self.runtime).await?;
@@ -132,7 +132,7 @@ impl Cluster {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a step to the node that serves its slot.
+    /// Sends a request to the node that serves its slot.
     pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
         work.asking = false;
         let slot = slot(work.what.key());
@@ -146,14 +146,14 @@ impl Cluster {
         }
     }
 
-    /// A connection to the node that serves a key.
+    /// A pinned connection to the node that serves a key.
     pub(crate) async fn walk_to(self: &Arc<Self>, key: &[u8]) -> Result<Walk> {
         let slot = slot(key);
         let lane = self.state().lane_of(slot);
         lane.ok_or_else(|| unserved(slot))?.walk().await
     }
 
-    /// A connection to each primary.
+    /// A pinned connection to each primary.
     pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
         let lanes: Vec<_> = {
             let state = self.state();
@@ -167,12 +167,12 @@ impl Cluster {
         Ok(walks)
     }
 
-    /// Lets go of every connection.
+    /// Drops every connection.
     pub(crate) fn disconnect(&self) {
         self.state().lanes.values().for_each(|node| node.lane.disconnect());
     }
 
-    /// What holds for every node that was asked.
+    /// What holds for all nodes: the weakest durability, and the run IDs together.
     pub(crate) fn checked(&self) -> Option<Checked> {
         let state = self.state();
         let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.checked()).collect();
@@ -183,12 +183,12 @@ impl Cluster {
         Some(Checked { run: runs.join(" "), sees_settings, ..weakest })
     }
 
-    /// Whether that node is the one that serves a slot, as far as is known.
+    /// Whether a node serves a slot, according to the map. True if the slot's owner is unknown.
     pub(crate) fn serves(&self, at: &Address, slot: u16) -> bool {
         self.state().owner(slot).is_none_or(|owner| owner == at)
     }
 
-    /// A node could not be reached, so these steps were not sent. They go to whoever serves their slots now.
+    /// A node could not be reached, so these requests were not sent. Those whose slots have a new owner are sent there.
     pub(crate) fn unsent(self: &Arc<Self>, works: Vec<Work>, from: &Address, error: &Error) {
         for work in works {
             let elsewhere = self.state().owner(slot(work.what.key())).is_some_and(|owner| owner != from);
@@ -196,7 +196,8 @@ impl Cluster {
         }
     }
 
-    /// A node did not carry a step out and says where it belongs, or that nobody can do it now.
+    /// Handles a redirection: the node did not execute the request and names another node, or says that none can do it
+    /// now.
     pub(crate) fn refer(self: &Arc<Self>, mut work: Work, refusal: &Refusal, from: &Address) {
         match Referral::read(refusal, from) {
             Referral::Moved(slot, to) if work.goes_on() => {
@@ -209,7 +210,8 @@ impl Cluster {
                 self.send_to(&to, work);
             }
             _ => {
-                // A slot on its way is where it is known to be. Otherwise something has changed.
+                // TRYAGAIN: the slot is migrating and the map is right. Any other refusal means that the map is out of
+                // date.
                 if refusal.code != "TRYAGAIN" {
                     self.look_soon();
                 }
@@ -218,7 +220,7 @@ impl Cluster {
         }
     }
 
-    /// Tries a step again after a pause, unless that has been done for long enough.
+    /// Retries a request after a pause, until its retry deadline.
     fn put_off(self: &Arc<Self>, mut work: Work, error: impl FnOnce() -> Error) {
         let Some(pause) = work.pause() else { return work.answer(Err(error())) };
         let cluster = Arc::clone(self);
@@ -235,7 +237,7 @@ impl Cluster {
         }
     }
 
-    /// The lane to a node, which may be one that was not known.
+    /// The connection to a node, which may be new.
     fn lane_at(self: &Arc<Self>, address: &Address) -> Result<Arc<Lane>> {
         let mut state = self.state_mut();
         if let Some(node) = state.lanes.get(address) {
@@ -256,7 +258,7 @@ impl Cluster {
         self.look_soon();
     }
 
-    /// Asks the nodes again, in the background.
+    /// Queries the map again in the background.
     pub(crate) fn look_soon(self: &Arc<Self>) {
         if self.will_look.swap(true, Ordering::SeqCst) {
             return;
@@ -265,7 +267,7 @@ impl Cluster {
         self.runtime.spawn(async move { cluster.look().await });
     }
 
-    /// Asks the nodes again, unless somebody has done so since the call.
+    /// Queries the map again, unless another task has done so since this call.
     pub(crate) async fn look(self: &Arc<Self>) {
         let called = Instant::now();
         let mut looked = self.looked.lock().await;
@@ -275,7 +277,7 @@ impl Cluster {
         if let Some(looked) = *looked {
             tokio::time::sleep_until(looked + LOOK_EVERY).await;
         }
-        // Whoever finds from now on that somebody must look, looks after this.
+        // A reason to query that comes up from now on schedules another query after this one.
         let begun = Instant::now();
         self.will_look.store(false, Ordering::SeqCst);
         match self.ask().await {
@@ -289,7 +291,7 @@ impl Cluster {
         *looked = Some(begun);
     }
 
-    /// The latest that a node knows.
+    /// The latest slot map that a node knows.
     async fn ask(&self) -> Result<View> {
         let questions = [Command::new("CLUSTER").arg("INFO"), Command::new("CLUSTER").arg("SLOTS")];
         let max = if self.state().primaries.is_empty() { ASK_FIRST_MAX } else { ASK_AGAIN_MAX };
@@ -308,7 +310,7 @@ impl Cluster {
         latest.ok_or(failed)
     }
 
-    /// Every node of which is known, each once.
+    /// Every known node, each once.
     fn known(&self) -> Vec<Server> {
         let state = self.state();
         let found = state.primaries.iter().chain(&state.replicas).filter_map(|at| self.seeds[0].at(at).ok());
@@ -319,7 +321,7 @@ impl Cluster {
         servers.drain().map(|(_, server)| server).collect()
     }
 
-    /// Takes a view as true. Gives the lanes that it opened, whose pushes nobody reads yet.
+    /// Applies a slot map. Returns the connections that it opened, whose notifications are not read yet.
     fn adopt(self: &Arc<Self>, view: View) -> Vec<(Arc<Lane>, Way)> {
         let mut state = self.state_mut();
         let before = state.forget();
@@ -355,7 +357,7 @@ impl State {
         self.lanes.get(self.owner(slot)?).map(|node| Arc::clone(&node.lane))
     }
 
-    /// Forgets who serves what; gives the primaries that were.
+    /// Clears the slot map and returns the previous primaries.
     fn forget(&mut self) -> Vec<Address> {
         self.replicas.clear();
         self.owners.fill(None);
@@ -382,7 +384,8 @@ impl State {
         Ok((lane, way))
     }
 
-    /// Closes the lanes to what is no primary, or none any more. A node without slots may be about to get some.
+    /// Closes the connections to nodes that are no primaries. A new node without slots is kept, because it may be about
+    /// to get some.
     fn close_all_but_primaries(&mut self, before: &[Address]) {
         let Self { primaries, replicas, lanes, .. } = self;
         let may_become = |address: &Address, node: &Node| {
@@ -419,7 +422,7 @@ impl View {
     }
 }
 
-/// First slot, last slot, primary, replicas; `None` if the primary's address is not known.
+/// First slot, last slot, primary, replicas. `None` if the primary's address is not known.
 fn read_range(mut row: Fields, from: &Address) -> Result<Option<Range>> {
     let (first, last) = (row.int()? as u16, row.int()? as u16);
     let mut nodes = Vec::new();
@@ -431,7 +434,7 @@ fn read_range(mut row: Fields, from: &Address) -> Result<Option<Range>> {
     Ok(primary.map(|primary| Range { slots: first..=last, primary, replicas: nodes.flatten().collect() }))
 }
 
-/// Host and port. No host means that of the node which was asked; a question mark that it is not known.
+/// Host and port. An empty host means the host of the node that answered; `?` means unknown.
 fn read_node(mut node: Fields, from: &Address) -> Result<Option<Address>> {
     let host = match node.next()? {
         Reply::Nil => from.host.clone(),
@@ -445,7 +448,7 @@ fn read_node(mut node: Fields, from: &Address) -> Result<Option<Address>> {
 }
 
 impl Referral {
-    /// `MOVED slot host:port`, `ASK slot host:port`, or a refusal that will pass.
+    /// `MOVED slot host:port`, `ASK slot host:port`, or a temporary refusal.
     fn read(refusal: &Refusal, from: &Address) -> Self {
         let place = || {
             let (slot, address) = refusal.text.split_once(' ')?;
@@ -462,7 +465,7 @@ impl Referral {
     }
 }
 
-/// Whether a refusal means that another node, or the same one a little later, may carry the step out.
+/// Whether a refusal means that another node, or the same one later, may execute the request.
 pub(crate) fn is_referral(refusal: &Refusal) -> bool {
     matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }

@@ -21,7 +21,7 @@ impl Command {
         self
     }
 
-    /// How many bytes its arguments have.
+    /// The length of all arguments in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -35,12 +35,12 @@ impl Command {
         args.args().for_each(|arg| self.push(arg));
     }
 
-    /// The argument behind the command's name: its key, if it has one.
+    /// The first argument: the key, if the command has one.
     pub(crate) fn first_key(&self) -> &[u8] {
         self.args().nth(1).unwrap_or_default()
     }
 
-    /// Whether it writes nothing. Of those that are sent beside scripts, one does.
+    /// Whether the command writes nothing. Of the commands that are sent beside scripts, only ZADD writes.
     pub(crate) fn only_looks(&self) -> bool {
         self.args().next() != Some(b"ZADD")
     }
@@ -51,24 +51,24 @@ impl Command {
     }
 }
 
-/// A script with its keys and arguments: a step that is carried out whole or not at all.
+/// A script with its keys and arguments, which the server executes atomically.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     script: Script,
     keys: Command,
     args: Command,
-    /// One of many things that such a call may ask for, behind what is the same for all. The answer is a list with one
-    /// for each.
+    /// One item of a script that takes many, behind the arguments that all items share. The answer is a list with one
+    /// entry per item.
     pub(crate) item: Option<Item>,
 }
 
-/// What one of several askers wants of a script that takes many.
+/// What one caller requests from a script that takes many items.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Keys of its own.
+    /// The item's own keys.
     keys: Command,
     args: Command,
-    /// How much work it is: so that no script that many share keeps the server for long.
+    /// The amount of work, which limits how many items share a script call.
     pub(crate) weight: u32,
 }
 
@@ -83,18 +83,18 @@ impl Call {
         Self { script, keys: Command::of(keys), args: Command::default(), item: None }
     }
 
-    /// One key more, behind the others.
+    /// Appends a key.
     pub(crate) fn key(mut self, key: Vec<u8>) -> Self {
         self.keys.push(&key);
         self
     }
 
-    /// The arguments of one item.
+    /// Adds the arguments of an item.
     pub(crate) fn item(self, weight: u32, args: Command) -> Self {
         self.item_with_keys(weight, [], args)
     }
 
-    /// An item that has keys of its own, behind those that are the same for all.
+    /// Adds an item with its own keys, which follow the shared keys.
     pub(crate) fn item_with_keys(
         mut self,
         weight: u32,
@@ -105,7 +105,7 @@ impl Call {
         self
     }
 
-    /// The first of its keys. Every script has one.
+    /// The first key. Every script has one.
     pub(crate) fn first_key(&self) -> &[u8] {
         let of_items = self.item.iter().flat_map(|item| item.keys.args());
         self.keys.args().chain(of_items).next().unwrap_or_default()
@@ -119,12 +119,12 @@ impl Call {
         self.script == script
     }
 
-    /// Whether both are the same but for their items.
+    /// Whether both calls are equal apart from their items.
     pub(crate) fn takes(&self, other: &Self) -> bool {
         self.script == other.script && self.keys == other.keys && self.args == other.args
     }
 
-    /// The command, with the items of all who asked.
+    /// The EVALSHA command for a list of items.
     pub(crate) fn command<'a>(&self, items: impl Iterator<Item = &'a Item> + Clone) -> Command {
         let mut keys = self.keys.clone();
         items.clone().for_each(|item| keys.extend(&item.keys));

@@ -1,4 +1,4 @@
-//! The client library, hidden behind one trait: nothing outside this file knows it.
+//! The adapter for the Redis client library. Nothing outside this file depends on it.
 
 use std::fmt;
 use std::future::Future;
@@ -21,36 +21,36 @@ use crate::command::Command;
 use crate::fault;
 use crate::reply::Reply;
 
-/// How long a connection may take to come up.
+/// Connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// How long an answer may take. Then the connection is given up, and the step may have happened.
+/// Response timeout. After it the connection is dropped, and the request may have been executed.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long several servers that are asked the same may all be silent, when what they said before is still of use.
+/// How long several servers may all be silent when asked the same question, if an earlier answer is still of use.
 pub(crate) const ASK_AGAIN_MAX: Duration = Duration::from_secs(1);
-/// The same when nothing is known yet: as long as a server by itself is waited for.
+/// The same without an earlier answer: as long as for one server.
 pub(crate) const ASK_FIRST_MAX: Duration = ANSWER_MAX;
-/// How long the others are waited for when one has answered.
+/// How long to wait for more answers after the first one.
 const ASK_MORE: Duration = Duration::from_millis(100);
-/// How long the push connection may be silent before it is asked whether it is alive.
+/// How long the notification connection may be silent before it is pinged.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a server said no to: its code word, such as `OOM`, and the rest.
+/// An error reply: its code, such as `OOM`, and the rest of its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: String,
     pub(crate) text: String,
 }
 
-/// What one command was answered.
+/// The reply to one command.
 pub(crate) type Answered = std::result::Result<Reply, Refusal>;
 
-/// A connection that ended, was never made, or did not answer in time.
+/// A connection that was lost, could not be made, or timed out.
 #[derive(Debug)]
 pub(crate) enum Broken {
     Lost(redis::RedisError),
-    /// Another server has taken the place of the one that was asked.
+    /// Another server has replaced the one that was asked.
     Replaced,
 }
 
@@ -69,11 +69,11 @@ impl fmt::Display for Broken {
 
 /// A connection for commands.
 pub(crate) trait Conn: Send + Sync {
-    /// Sends commands together, in order, and gives an answer for each. Sending begins at the first poll.
+    /// Sends commands together, in order, and returns a reply for each. Sending begins at the first poll.
     fn send<'a>(&'a self, commands: &'a [Command]) -> Boxed<'a, std::result::Result<Vec<Answered>, Broken>>;
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -96,10 +96,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Reads the URL of one server. `None` if it cannot be read: the library's own words may repeat the URL, and with
-    /// it the password.
+    /// Parses the URL of one server. Returns `None` on failure, because the library's error text may contain the URL
+    /// and so the password.
     pub(crate) fn parse(url: &str) -> Option<Self> {
-        // Fails if another part of the program has chosen a provider already, which is as good.
+        // Fails if another part of the program has installed a provider, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self::of(url.into_connection_info().ok()?)
     }
@@ -124,7 +124,7 @@ impl Server {
         server.ok_or_else(|| Error::unavailable(format_args!("the address `{address}` cannot be used")))
     }
 
-    /// The same server, as a sentinel is reached: it has no databases, and most want no user and password.
+    /// The same server with the settings for a sentinel, which has no databases and usually needs no credentials.
     pub(crate) fn sentinel(&self, guarded: bool) -> Option<Self> {
         let info = self.client.get_connection_info().clone();
         let settings = match guarded {
@@ -156,7 +156,7 @@ impl Server {
         connection.map(Commands).map_err(|error| fault::not_connected(&self.shown, error))
     }
 
-    /// Asks a few questions on a connection of their own.
+    /// Sends a few commands on a separate connection.
     async fn ask(&self, questions: &[Command], max: Duration) -> Result<Vec<Answered>> {
         let asked = async {
             let conn = self.connect_within(max, max).await?;
@@ -166,7 +166,7 @@ impl Server {
         in_time.unwrap_or_else(|_| Err(Error::unavailable(format_args!("`{}` does not answer", self.shown))))
     }
 
-    /// A connection on which the pushes of one channel arrive.
+    /// A connection that is subscribed to one channel.
     pub(crate) async fn listen(&self, channel: &str) -> Result<Pushes> {
         let listen = async {
             let mut pushes = self.client.get_async_pubsub().await?;
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// Asks several servers at once. When one has answered, the others have a moment more.
+/// Asks several servers concurrently. After the first answer, the others have a short time more.
 pub(crate) async fn ask_each(
     servers: impl IntoIterator<Item = Server>,
     questions: &[Command],
@@ -275,14 +275,14 @@ fn reply(value: Value) -> Reply {
     }
 }
 
-/// The connection for pushes.
+/// A connection for notifications.
 pub(crate) struct Pushes {
     sink: redis::aio::PubSubSink,
     stream: redis::aio::PubSubStream,
 }
 
 impl Pushes {
-    /// The next push; `None` once the connection has ended, or does not answer any more.
+    /// The next message. `None` once the connection has ended or no longer answers.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             match tokio::time::timeout(SILENCE_MAX, self.stream.next()).await {
@@ -297,9 +297,9 @@ impl Pushes {
         }
     }
 
-    /// Asks for no more pushes, and ends when there are none.
+    /// Unsubscribes before the connection is dropped.
     pub(crate) async fn leave(&mut self, channel: &str) {
-        // If the server does not answer, the connection's end says the same.
+        // If the server does not answer, closing the connection has the same effect.
         let _ = tokio::time::timeout(ASK_AGAIN_MAX, self.sink.unsubscribe(channel)).await;
     }
 }

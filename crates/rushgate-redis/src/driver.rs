@@ -1,4 +1,4 @@
-//! The way of steps to the servers.
+//! The dispatcher, which sends requests to the servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::url::Deployment;
 use crate::way::Way;
 use crate::work::{Books, What, closed};
 
-/// How long a store that is closed waits for answers. A server that is frozen or away must not keep a process from ending.
+/// How long closing the store waits for replies. A server that hangs must not keep a process from ending.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// The way to the servers.
+/// The dispatcher of a store's requests.
 pub(crate) struct Driver {
     servers: Servers,
     runtime: Runtime,
     books: Arc<Books>,
 }
 
-/// What is to be done when nothing is carried out any more, because the store was closed or its runtime has ended.
+/// Dropped when no more requests are executed, because the store was closed or its runtime has ended.
 struct Ending {
     inbox: Arc<Inbox>,
     servers: Servers,
@@ -43,7 +43,7 @@ impl Drop for Ending {
     }
 }
 
-/// One server, whichever it is at the time, or several that share the keys.
+/// One server, which a failover may replace, or a Cluster.
 #[derive(Clone)]
 enum Servers {
     One(Arc<Lane>),
@@ -51,10 +51,10 @@ enum Servers {
 }
 
 impl Driver {
-    /// Makes the first connections and checks the servers.
+    /// Connects to the servers and checks them.
     pub(crate) async fn start(deployment: Deployment, inbox: Arc<Inbox>) -> Result<Self> {
         let (runtime, books) = (Runtime::find()?, Arc::new(Books::default()));
-        // If nobody waits any more for the store to be opened, that ends as well.
+        // Dropping this future ends the attempt to open.
         let end = runtime.end().clone().drop_guard();
         let opened =
             runtime.run(Servers::open(deployment, Arc::clone(&inbox), Arc::clone(&books), runtime.clone()));
@@ -65,14 +65,14 @@ impl Driver {
         let ending = Ending { inbox, servers: servers.clone(), _end: end };
         let to_answer = Arc::clone(&books);
         runtime.spawn(async move {
-            // Steps on their way are answered first, if the server answers.
+            // Wait for pending replies first.
             to_answer.done(CLOSE_MAX).await;
             drop(ending);
         });
         Ok(Self { servers, runtime, books })
     }
 
-    /// Whether keys may be on several servers, so that no step can be about any two of them.
+    /// Whether keys may be on several servers, so that one script cannot use any two of them.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster(_))
     }
@@ -93,17 +93,17 @@ impl Driver {
         }
     }
 
-    /// Sends a script at once; the answer is awaited later.
+    /// Sends a script immediately. The returned future is the reply.
     pub(crate) fn call(&self, call: Call) -> impl Future<Output = Result<Reply>> + Send + use<> {
         self.send(What::Call(call))
     }
 
-    /// Sends a command at once.
+    /// Sends a command immediately.
     pub(crate) fn command(&self, command: Command) -> impl Future<Output = Result<Reply>> + Send + use<> {
         self.send(What::Command(command))
     }
 
-    /// Sends commands between which nothing else happens; gives the list of their answers.
+    /// Sends commands as a transaction (MULTI). The reply is the list of their replies.
     pub(crate) fn together(
         &self,
         commands: Vec<Command>,
@@ -111,7 +111,7 @@ impl Driver {
         self.send(What::Together(commands))
     }
 
-    /// The connection behind which a key is. To be called on the store's runtime.
+    /// A pinned connection to the server of a key. Must be called on the store's runtime.
     pub(crate) async fn walk_to(&self, key: &[u8]) -> Result<Walk> {
         match &self.servers {
             Servers::One(lane) => lane.walk().await,
@@ -119,7 +119,7 @@ impl Driver {
         }
     }
 
-    /// The connections behind which all keys are. To be called on the store's runtime.
+    /// A pinned connection to each server. Must be called on the store's runtime.
     pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
         match &self.servers {
             Servers::One(lane) => Ok(vec![lane.walk().await?]),
@@ -127,7 +127,7 @@ impl Driver {
         }
     }
 
-    /// Carries out steps that depend on each other, whether or not somebody waits for the answer.
+    /// Runs steps that depend on each other, even if the caller drops the returned future.
     pub(crate) fn run<T, F>(&self, steps: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -149,27 +149,27 @@ impl Driver {
         self.books.counted()
     }
 
-    /// What was found at the latest connection.
+    /// The result of the latest check.
     pub(crate) fn checked(&self) -> Checked {
         self.servers.checked()
     }
 
-    /// What is not as it could be.
+    /// Warnings about the servers.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         self.servers.warnings()
     }
 
-    /// Takes no more steps. Those that were sent are carried out first.
+    /// Accepts no more requests. Those already sent are executed first.
     pub(crate) fn stop(&self) {
         self.books.close();
     }
 
-    /// Why nothing is carried out any more.
+    /// The error for requests that are no longer executed.
     pub(crate) fn why_ended(&self) -> Error {
         self.books.ended()
     }
 
-    /// Ends when nothing of the store is carried out any more.
+    /// Completes when all tasks of the store have ended.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         self.runtime.ended()
     }
@@ -220,7 +220,7 @@ impl Servers {
         Ok(Self::One(Arc::new(lane)))
     }
 
-    /// Lets go of the connections for steps.
+    /// Drops the connections for requests.
     fn disconnect(&self) {
         match self {
             Self::One(lane) => lane.disconnect(),
@@ -228,7 +228,7 @@ impl Servers {
         }
     }
 
-    /// What is not as it could be. Another server may take the place of one that is not alone.
+    /// Warnings about the servers. A failover can replace any server but a standalone one.
     fn warnings(&self) -> Vec<Warning> {
         let may_fail_over = match self {
             Self::One(lane) => lane.follows_sentinels(),
@@ -237,7 +237,7 @@ impl Servers {
         self.checked().warnings(may_fail_over)
     }
 
-    /// What was found at the latest connections.
+    /// The result of the latest checks.
     fn checked(&self) -> Checked {
         let checked = match self {
             Self::One(lane) => lane.checked(),

@@ -1,4 +1,4 @@
-//! What can go wrong with a server, in Rushgate's words.
+//! Maps errors of the server and the connection to Rushgate's errors.
 
 use std::error::{self, Error as _};
 use std::io;
@@ -13,10 +13,10 @@ use crate::conn::{Broken, Refusal};
 const UNREACHED: &str = "is a Redis or Valkey server running there, and can this machine reach it?";
 const WITHOUT_TLS: &str = "if it speaks without TLS, write redis in place of rediss in the store's URL";
 const WITH_TLS: &str = "if it speaks TLS, write rediss in place of redis in the store's URL";
-/// A server without room for one more says so, and often closes before that can be read.
+/// A server at its connection limit says so, but often closes before the client can read it.
 const CUT_OFF: &str =
     "has the server reached its `maxclients`, or does it end connections for another reason? its log tells;";
-/// What the tests give their user.
+/// The rights that the tests give their user.
 pub(crate) const RIGHTS: &str = "ACL SETUSER NAME ~rg:* &rg:in:* +@all -@dangerous +info +config|get";
 
 /// No connection could be made, so nothing was sent.
@@ -49,14 +49,14 @@ pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
         return cut_off.hint(format_args!("{CUT_OFF} {}", if is_tls { WITHOUT_TLS } else { WITH_TLS }));
     }
     let unreached = Error::unavailable(format_args!("`{url}` cannot be reached: {text}"));
-    // One side waits for the rest of what it does not understand.
+    // A TLS mismatch often shows as a timeout, because each side waits for the rest of the other's message.
     match is_tls && error.is_timeout() {
         true => unreached.hint(format_args!("{UNREACHED} {WITHOUT_TLS}")),
         false => unreached.hint(UNREACHED),
     }
 }
 
-/// The connection ended before the server could be used, so nothing was sent.
+/// The connection ended during the checks, so nothing was sent.
 pub(crate) fn ended_at_once(broken: &Broken) -> Error {
     if matches!(broken, Broken::Lost(error) if error.is_timeout()) {
         return unanswered(broken).hint("the server is overloaded or stopped; see its log and SLOWLOG GET");
@@ -65,7 +65,7 @@ pub(crate) fn ended_at_once(broken: &Broken) -> Error {
         .hint(format_args!("{CUT_OFF} {WITH_TLS}"))
 }
 
-/// Why TLS could not be agreed upon, if it is that.
+/// The cause, if the TLS handshake failed.
 fn why_no_tls(error: &RedisError) -> Option<&(dyn error::Error + 'static)> {
     let source = error.source()?.downcast_ref::<Arc<dyn error::Error + Send + Sync>>()?;
     match source.downcast_ref::<io::Error>() {
@@ -94,12 +94,12 @@ fn no_tls(url: &str, why: &(dyn error::Error + 'static)) -> Error {
     }
 }
 
-/// The connection ended while the answer to a step was awaited.
+/// The connection ended before the reply to a request.
 pub(crate) fn broken(error: &Broken) -> Error {
     unanswered(error).maybe_happened()
 }
 
-/// The connection ended while the answer to a question about the server was awaited.
+/// The connection ended before the reply to a query that changes nothing.
 pub(crate) fn unanswered(error: &Broken) -> Error {
     match error {
         Broken::Lost(error) if error.is_timeout() => Error::unavailable("the server did not answer in time"),
@@ -108,7 +108,7 @@ pub(crate) fn unanswered(error: &Broken) -> Error {
     }
 }
 
-/// The server did as it was asked, and too few replicas said in time that they have it.
+/// The server executed the request, but too few replicas acknowledged it in time.
 pub(crate) fn not_replicated() -> Error {
     Error::unavailable("too few replicas have the step yet")
         .hint("see `min-replicas-to-write` and the state of the replicas")
@@ -129,18 +129,18 @@ fn not_allowed(text: &str) -> Error {
     ))
 }
 
-/// A command within a script that the user may not call, in the words of Redis 7.0 and of its successors.
+/// A command in a script that the user may not call, as worded by Redis 7.0 and by later versions.
 fn is_denied_in_script(text: &str) -> bool {
     text.starts_with("The user executing the script can't") || text.starts_with("ACL failure in script")
 }
 
-/// The server is not there for itself.
+/// A standalone server was expected.
 pub(crate) fn is_member() -> Error {
     Error::misconfigured("the server is part of a Cluster")
         .hint("write redis+cluster://HOST:PORT,… as the store's URL")
 }
 
-/// The server is there for itself.
+/// A member of a Cluster was expected.
 pub(crate) fn no_member() -> Error {
     Error::misconfigured("the server is no part of a Cluster")
         .hint("write redis://HOST:PORT as the store's URL")
@@ -151,16 +151,16 @@ pub(crate) fn is_sentinel() -> Error {
         .hint("write redis+sentinel://HOST:PORT,…/SERVICE as the store's URL")
 }
 
-/// Whether a refusal means that a server of that kind has no such command.
+/// Whether a refusal means that this kind of server does not have the command.
 pub(crate) fn lacks_command(refusal: &Refusal, name: &str) -> bool {
     refusal.text.starts_with(&format!("unknown command '{name}'"))
 }
 
-/// How the refusal of a deadline begins.
+/// The prefix of errors about a deadline.
 const DEADLINE: &str = "the deadline ";
 
-/// The server answered with an error. A script is carried out whole or not at all, so none of these leaves a step
-/// half done; the texts differ between servers and versions, the code words do not.
+/// Maps an error reply. A script is atomic, so none of these leaves a request half done. The code is stable; the text
+/// differs between servers and versions.
 pub(crate) fn refused(refusal: &Refusal) -> Error {
     let Refusal { code, text } = refusal;
     match code.as_str() {
@@ -183,7 +183,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         }
         "NOPERM" => not_allowed(text),
         "RESERVED" => Error::queue_reserved(),
-        // What the server's clock alone can tell; all else is checked before it is sent.
+        // Only the server's clock can tell. All other limits are checked before sending.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server keeps forgetting scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate's has another type")
@@ -200,12 +200,12 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             Error::misconfigured(format_args!("the server does not know the command {name}"))
                 .hint("is it a server of the kind that the store's URL says, and does it rename commands (`rename-command`)?")
         }
-        // The clock is what a script reads first, so one that may not has done nothing. Other commands may come behind a
-        // write, which stands.
+        // A script reads the clock first, so one that may not has written nothing. A denial of another command may
+        // follow a write, which stands.
         _ if is_denied_in_script(text) && text.contains("'time'") => not_allowed(text),
         _ if is_denied_in_script(text) => not_allowed(text).maybe_happened(),
         _ if text.contains("no permissions to run") => not_allowed(text),
-        // A script of ours that fails half-way has a bug, and does not take back what it wrote.
+        // One of our scripts that fails halfway has a bug, and its writes are not rolled back.
         _ => Error::bug(format_args!("the server refused a step: {code} {text}")).maybe_happened(),
     }
 }

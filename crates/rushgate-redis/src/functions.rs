@@ -1,9 +1,8 @@
-//! The verbs as a function library on the server, so that programs in any language use the same locks, queues and
-//! sales with their ordinary client: `FCALL rushgate_lock_acquire …`.
+//! The operations as a function library on the server, so that programs in any language can use the same locks, queues
+//! and sales through their ordinary Redis client: `FCALL rushgate_lock_acquire …`.
 //!
-//! The library is made of the very Lua files that [`RedisStore`](crate::RedisStore) sends as scripts; what they are
-//! given and what they answer is the same, and both may be used at once. Keys, arguments and answers of every function
-//! are in `docs/protocol.md`.
+//! The library is built from the same Lua files that [`RedisStore`](crate::RedisStore) sends as scripts. Arguments and
+//! answers are the same, and both can be used at the same time. `docs/protocol.md` describes every function.
 
 use std::sync::Arc;
 
@@ -20,10 +19,10 @@ use crate::reply::Fields;
 use crate::scripts::Script;
 use crate::url::Url;
 
-/// How often a library may change under an installation before that is called a fault.
+/// How often the library may change during an installation before that is reported as an error.
 const TRIES_MAX: usize = 3;
 
-/// The library's text, as `FUNCTION LOAD` takes it.
+/// The source of the library, as `FUNCTION LOAD` takes it.
 pub fn code() -> &'static str {
     &CODE
 }
@@ -33,26 +32,26 @@ pub fn version() -> &'static str {
     library::VERSION
 }
 
-/// The number of the protocol, which grows when a call that was right becomes wrong.
+/// The protocol number, which increases with each incompatible change.
 pub fn protocol() -> u32 {
     library::PROTOCOL
 }
 
-/// The names of the functions, and the flags with which the server knows each.
+/// The names of the functions, each with its flags on the server.
 pub fn functions() -> Vec<(String, Vec<&'static str>)> {
     let listed = |of: &library::Function| (function_name(of.name), of.header.flags.clone());
     FUNCTIONS.iter().map(listed).collect()
 }
 
-/// By which hash the store's scripts are known, and the function that is the same.
+/// The SHA-1 of each of the store's scripts, and the name of the corresponding function.
 #[doc(hidden)]
 pub fn scripts() -> Vec<(&'static str, String)> {
     Script::ALL.iter().map(|script| (script.sha(), function_name(script.function()))).collect()
 }
 
-/// The parts of `docs/protocol.md` that follow from the Lua files, by the name of their place in it.
+/// The generated parts of `docs/protocol.md` and the pages in `docs/protocol`: the page, the marker and the text.
 #[doc(hidden)]
-pub fn reference() -> Vec<(&'static str, String)> {
+pub fn reference() -> Vec<(&'static str, &'static str, String)> {
     crate::reference::parts()
 }
 
@@ -60,31 +59,31 @@ pub(crate) fn function_name(name: &str) -> String {
     format!("{}_{name}", library::NAME)
 }
 
-/// What is on a server, beside this build's library.
+/// The library on a server, compared with the library of this build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is none.
+    /// The server has none.
     Missing,
-    /// This very library.
+    /// The same library.
     Same,
-    /// One of this version with another content: of a build between two versions.
+    /// The same version with other content: an unreleased build.
     OtherBuild,
-    /// An older one.
+    /// An older version.
     Older {
         /// Its version.
         version: String,
     },
-    /// A newer one.
+    /// A newer version.
     Newer {
         /// Its version.
         version: String,
     },
-    /// One that was changed after it was made.
+    /// A library that was edited after it was generated.
     Edited {
-        /// The version that it was made from.
+        /// The version that was edited.
         version: String,
     },
-    /// One of the same name that Rushgate did not make.
+    /// A library of the same name that is not Rushgate's.
     Foreign,
 }
 
@@ -105,7 +104,7 @@ impl State {
         }
     }
 
-    /// A stable word.
+    /// A stable identifier of the state.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -118,7 +117,7 @@ impl State {
         }
     }
 
-    /// The version on the server, if there is one of Rushgate's.
+    /// The version on the server, if Rushgate's library is there.
     pub fn version(&self) -> Option<&str> {
         match self {
             Self::Missing | Self::Foreign => None,
@@ -127,36 +126,36 @@ impl State {
         }
     }
 
-    /// Whether replacing it would take something away that this build does not have: it is newer, or not ours.
+    /// Whether installing would lose something that this build does not have: the library is newer, or not Rushgate's.
     fn is_kept(&self) -> bool {
         *self == Self::Foreign
             || self.version().is_some_and(|version| order(version) > order(library::VERSION))
     }
 }
 
-/// The numbers of a version.
+/// The numeric components of a version.
 fn order(version: &str) -> Vec<u64> {
     version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
-/// What became of an installation.
+/// The result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// This library was there already.
+    /// The same library was already there.
     Unchanged,
-    /// It is there now, in place of what was.
+    /// The library was installed.
     Done {
-        /// What was there before.
+        /// The previous state.
         was: State,
     },
-    /// What is there was kept: it is newer, or not Rushgate's. Nothing was changed.
+    /// Nothing was changed, because the library on the server is newer or not Rushgate's.
     Refused {
-        /// What is there.
+        /// The current state.
         is: State,
     },
 }
 
-/// The functions of a store's servers: of one, or of every primary of a Cluster.
+/// The function library on a store's servers: on one, or on every primary of a Cluster.
 pub struct Functions {
     driver: Arc<Driver>,
 }
@@ -173,10 +172,10 @@ impl Functions {
         Ok(Self { driver: Arc::new(driver) })
     }
 
-    /// What is there. Of a Cluster: what is on the first node that has not the same.
+    /// The state of the library. In a Cluster, the state on the first node whose library is not the same.
     ///
     /// # Errors
-    /// The servers could not tell, or their user may not ask. Nothing was changed.
+    /// The servers are unavailable, or their user may not list functions. Nothing was changed.
     pub async fn state(&self) -> Result<State> {
         self.on_each(async |servers| {
             for server in &servers {
@@ -190,13 +189,13 @@ impl Functions {
         .await
     }
 
-    /// Puts this build's library in the place of what is there, in one step of the server: no call finds half of it.
-    /// The server keeps it with its data, and passes it on to its replicas. A newer one, and one of the same name that
-    /// is not Rushgate's, are kept unless `force` is set; of a Cluster no node is changed then.
+    /// Installs this build's library in place of the one on the server. The server replaces it atomically, stores it
+    /// with its data and replicates it. A newer library, and one of the same name that is not Rushgate's, are kept
+    /// unless `force` is set; in a Cluster no node is changed then.
     ///
     /// # Errors
-    /// The servers could not tell, or their user may not do this. The library may be there all the same if the error
-    /// says so; to install again changes nothing then.
+    /// The servers are unavailable, or their user may not install functions. The library may have been installed if
+    /// [`may_have_happened`](Error::may_have_happened) says so; installing again is safe.
     pub async fn install(&self, force: bool) -> Result<Installed> {
         self.on_each(async move |servers| {
             for server in &servers {
@@ -219,7 +218,7 @@ impl Functions {
         .await
     }
 
-    /// Carries out steps with a connection to each server.
+    /// Runs steps with a pinned connection to each server.
     async fn on_each<T, S>(&self, steps: impl FnOnce(Vec<Walk>) -> S + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -249,7 +248,7 @@ async fn install_on(server: &Walk, force: bool) -> Result<Installed> {
             return Ok(Installed::Refused { is });
         }
         let load = Command::new("FUNCTION").arg("LOAD");
-        // Where there is none, nothing is replaced: somebody may install a newer one just now.
+        // Without REPLACE, so that a newer library that another process installs right now is not overwritten.
         let load = if is == State::Missing { load } else { load.arg("REPLACE") };
         match server.try_ask(load.arg(code())).await? {
             Ok(_) => return Ok(Installed::Done { was: is }),
@@ -276,7 +275,7 @@ fn refused(refusal: &Refusal) -> Error {
     fault::refused(refusal)
 }
 
-/// The text in what the server says of a library, which is names and values in turn.
+/// The source in the server's description of a library, which alternates names and values.
 fn code_of(mut library: Fields) -> Result<String> {
     loop {
         let (name, value) = (library.text()?, library.next()?);

@@ -1,5 +1,5 @@
-//! The header of a Lua file: the contract of a verb, from which its checks as a function and its page in
-//! `docs/protocol.md` are made.
+//! Parses the header of a Lua file. The header is the contract of an operation: the argument checks of its function and
+//! its section in `docs/protocol` are generated from it.
 //!
 //! ```text
 //! -- What it does.
@@ -14,30 +14,30 @@
 //! -- flags: allow-oom
 //! ```
 
-/// What a header says.
+/// A parsed header.
 #[derive(Debug)]
 pub(crate) struct Header<'a> {
-    /// What the verb does, line by line.
+    /// What the operation does, line by line.
     pub(crate) story: Vec<&'a str>,
     pub(crate) keys: Vec<Keys<'a>>,
     pub(crate) arguments: Vec<Argument<'a>>,
     pub(crate) each: Option<Each<'a>>,
-    /// What it answers, line by line.
+    /// The answers, line by line, indented as in the header.
     pub(crate) answers: Vec<&'a str>,
-    /// What the server is told of it: `no-writes`, or `allow-oom` for a verb that works things off.
+    /// The function's flags on the server: `no-writes`, or `allow-oom` for an operation that ends existing work.
     pub(crate) flags: Vec<&'a str>,
-    /// Everything behind it.
+    /// The file after the header.
     pub(crate) body: &'a str,
 }
 
-/// Some keys that belong together.
+/// A group of keys.
 #[derive(Debug)]
 pub(crate) struct Keys<'a> {
-    /// Which.
+    /// The kind of the group.
     pub(crate) group: Group,
-    /// Their numbers, such as `1-21`.
+    /// Positions of the keys, such as `1-21`.
     pub(crate) numbers: &'a str,
-    /// What they are, in words.
+    /// Description of the group.
     pub(crate) what: &'a str,
 }
 
@@ -59,24 +59,24 @@ pub(crate) enum Group {
 #[derive(Debug)]
 pub(crate) struct Argument<'a> {
     pub(crate) name: &'a str,
-    /// What it may be, in words.
+    /// The valid values, in words.
     pub(crate) limits: &'a str,
     pub(crate) kind: Kind<'a>,
-    /// Whether it may be empty, for "none".
+    /// Whether '' is valid, meaning "none".
     pub(crate) optional: bool,
-    /// Whether it may not come twice.
+    /// Whether values must be distinct.
     pub(crate) once: bool,
     pub(crate) remark: &'a str,
 }
 
-/// Arguments that come again and again.
+/// A group of arguments that repeats.
 #[derive(Debug)]
 pub(crate) struct Each<'a> {
-    /// For each what.
+    /// What the group describes, such as `task`.
     pub(crate) what: &'a str,
     pub(crate) least: i64,
     pub(crate) most: i64,
-    /// In words, with the bounds.
+    /// Description with the minimum and maximum number of groups.
     pub(crate) words: &'a str,
     pub(crate) parts: Vec<Argument<'a>>,
 }
@@ -84,16 +84,16 @@ pub(crate) struct Each<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Kind<'a> {
     Bytes(i64, i64),
-    /// Its bounds as they are written: the greatest are beyond any integer type here.
+    /// Limits as text, because the greatest exceeds i64.
     Whole(String, String),
     Hexadecimal(i64),
     Text(i64),
     Word(Vec<&'a str>),
-    /// One of [`NAMED`]: its check, and what it must be in words.
+    /// One of [`NAMED`]: the check, and the valid values in words.
     Named(&'static str, &'static str),
 }
 
-/// Kinds that have a word of their own, the checks in `lua/functions/library.lua`, and what passes them.
+/// Named kinds: the name, the check in `lua/functions/library.lua`, and the valid values in words.
 pub(crate) const NAMED: [(&str, &str, &str); 8] = [
     (
         "name",
@@ -142,10 +142,10 @@ pub(crate) const NAMED: [(&str, &str, &str); 8] = [
 ];
 
 impl<'a> Header<'a> {
-    /// Reads the header of a file.
+    /// Parses the header of a file.
     ///
     /// # Panics
-    /// If it is not one: a test reads them all.
+    /// If the file has no valid header. A test parses every file.
     pub(crate) fn of(file: &'a str) -> Self {
         let mut header = Header {
             story: Vec::new(),
@@ -182,7 +182,7 @@ impl<'a> Header<'a> {
         } else if self.keys.is_empty() && self.answers.is_empty() && !text.starts_with('{') {
             self.story.push(text);
         } else {
-            self.answers.push(text);
+            self.answers.push(line.strip_prefix(' ').unwrap_or(line));
         }
     }
 
@@ -202,32 +202,32 @@ impl<'a> Keys<'a> {
         let groups = [
             ("the lock", Group::Lock),
             ("the queue", Group::Queue),
-            ("the client's latest answers", Group::Answers),
+            ("the client's replay cache", Group::Answers),
             ("the schedules", Group::Schedules),
-            ("the unique ids", Group::Unique),
+            ("the uniqueness windows", Group::Unique),
             ("the room", Group::Room),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
-            ("the loaded sale", Group::Loaded),
-            ("the orders' queue", Group::Orders),
+            ("the staged sale", Group::Loaded),
+            ("the order queue", Group::Orders),
         ];
         let group =
             groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;
         Self { group, numbers, what }
     }
 
-    /// What they are, without the file that describes them.
+    /// The description without the name of the file that documents the keys.
     pub(crate) fn words(&self) -> String {
         let Some((what, rest)) = self.what.split_once(" (") else { return self.what.to_owned() };
         format!("{what}{}", rest.split_once(')').map_or("", |(_, rest)| rest))
     }
 
-    /// Whether they come again and again, as many for each item.
+    /// Whether the group repeats for each item.
     pub(crate) fn is_repeated(&self) -> bool {
         self.numbers.ends_with("..")
     }
 
-    /// How many.
+    /// The number of keys in the group.
     pub(crate) fn count(&self) -> usize {
         let number = |text: &str| text.parse::<usize>().expect("a number");
         self.numbers
@@ -238,7 +238,6 @@ impl<'a> Keys<'a> {
 }
 
 impl<'a> Each<'a> {
-    /// `task, 1 to 1,000 of them:`
     fn read(text: &'a str) -> Self {
         let words = text.trim_end_matches(':');
         let (what, bounds) = words.split_once(", ").expect("for each what, and how often");
@@ -249,7 +248,6 @@ impl<'a> Each<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// `name: limits; remark`
     fn read(text: &'a str) -> Self {
         let (name, rest) = text.split_once(": ").unwrap_or_else(|| panic!("`{text}` names no limits"));
         let (limits, remark) = rest.split_once("; ").unwrap_or((rest, ""));
@@ -302,7 +300,7 @@ mod tests {
 -- and that.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
 -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3..]    for each task, 1 to 1,000 of them:
@@ -328,7 +326,7 @@ local x = 1
         assert_eq!((each.what, each.least, each.most), ("task", 1, 1_000));
         assert!(each.parts[0].once);
         assert_eq!(each.parts[1].kind, Kind::Word(vec!["yes", "no", "perhaps"]));
-        assert_eq!(header.answers, ["{outcome, ...}  0 lost", "and more"]);
+        assert_eq!(header.answers, ["{outcome, ...}  0 lost", "                and more"]);
         assert_eq!(header.flags, ["allow-oom"]);
         assert_eq!(header.body, "-- include: now\nlocal x = 1\n");
     }

@@ -1,4 +1,4 @@
-//! The connection on which the store's pushes arrive, made again whenever it is lost.
+//! The connection on which the store's notifications arrive. It reconnects whenever it is lost.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::runtime::Runtime;
 use crate::slot::slot;
 use crate::way::Way;
 
-/// What one push says.
+/// A notification.
 #[derive(Debug, PartialEq, Eq)]
 enum Push {
-    /// A lock was handed to a token, for as long as it may take to say that somebody is there to use it.
+    /// A lock was granted to a waiter for the claim window, in which the waiter must confirm that it is alive.
     Handed { lock: LockName, token: Token, grant: Grant },
-    /// A lock was taken from a token by force.
+    /// A lock was force-released.
     Revoked { lock: LockName, token: Token },
-    /// So many tasks of a queue, and its count of wake-ups.
+    /// Tasks can be claimed from a queue: how many, and the queue's wake-up count.
     Queue { queue: QueueName, tasks: u64, seen: u64 },
-    /// A task of a queue is over.
+    /// A task has finished.
     Over { queue: QueueName, id: TaskId },
-    /// A queue's latest event has that number.
+    /// The number of a queue's latest event.
     Events { queue: QueueName, last: u64 },
 }
 
@@ -42,9 +42,13 @@ impl Push {
     }
 }
 
-/// `A` is followed by a token, its grant (fence, lease until, lease left) and a key of the lock; `R` by a token and a
-/// key of the lock; `Q` by tasks, wake-ups and the queue's name; `T` by a task's id and the queue's name; `E` by the
-/// number of the latest event and the queue's name.
+/// The formats of notifications, by their first byte:
+///
+/// - `A`: token, grant (fence, lease until, lease left), a key of the lock.
+/// - `R`: token, a key of the lock.
+/// - `Q`: tasks, wake-up count, queue.
+/// - `T`: task ID, queue.
+/// - `E`: number of the latest event, queue.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
@@ -79,17 +83,17 @@ fn read(push: &[u8]) -> Option<Push> {
     }
 }
 
-/// What an inbox does with a push that concerns others than its listeners.
+/// Requests that the inbox makes of the store when a queue's notification does not end with its listeners.
 pub(crate) trait Post: Send + Sync + 'static {
-    /// Others of this process still wait: the store must be told so.
+    /// Listeners of this process still wait, so the process must be registered again.
     fn register(self: Arc<Self>, queue: QueueName, seen: u64);
-    /// Nobody here waits any more: another process may.
+    /// No listener of this process waits, so another process must be woken.
     fn pass_on(self: Arc<Self>, queue: QueueName);
 }
 
-/// One process's letter box: what is pushed to it, and who waits for that.
+/// The notification channel of a process, with its listeners.
 pub(crate) struct Inbox {
-    /// The number of its channel.
+    /// The ID in the name of the channel.
     pub(crate) id: u64,
     pub(crate) listeners: Listeners,
     post: OnceLock<Weak<dyn Post>>,
@@ -100,19 +104,19 @@ impl Inbox {
         Arc::new(Self { id: rand::random(), listeners: Listeners::default(), post: OnceLock::new() })
     }
 
-    /// Says who does what the listeners cannot do. There is one only.
+    /// Sets the receiver of requests to the store. Only the first call counts.
     pub(crate) fn is_read_for(&self, post: Weak<dyn Post>) {
         let _ = self.post.set(post);
     }
 
-    /// Connects, and reads from then on.
+    /// Subscribes, and reads notifications from then on.
     pub(crate) async fn open(self: &Arc<Self>, way: Way, runtime: &Runtime) -> Result<()> {
         let connected = way.listen(&keys::inbox(self.id)).await?;
         self.go_on(way, Some(connected), runtime);
         Ok(())
     }
 
-    /// Reads pushes until the way ends, or the runtime.
+    /// Reads notifications until the endpoint or the runtime ends.
     pub(crate) fn go_on(self: &Arc<Self>, way: Way, from: Option<(Pushes, Address)>, runtime: &Runtime) {
         runtime.spawn_whole(Arc::clone(self).read(way, from, runtime.end().clone()));
     }
@@ -123,7 +127,7 @@ impl Inbox {
             if let Some((pushes, at)) = &mut connected {
                 tokio::select! {
                     () = self.read_until_lost(&way, pushes, at) => {}
-                    // From then on the server passes this process over, when it looks for one that listens.
+                    // After UNSUBSCRIBE, the server skips this process when it looks for one to wake.
                     () = end.cancelled() => return pushes.leave(&keys::inbox(self.id)).await,
                 }
             }
@@ -146,7 +150,7 @@ impl Inbox {
         }
     }
 
-    /// A connection, however long that takes; `None` if the way has ended.
+    /// Connects, retrying until it succeeds. `None` if the endpoint has ended.
     async fn connect(&self, way: &Way) -> Option<(Pushes, Address)> {
         let mut backoff = Backoff::new();
         while !way.has_ended() {

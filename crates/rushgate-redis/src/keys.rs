@@ -1,20 +1,20 @@
-//! Every key that this store uses, built here and nowhere else.
+//! Every key of the store is built here and nowhere else.
 //!
-//! All keys of one lock carry the hash tag `{l:NAME}`, those of one queue `{q:NAME}`, those of one sale `{s:ID}`. A
-//! sale with an orders' queue lives under **the queue's** tag, because a reservation and its order are one step. A
-//! sale's home key, which says under which tag it lives, is always under `{s:ID}`.
+//! All keys of a lock have the hash tag `{l:NAME}`, those of a queue `{q:NAME}`, those of a sale `{s:ID}`. A sale with
+//! an order queue has **the queue's** tag, because a reservation and its order are written in one step. A sale's home
+//! key, which tells the tag of its other keys, always has the tag `{s:ID}`.
 //!
-//! Two directories, `rg:queues` and `rg:sales`, list names. They may list one too many, never one too few: a name is
-//! entered before the thing is made.
+//! Two directories, `rg:queues` and `rg:sales`, list names. A name is added before the object is created, so a
+//! directory may list a name that does not exist, but never misses one.
 
 use rushgate_core::{ClientId, LockName, QueueName, SaleId};
 
 pub(crate) const QUEUES: &str = "rg:queues";
 pub(crate) const SALES: &str = "rg:sales";
-/// All locks' state keys.
+/// Matches the state keys of all locks.
 pub(crate) const LOCK_PATTERN: &str = "rg:{l:*}:s";
 
-/// The pub/sub channel of one process. Scripts build the same name from the eight bytes of its id.
+/// The pub/sub channel of one process. Scripts build the same name from the 8 bytes of its ID.
 pub(crate) fn inbox(id: u64) -> String {
     format!("rg:in:{id:016x}")
 }
@@ -34,7 +34,6 @@ pub(crate) fn lock(name: &LockName) -> impl Iterator<Item = Vec<u8>> {
     ["s", "q", "w", "x"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// The first of them.
 pub(crate) fn lock_state(name: &LockName) -> Vec<u8> {
     under(&format!("l:{name}"), "s")
 }
@@ -55,7 +54,7 @@ pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// The records of a queue's tasks, and those that were put in while a task was leased.
+/// The records of a queue's tasks, and their pending replacements.
 pub(crate) fn queue_records(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     let tag = format!("q:{name}");
     ["r", "n"].into_iter().map(move |suffix| under(&tag, suffix))
@@ -67,35 +66,35 @@ pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     ["c", "ci", "cm"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// The ids of a queue that are unique for a period, as `lua/include/unique.lua` describes them.
+/// The uniqueness windows of a queue, as in `lua/include/unique.lua`.
 pub(crate) fn unique(queue: &QueueName) -> Vec<u8> {
     under(&format!("q:{queue}"), "u")
 }
 
-/// The key of a queue that is there from its first use on.
+/// The key that exists once a queue was used.
 pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "m")
 }
 
-/// What a call carries as its last key that has authority over a queue that is reserved for orders. Nothing is there.
+/// The last key of calls that may change a queue that is reserved for orders. No value is stored there.
 pub(crate) fn for_orders(queue: &QueueName) -> Vec<u8> {
     under(&format!("q:{queue}"), "m:orders")
 }
 
-/// A kind of set in which a queue's tasks are.
+/// The kinds of sets that hold a queue's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueSet {
-    /// Those that may be given out some day, by when; one for each priority.
+    /// Tasks that may be claimed now or later, by due time. One set per priority.
     Waiting,
-    /// Those that are leased.
+    /// Leased tasks.
     Leases,
-    /// Those with a key that wait, the first of each line among them.
+    /// Waiting tasks with a key, including the first of each key group.
     Lines,
-    /// Those that are over and kept, among the dead.
+    /// Finished tasks that are kept, in one set with the dead letters.
     Over,
 }
 
-/// The sets in which a queue's tasks are.
+/// The sets that hold a queue's tasks.
 pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
     let of = |at| match at {
         4 => Some(QueueSet::Leases),
@@ -107,7 +106,7 @@ pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
     queue(name).enumerate().filter_map(|(at, key)| Some((key, of(at)?))).collect()
 }
 
-/// The answers to a client's latest calls on a queue, in the order of `lua/include/once.lua`.
+/// The replay cache of a client for a queue, in the order of `lua/include/once.lua`.
 pub(crate) fn replays(queue: &QueueName, client: ClientId) -> [Vec<u8>; 2] {
     replays_under(&format!("q:{queue}"), client)
 }
@@ -116,22 +115,22 @@ fn replays_under(tag: &str, client: ClientId) -> [Vec<u8>; 2] {
     ["o", "p"].map(|suffix| under(tag, &format!("{suffix}:{:016x}", client.as_u64())))
 }
 
-/// Where a sale's specification is, whatever its tag.
+/// The key of a sale's specification, whatever the tag of its other keys.
 pub(crate) fn sale_home(id: &SaleId) -> Vec<u8> {
     under(&format!("s:{id}"), "home")
 }
 
-/// The keys of a sale's waiting room, in the order of `lua/include/room.lua`: under the sale's tag whatever that of its
-/// stock is, so a crowd that waits and the orders' queue may be on different nodes, and a rebuild leaves it alone.
+/// The keys of a sale's waiting room, in the order of `lua/include/room.lua`. They have the sale's own tag, so that a
+/// waiting crowd and the order queue may be on different nodes, and a rebuild does not touch the room.
 pub(crate) fn room(sale: &SaleId) -> impl Iterator<Item = Vec<u8>> + use<> {
     let tag = format!("s:{sale}");
     ["room", "tickets"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// In the keys of a sale that buyers use. It stays the same when a rebuild renames what it has loaded.
+/// The part of a live sale's keys that a rebuild replaces. It stays the same when the staged keys are renamed.
 const LIVE: &str = "1";
 
-/// The place of a sale: its tag, and what its keys begin with behind the tag.
+/// The location of a sale: its tag, and the prefix of its keys behind the tag.
 #[derive(Clone, Debug)]
 pub(crate) struct SaleKeys {
     tag: String,
@@ -149,7 +148,7 @@ impl SaleKeys {
         self.part(LIVE)
     }
 
-    /// Where a rebuild loads what will take their place, in the same order.
+    /// The keys in which a rebuild stages the new sale, in the same order.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = Vec<u8>> {
         self.part("new")
     }
@@ -159,7 +158,7 @@ impl SaleKeys {
         suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{}{part}:{suffix}", self.stem)))
     }
 
-    /// The answers to a client's latest changes of the stock.
+    /// The replay cache of a client for changes of the stock.
     pub(crate) fn replays(&self, client: ClientId) -> [Vec<u8>; 2] {
         ["o", "p"]
             .map(|suffix| under(&self.tag, &format!("{}{LIVE}:{suffix}:{:016x}", self.stem, client.as_u64())))

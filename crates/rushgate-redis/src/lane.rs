@@ -1,4 +1,4 @@
-//! One server's connection: it takes whatever steps wait, sends them together, and hands the answers out.
+//! The connection to one server. It sends pending requests in pipelines and delivers the replies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -25,34 +25,34 @@ use crate::scripts::Script;
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
 
-/// Steps that travel together at most.
+/// The most requests in a pipeline.
 const BATCH_MAX: usize = 128;
-/// Items that one call of a script has at most, and how much work they may be together unless one alone is more.
+/// The most items in one script call, and the most work they may be together, unless one item alone is more.
 const ITEMS_MAX: usize = 128;
 const WEIGHT_MAX: u32 = 1_000;
-/// Batches on their way at most: one that the server works on, and one that is there when it is done. Whatever comes
-/// meanwhile travels together, and costs the server less.
+/// The most pipelines in flight: one that the server executes, and one that is ready when it has finished. Requests
+/// that arrive meanwhile share the next pipeline, which costs the server less.
 const IN_FLIGHT_MAX: usize = 2;
-/// How often a script may be unknown to the server before the step is given up.
+/// How often the server may miss a script before the request fails.
 const LOADS_MAX: usize = 3;
-/// Processes that miss a script at the same moment load it at moments this far apart at most. Those that come later find
-/// it there.
+/// Processes that miss a script at the same moment wait for a random time up to this one before they load it, so that
+/// most find it loaded.
 const LOAD_SPREAD: Duration = Duration::from_millis(10);
-/// How long replicas may take to have a batch.
+/// Timeout of WAIT for the replicas of a pipeline.
 const REPLICATED_MAX: Duration = Duration::from_secs(1);
-/// How long a node of a Cluster may be silent before others are asked whether it was replaced.
+/// How long a Cluster node may be silent before the other nodes are asked whether it was replaced.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
-/// How often a step is sent to a server that turns out to be no primary any more.
+/// How often a request is sent again because the server is no longer the primary.
 const MOVES_MAX: usize = 3;
 
-/// The way of steps to one server.
+/// The request queue and the connection of one server.
 pub(crate) struct Lane {
     queue: mpsc::UnboundedSender<Work>,
     link: Arc<Link>,
 }
 
 impl Lane {
-    /// Steps that are sent from now on are carried out by the runtime.
+    /// Starts the task that sends requests, on the store's runtime.
     pub(crate) fn open(way: Way, books: Arc<Books>, runtime: &Runtime) -> Self {
         let (queue, steps) = mpsc::unbounded_channel();
         let next = tokio::sync::Mutex::new(Next { at: None, backoff: Backoff::new() });
@@ -67,46 +67,46 @@ impl Lane {
         }
     }
 
-    /// The connection as it is now, made if there is none.
+    /// A pinned connection: the current one, or a new one.
     pub(crate) async fn walk(&self) -> Result<Walk> {
         Ok(Walk { conn: self.link.conn().await?, link: Arc::clone(&self.link) })
     }
 
-    /// Whether there is a connection that works as far as is known.
+    /// Whether a connection exists. It may have been lost without notice.
     pub(crate) fn is_connected(&self) -> bool {
         self.link.slot().conn.is_some()
     }
 
-    /// Whether sentinels may name another server.
+    /// Whether a failover by sentinels can replace the server.
     pub(crate) fn follows_sentinels(&self) -> bool {
         self.link.way.follows_sentinels()
     }
 
-    /// Lets go of the connection.
+    /// Drops the connection.
     pub(crate) fn disconnect(&self) {
         self.link.slot().conn = None;
     }
 
-    /// What was found at the latest connection.
+    /// The result of the latest check.
     pub(crate) fn checked(&self) -> Option<Checked> {
         self.link.slot().checked.clone()
     }
 }
 
-/// One connection, for questions that belong together: the cursor of a scan means nothing to another server, nor to
-/// the same one after a restart.
+/// A pinned connection, for queries that must go to one server process: a SCAN cursor is invalid on another server and
+/// after a restart.
 pub(crate) struct Walk {
     link: Arc<Link>,
     conn: Arc<Linked>,
 }
 
 impl Walk {
-    /// Asks on this connection alone.
+    /// Sends a command on this connection.
     pub(crate) async fn ask(&self, question: Command) -> Result<Reply> {
         self.try_ask(question).await?.map_err(|refusal| fault::refused(&refusal))
     }
 
-    /// The same, with the server's own words if it refuses.
+    /// The same, with the server's error reply if it refuses.
     pub(crate) async fn try_ask(&self, question: Command) -> Result<Answered> {
         self.link.books.sent(1, 1);
         match self.conn.conn.send(&[question]).await {
@@ -121,19 +121,20 @@ impl Walk {
     }
 }
 
-/// Takes the steps from the queue.
+/// Takes requests from the queue and sends them.
 async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     let mut is_crowded = false;
     loop {
-        // The batch grows for as long as it has to wait.
+        // Requests collect here until a pipeline may be sent.
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let mut batch = Vec::new();
         if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
             return;
         }
         if is_crowded {
-            // Whoever is about to ask as well comes along. A lone caller need not wait for that.
+            // Under load, let other tasks that are ready to run send first, so that their requests join this pipeline.
+            // A single caller does not wait.
             yield_now().await;
             while batch.len() < BATCH_MAX
                 && let Ok(step) = steps.try_recv()
@@ -149,7 +150,8 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
                     link.carry(conn, batch).await;
                     drop(slot);
                 });
-                // It is sent at the first poll, and must not be overtaken by the next.
+                // The first poll sends the pipeline. It must happen before the next pipeline is sent, to keep the
+                // order.
                 if poll!(unconstrained(&mut carrying)).is_pending() {
                     tokio::spawn(carrying);
                 }
@@ -159,7 +161,7 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
     }
 }
 
-/// The connection, made again when it was lost.
+/// The connection to the server, with reconnection.
 struct Link {
     way: Way,
     slot: Mutex<Slot>,
@@ -170,13 +172,13 @@ struct Link {
 #[derive(Default)]
 struct Slot {
     conn: Option<Arc<Linked>>,
-    /// What was found at the latest connection.
+    /// The result of the latest check.
     checked: Option<Checked>,
 }
 
-/// When the next attempt to connect is due. Whoever holds it makes the attempt.
+/// When the next attempt to connect is due. The task that holds the lock makes the attempt.
 struct Next {
-    /// Not before this moment.
+    /// The earliest moment of the attempt.
     at: Option<Instant>,
     backoff: Backoff,
 }
@@ -186,14 +188,14 @@ impl Link {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that works as far as is known.
+    /// The current connection, if it has not been lost and the server was not replaced.
     fn current(&self) -> Option<Arc<Linked>> {
         let mut slot = self.slot();
         slot.conn.take_if(|conn| self.way.is_left(&conn.at));
         slot.conn.clone()
     }
 
-    /// A connection that works as far as is known. Waits for the next attempt, no longer than that.
+    /// The current connection. If there is none, makes one attempt to connect when the backoff allows it.
     async fn conn(&self) -> Result<Arc<Linked>> {
         if let Some(conn) = self.current() {
             return Ok(conn);
@@ -216,15 +218,14 @@ impl Link {
         made
     }
 
-    /// A connection to a server that has the scripts of the steps. If there is none, no step was sent.
+    /// The current connection, to a server that has the scripts of these requests. An error means that none was sent.
     async fn conn_for(&self, steps: &[Work]) -> Result<Arc<Linked>> {
         let conn = self.conn().await?;
         self.load(&conn, steps).await?;
         Ok(conn)
     }
 
-    /// Loads the scripts of the steps that the server lacks. Steps never overtake each other because of it: the ones
-    /// behind wait until they are loaded.
+    /// Loads the scripts that the server lacks. Later requests wait meanwhile, so that the order is kept.
     async fn load(&self, conn: &Arc<Linked>, steps: &[Work]) -> Result<()> {
         let mut known = conn.known.lock().await;
         let mut needed = Vec::new();
@@ -238,7 +239,7 @@ impl Link {
         }
         let mut missing = self.missing(conn, &needed).await?;
         if !missing.is_empty() {
-            // One process loads a script for all that miss it at the same moment.
+            // A random pause, so that one process loads the script for all that miss it.
             let pause = LOAD_SPREAD.mul_f64(rand::rng().random_range(0.0..1.0));
             sleep(pause).await;
             missing = self.missing(conn, &missing).await?;
@@ -251,7 +252,7 @@ impl Link {
         Ok(())
     }
 
-    /// Those of the scripts that the server does not have.
+    /// The scripts that the server does not have.
     async fn missing(&self, conn: &Arc<Linked>, scripts: &[Script]) -> Result<Vec<Script>> {
         let exists = Command::new("SCRIPT").arg("EXISTS");
         let exists = scripts.iter().fold(exists, |command, script| command.arg(script.sha()));
@@ -265,7 +266,7 @@ impl Link {
         Ok(missing)
     }
 
-    /// Answers about the server, or why there are none. Nothing of the data changes.
+    /// Sends commands that do not change the store's data.
     async fn ask(&self, conn: &Arc<Linked>, questions: &[Command]) -> Result<Vec<Reply>> {
         let answers = self.send(conn, questions).await.map_err(|broken| {
             self.lost(conn);
@@ -274,7 +275,7 @@ impl Link {
         answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
     }
 
-    /// Makes a connection and checks the server behind it.
+    /// Connects, and checks the server.
     async fn connect(&self) -> Result<Arc<Linked>> {
         let linked = Arc::new(self.way.connect().await?);
         *self.slot() = Slot { conn: Some(Arc::clone(&linked)), checked: Some(linked.checked.clone()) };
@@ -285,7 +286,7 @@ impl Link {
         self.slot().conn.take_if(|current| Arc::ptr_eq(current, conn));
     }
 
-    /// Steps for which there was no connection.
+    /// Handles requests for which there was no connection.
     fn unsent(&self, works: Vec<Work>, error: &Error) {
         match self.way.cluster() {
             Some((cluster, at)) => cluster.unsent(works, at, error),
@@ -293,8 +294,8 @@ impl Link {
         }
     }
 
-    /// Sends a batch and answers it. Steps that are to be sent again are sent again: each carries what makes a
-    /// second time harmless.
+    /// Sends a pipeline and delivers its replies. Requests are resent as needed, which is safe because each carries a
+    /// token, an op or a key that makes it idempotent.
     async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
         let (mut loads, mut moves) = (0, 0);
         while !batch.is_empty() {
@@ -319,7 +320,7 @@ impl Link {
             if rest.lacks_scripts {
                 loads += 1;
                 conn.known.lock().await.fill(false);
-                // What goes wrong here goes wrong with the steps as well, which say so.
+                // If loading fails, so do the requests, which report the error.
                 let _ = self.load(&conn, &batch).await;
             }
             if rest.is_replica {
@@ -333,13 +334,13 @@ impl Link {
         }
     }
 
-    /// Sends commands, and looks meanwhile whether they are sent to the right server.
+    /// Sends commands, and stops waiting if another server replaces this one.
     async fn send(&self, conn: &Linked, commands: &[Command]) -> std::result::Result<Vec<Answered>, Broken> {
         let mut answers = conn.conn.send(commands);
         loop {
             tokio::select! {
                 biased;
-                // Whatever it answers now, it is not the one that keeps the data.
+                // Whatever this server answers from now on, it is no longer the primary.
                 () = self.way.left(&conn.at) => return Err(Broken::Replaced),
                 answers = &mut answers => return answers,
                 () = sleep(SILENCE_MAX), if self.way.cluster().is_some() => {
@@ -356,50 +357,51 @@ impl Link {
     }
 }
 
-/// The commands of a batch, and whom their answers are for.
+/// The commands of a pipeline, and the requests that they answer.
 struct Plan {
     commands: Vec<Command>,
     steps: Vec<Step>,
-    /// Replicas that must have what the batch wrote. If there are any, the last command waits for them.
+    /// Replicas that must acknowledge the writes. If not 0, the last command is WAIT.
     replicas: u32,
 }
 
-/// Commands whose answers belong together.
+/// Consecutive commands that form one step.
 struct Step {
-    /// How many they are.
+    /// The number of commands.
     count: usize,
-    /// Who asked.
+    /// The requests that the step answers.
     works: Vec<Work>,
-    /// Of a call that takes items, one of each who asked: how much work they are together.
+    /// The total weight of the items, if the script takes items.
     weight: Option<u32>,
 }
 
-/// What is left of a batch that was answered.
+/// The requests that are still unanswered after a pipeline.
 #[derive(Default)]
 struct Rest {
     again: Vec<Work>,
-    /// For another node, or for this one a little later.
+    /// To be sent to another node, or to this one later.
     referred: Vec<(Work, Refusal)>,
     lacks_scripts: bool,
     is_replica: bool,
 }
 
-/// What becomes of a step that was refused.
+/// How to handle a refused step.
 enum Fate {
-    /// It is sent again when the server has been given the scripts.
+    /// Load the scripts, then send it again.
     Load,
-    /// It is sent again to whatever the sentinels call the primary now.
+    /// Send it again to the current primary.
     Follow,
-    /// The Cluster finds out where it belongs.
+    /// Let the Cluster route it.
     Refer,
-    /// Whoever asked is told so.
+    /// Return the error to the callers.
     Refused,
 }
 
 impl Plan {
     fn of(batch: Vec<Work>, replicas: u32, is_cluster: bool) -> Self {
         let mut steps: Vec<Step> = Vec::with_capacity(batch.len());
-        // The latest step of each key, because nobody's release is to come behind what he asked for later.
+        // The latest step of each key: a request must not be merged into a step before an earlier request for the same
+        // key, such as a release that precedes an acquire.
         let mut latest = HashMap::new();
         for work in batch {
             let key = hash_of(work.what.key());
@@ -425,12 +427,12 @@ impl Plan {
         Self { commands, steps, replicas }
     }
 
-    /// All who asked.
+    /// All requests of the pipeline.
     fn works(self) -> impl Iterator<Item = Work> {
         self.steps.into_iter().flat_map(|step| step.works)
     }
 
-    /// Whether as many replicas as must have it have what the batch wrote.
+    /// Whether enough replicas acknowledged the writes.
     fn is_replicated(&self, answers: &[Answered]) -> bool {
         match answers.last() {
             _ if self.replicas == 0 => true,
@@ -439,7 +441,7 @@ impl Plan {
         }
     }
 
-    /// Answers the steps, but for those that are to be sent again.
+    /// Delivers the replies, and returns the requests that must be sent again.
     fn hand_out(self, answers: Vec<Answered>, fate: impl Fn(&Refusal) -> Fate) -> Rest {
         let replicated = self.is_replicated(&answers);
         let mut answers = answers.into_iter();
@@ -466,7 +468,7 @@ impl Step {
         Self { count: 0, weight: work.item().map(|(_, item)| item.weight), works: vec![work] }
     }
 
-    /// Whether another's item may join those of this step.
+    /// Whether a request can join this step as a further item.
     fn takes(&self, work: &Work) -> bool {
         let (Some((call, item)), Some(first)) = (work.item(), self.works.first()) else { return false };
         self.works.len() < ITEMS_MAX
@@ -501,7 +503,7 @@ impl Step {
         }
     }
 
-    /// Hands the answer out: the whole to whoever asked, or to each the answer to its item. A word is for all.
+    /// Delivers the reply: one entry of the list to each item, or the whole reply to all.
     fn answer(self, reply: Reply) {
         match reply {
             Reply::List(answers) if self.weight.is_some() => {
@@ -540,8 +542,8 @@ fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The answer of a step. Of commands that travel together, the last answer is the list of all; but if one was
-/// refused, the reason is with that one.
+/// The reply of a step: that of its last command, which in a transaction is the list of all replies. If a command was
+/// refused, that error is the reply, because it names the reason.
 fn answer_of(answers: impl Iterator<Item = Answered>) -> Option<Answered> {
     let mut last: Option<std::result::Result<Reply, _>> = None;
     for answer in answers {

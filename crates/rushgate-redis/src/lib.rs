@@ -1,16 +1,16 @@
-//! The store of Rushgate on Redis and Valkey: locks, queues and sales shared by many machines.
+//! Rushgate's store on Redis and Valkey: locks, queues and sales that many machines share.
 //!
-//! - Redis 7.0 or Valkey 7.2 and later: one server, `redis://[user[:password]@]host[:port][/database]`; the primary of
-//!   a service, `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`; a Cluster,
-//!   `redis+cluster://[user[:password]@]host[:port],…`. With `rediss` for TLS.
-//! - Each verb is one Lua script under `lua/`, one file a verb. Its header is its contract: keys, arguments, answers.
-//!   The clock is the server's, read once a script. Every key is declared, and all keys of one lock, queue or sale
-//!   carry one hash tag.
-//! - One connection to a server carries the commands, whatever waits at the same moment travelling together; another one
-//!   brings the pushes that wake waiters. Both come back by themselves, and follow failovers and slots. A push is a hint:
-//!   the state is in the store.
-//! - Opening refuses a server with which the promises cannot be kept: too old, a replica, one that evicts keys.
-//!   [`info`](rushgate_core::Store::info) says what an acknowledged write survives there.
+//! - Supports Redis 7.0 and Valkey 7.2 or later: one server, `redis://[user[:password]@]host[:port][/database]`; the
+//!   primary of a Sentinel service, `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`; a Cluster,
+//!   `redis+cluster://[user[:password]@]host[:port],…`. Use `rediss` for TLS.
+//! - Each operation is one Lua script under `lua/`. The header of the file is its contract: keys, arguments, answers.
+//!   The clock is the server's and is read once per script. Every key is declared, and all keys of one lock, queue or
+//!   sale have one hash tag.
+//! - Each server has one connection for commands, which sends concurrent requests in pipelines, and another one for
+//!   notifications that wake waiters. Both reconnect automatically, and follow failovers and slot migrations. A
+//!   notification is only a hint: the state is on the server.
+//! - Opening rejects a server that cannot keep the guarantees: one that is too old, a replica, or one that evicts keys.
+//!   [`info`](rushgate_core::Store::info) tells what an acknowledged write survives.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,5 @@
-//! The scripts as a function library: the same Lua files, each shared piece once, each verb behind its checks.
+//! Builds the function library from the Lua files: each shared piece once, and each operation behind its argument
+//! checks.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -9,26 +10,26 @@ use crate::header::{Argument, Each, Group, Header, Kind};
 use crate::keys::{self, SaleKeys};
 use crate::scripts::{Script, include, included, sha1, with_numbers};
 
-/// The library's name on the server, with which its functions' names begin.
+/// The name of the library on the server, and the prefix of its functions.
 pub(crate) const NAME: &str = "rushgate";
-/// The version of the library: that of this crate.
+/// The version of the library, which is the version of this crate.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Grows when a call that was right becomes wrong: other keys, arguments or answers, other packed records.
+/// Raised with each incompatible change: of keys, arguments, answers or packed records.
 pub(crate) const PROTOCOL: u32 = 10;
 
-/// The verb of a lock that is one of queues, too.
+/// The lock operation that also changes a queue.
 const WITH_TASK: Script = Script::LockReleaseWith;
 
 const LIBRARY: &str = include_str!("../lua/functions/library.lua");
 const SIPHASH: &str = include_str!("../lua/functions/siphash.lua");
 const RESERVE_BY_KEY: &str = include_str!("../lua/functions/sale_reserve_by_key.lua");
 const VERSION_OF: &str = include_str!("../lua/functions/version.lua");
-/// What stands above it in a shared piece is there once; what stands below belongs to each call.
+/// Separates a shared piece: what is above the line appears once in the library, what is below in each function.
 const AT_EACH_CALL: &str = "-- at each call:\n";
 
 /// A function of the library.
 pub(crate) struct Function {
-    /// Its name on the server, without that of the library.
+    /// The name on the server, without the name of the library.
     pub(crate) name: &'static str,
     pub(crate) header: Header<'static>,
 }
@@ -41,13 +42,13 @@ pub(crate) static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
     all.map(|(name, file)| Function { name, header: Header::of(file) }).collect()
 });
 
-/// The library as the server is given it.
+/// The source of the library as it is loaded.
 pub(crate) static CODE: LazyLock<String> = LazyLock::new(|| {
     let content = content();
     format!("{}{}\n{content}", first_lines(), sha1(content.as_bytes()))
 });
 
-/// Its first two lines, up to the hash of what follows them.
+/// The first two lines, up to the hash of the rest.
 fn first_lines() -> String {
     format!("#!lua name={NAME}\n-- {NAME} {VERSION}, protocol {PROTOCOL}, sha1 ")
 }
@@ -58,8 +59,8 @@ fn content() -> String {
     code.text.push_str(LIBRARY);
     code.verb("version", VERSION_OF);
     code.piece("now");
-    // Lua has room for 200 names at a time: what only some verbs need is in a block of its own. A sale puts orders into
-    // queues, and a lock may be given up with a task.
+    // Lua allows 200 local names at a time, so pieces that only some operations need are in blocks. Sales enqueue
+    // orders, and a lock can be released together with an enqueue, so some pieces are shared between areas.
     let of_queues: Vec<_> = verbs("queue_").flat_map(|verb| included(verb.file())).collect();
     for name in verbs("sale_").flat_map(|verb| included(verb.file())) {
         if of_queues.contains(&name) {
@@ -85,7 +86,7 @@ fn content() -> String {
     with_numbers(&code.text)
 }
 
-/// The verbs of one kind of thing alone.
+/// The operations of one area, without the one that belongs to two.
 fn verbs(begins: &'static str) -> impl Iterator<Item = &'static Script> {
     Script::ALL.iter().filter(move |script| script.function().starts_with(begins) && **script != WITH_TASK)
 }
@@ -93,12 +94,12 @@ fn verbs(begins: &'static str) -> impl Iterator<Item = &'static Script> {
 #[derive(Default)]
 struct Code {
     text: String,
-    /// The shared pieces that are in.
+    /// The shared pieces already included.
     pieces: Vec<&'static str>,
 }
 
 impl Code {
-    /// The verbs of one kind of thing, behind the pieces that they share.
+    /// The operations of one area, after the pieces that they share.
     fn area(&mut self, begins: &'static str) {
         for verb in verbs(begins) {
             for name in included(verb.file()) {
@@ -110,7 +111,7 @@ impl Code {
         }
     }
 
-    /// Names that are known nowhere else.
+    /// A block with its own local names.
     fn block(&mut self, within: impl FnOnce(&mut Self)) {
         self.text.push_str("\ndo\n");
         within(self);
@@ -152,7 +153,7 @@ impl Code {
     }
 }
 
-/// What a shared piece says once, and what it says at each call.
+/// The parts of a shared piece: once per library, and once per function.
 fn halves(piece: &str) -> (&str, &str) {
     piece.split_once(AT_EACH_CALL).unwrap_or((piece, ""))
 }
@@ -162,7 +163,7 @@ fn list(parts: impl Iterator<Item = String>) -> String {
     if parts.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", parts.join(", ")) }
 }
 
-/// How the keys of each kind of thing end, in their order.
+/// The endings of the keys in each group, in order.
 fn endings() -> String {
     let ends = |keys: &mut dyn Iterator<Item = Vec<u8>>| {
         list(keys.map(|key| {
@@ -244,17 +245,17 @@ fn check(kind: &Kind<'_>) -> String {
     }
 }
 
-/// What the first lines of a library say of it.
+/// What the first lines of a library say about it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) version: String,
     pub(crate) protocol: u32,
-    /// Whether what follows is what was written.
+    /// Whether the hash matches the content.
     pub(crate) is_intact: bool,
 }
 
 impl Label {
-    /// Reads the label of a library that is on a server; `None` if it has none.
+    /// Parses the label of a library. `None` if it has none.
     pub(crate) fn of(code: &str) -> Option<Self> {
         let (_, rest) = code.split_once('\n')?;
         let (label, content) = rest.split_once('\n')?;
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
     use crate::scripts::{INCLUDES, is_word};
 
-    /// Commands that change nothing.
+    /// Commands that write nothing.
     const READS: [&str; 15] = [
         "EXISTS",
         "GET",
@@ -295,7 +296,7 @@ mod tests {
         "ZCOUNT",
     ];
 
-    /// The bodies of the functions of all shared pieces, by name.
+    /// The bodies of all functions in shared pieces, by name.
     fn shared() -> BTreeMap<&'static str, String> {
         let mut bodies: BTreeMap<_, String> = BTreeMap::new();
         for piece in INCLUDES {
@@ -313,7 +314,7 @@ mod tests {
         bodies
     }
 
-    /// Adds the commands that are sent by a text, or by the functions that it calls.
+    /// Adds the commands that a text calls, directly or through functions of shared pieces.
     fn commands(
         text: &str,
         shared: &BTreeMap<&str, String>,
@@ -324,7 +325,7 @@ mod tests {
             let word = part.trim_start_matches('\'').split('\'').next().unwrap_or_default();
             found.extend(word.chars().all(|c| c.is_ascii_uppercase()).then(|| word.to_owned()));
         }
-        // It carries out whatever command it is given: all who call it write.
+        // It executes the command that it is given. All its callers write.
         found.extend(text.contains("in_chunks(").then(|| "in_chunks".to_owned()));
         for before in text.split('(') {
             let word = before.rsplit(|c| !is_word(c)).next().unwrap_or_default();
@@ -366,8 +367,8 @@ mod tests {
         }
     }
 
-    /// Of the headers, of what the pieces say about the keys, and of the formats of packed records.
-    const CONTRACT: &str = "59f7b7c8d1dfba90bfdba0e3771de7efa3943e5f";
+    /// SHA-1 of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
+    const CONTRACT: &str = "b4857579ab65df5e47986a42e00116cec24abf97";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

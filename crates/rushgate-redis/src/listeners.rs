@@ -1,4 +1,4 @@
-//! Who in this process waits for a push.
+//! The callers of this process that wait for notifications.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rushgate_core::{Notice, QueueName, TaskId, Token};
 use tokio::sync::oneshot;
 
-/// News for tokens that nobody listens for yet, kept at most.
+/// The most notifications that are kept for tokens without a listener.
 const MISSED_MAX: usize = 4_096;
 
-/// From so many on, queues that nobody listens to are forgotten.
+/// From this number of queues on, those without listeners are removed.
 const QUEUES_MAX: usize = 1_024;
 
 #[derive(Default)]
@@ -20,9 +20,9 @@ pub(crate) struct Listeners(Mutex<Inner>);
 struct Inner {
     tokens: HashMap<Token, BTreeMap<u64, oneshot::Sender<Notice>>>,
     queues: HashMap<QueueName, Queue>,
-    /// Who waits for which task to be over, by number.
+    /// Listeners for the end of a task, by number.
     over: HashMap<(QueueName, TaskId), BTreeMap<u64, oneshot::Sender<()>>>,
-    /// Who follows which queue, by number, each with the latest event that it knows of.
+    /// Followers of a queue's events by number, each with the latest event that it knows.
     followers: HashMap<QueueName, BTreeMap<u64, (u64, oneshot::Sender<()>)>>,
     missed: HashMap<Token, Notice>,
     missed_order: VecDeque<Token>,
@@ -30,17 +30,17 @@ struct Inner {
     closed: bool,
 }
 
-/// A queue that somebody in this process waits for, or lately has.
+/// A queue for which this process waits, or waited recently.
 #[derive(Default)]
 struct Queue {
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
-    /// Whether the store will push to this process when there is something to give out.
+    /// Whether this process is registered on the server for the queue's next wake-up.
     registered: bool,
-    /// The queue's count of wake-ups, as this process knows it.
+    /// The queue's wake-up count, as far as this process knows.
     seen: Option<u64>,
 }
 
-/// A listener that is forgotten when this is dropped.
+/// Removes its listener when dropped.
 pub(crate) struct Listening<'a> {
     listeners: &'a Listeners,
     number: u64,
@@ -79,11 +79,11 @@ fn forget<K: Hash + Eq, T>(of_all: &mut HashMap<K, BTreeMap<u64, T>>, key: &K, n
     }
 }
 
-/// What a listener of a queue must do for its registration with the store.
+/// What a new listener of a queue must do about the registration on the server.
 pub(crate) enum Register {
-    /// Nothing: the store will push.
+    /// Nothing: the process is registered.
     Done,
-    /// Ask the store for a push from that count of wake-ups on; `None` if it is not known.
+    /// Register, with the wake-up count that the process knows, if any.
     From(Option<u64>),
 }
 
@@ -92,7 +92,7 @@ impl Listeners {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a listener, unless the store is closed: then it is told so at once.
+    /// Adds a listener. If the store is closed, its channel ends at once.
     fn listen<T>(
         &self,
         what: What,
@@ -157,12 +157,12 @@ impl Listeners {
         }
     }
 
-    /// Tells whoever follows the queue, and does not know of its latest event.
+    /// Notifies the followers that do not know the latest event.
     pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
         let mut inner = self.lock();
         let Some(of_queue) = inner.followers.get_mut(queue) else { return };
         for (_, (_, tell)) in of_queue.extract_if(.., |_, (after, _)| *after != last) {
-            // One that is gone listens no more.
+            // The listener may be gone.
             let _ = tell.send(());
         }
         if of_queue.is_empty() {
@@ -178,8 +178,8 @@ impl Listeners {
         }
     }
 
-    /// The process was pushed at: wakes so many listeners of the queue, the longest waiting first. Says whether others
-    /// still wait, who must be registered anew, or else whether nobody was there to hear it.
+    /// Handles a wake-up of the process: notifies as many listeners of the queue as there are tasks, the longest
+    /// waiting first.
     pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: u64, seen: u64) -> Told {
         let mut inner = self.lock();
         let of_queue = inner.queues.entry(queue.clone()).or_default();
@@ -198,7 +198,7 @@ impl Listeners {
         }
     }
 
-    /// A claim saw the queue's count of wake-ups.
+    /// Records the wake-up count that a claim returned.
     pub(crate) fn saw(&self, queue: &QueueName, seen: u64) {
         let mut inner = self.lock();
         if let Some(of_queue) = inner.queues.get_mut(queue) {
@@ -206,7 +206,7 @@ impl Listeners {
         }
     }
 
-    /// Whether somebody waits who is not registered; if so, the caller registers, and nobody else does meanwhile.
+    /// Whether the caller must register the process. Returns true to only one caller at a time.
     pub(crate) fn must_register(&self, queue: &QueueName) -> bool {
         let mut inner = self.lock();
         let Some(of_queue) = inner.queues.get_mut(queue) else { return false };
@@ -215,14 +215,14 @@ impl Listeners {
         must
     }
 
-    /// The registration did not come about.
+    /// The registration failed.
     pub(crate) fn not_registered(&self, queue: &QueueName) {
         if let Some(of_queue) = self.lock().queues.get_mut(queue) {
             of_queue.registered = false;
         }
     }
 
-    /// Pushes may have been lost: everybody looks for himself.
+    /// Notifications may have been lost, so every listener is woken to query the state.
     pub(crate) fn tell_all(&self) {
         let mut inner = self.lock();
         for (_, of_token) in inner.tokens.drain() {
@@ -253,12 +253,12 @@ impl Listeners {
 
 fn tell_each<T: Copy>(listeners: BTreeMap<u64, oneshot::Sender<T>>, notice: T) {
     for tell in listeners.into_values() {
-        // One that is gone listens no more.
+        // The listener may be gone.
         let _ = tell.send(notice);
     }
 }
 
-/// What became of a push for a queue.
+/// How many listeners a wake-up reached: all, not all (with the wake-up count), or none.
 pub(crate) enum Told {
     All,
     OthersWait(u64),

@@ -1,4 +1,4 @@
-//! The verbs of a lock: what each sends, and how its answer is read.
+//! Lock operations: encodes requests and decodes answers.
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, Left, LockName,
@@ -57,7 +57,7 @@ pub(crate) fn read_released_with(reply: Reply) -> Result<ReleasedWith> {
     }
 }
 
-/// A call that others may join, each with a lock of its own.
+/// A request that can share its script call with requests for other locks.
 fn one_of_many(script: Script, name: &LockName, args: Command) -> Call {
     Call::new(script, []).item_with_keys(1, keys::lock(name), args)
 }
@@ -134,7 +134,7 @@ pub(crate) fn read_left(reply: Reply) -> Result<Left> {
     }
 }
 
-/// Process id (4 bytes), length of the host's name (1), the host's name, the label.
+/// Process ID (4 bytes), length of the host name (1), host name, label.
 fn write_owner(owner: &Owner) -> Vec<u8> {
     let mut bytes = owner.pid.to_be_bytes().to_vec();
     bytes.push(owner.host.len() as u8);
@@ -188,7 +188,6 @@ pub(crate) fn read_state(name: LockName, reply: Reply) -> Result<LockState> {
     Ok(LockState { name, holders, waiters: waiters.into_iter().map(|(_, state)| state).collect() })
 }
 
-/// Locks that are held or waited for.
 pub(crate) fn is_used(state: &LockState) -> bool {
     !state.holders.is_empty() || !state.waiters.is_empty()
 }

@@ -1,4 +1,4 @@
-//! The verb of outboxes: what it sends, and how its answer is read.
+//! The outbox operation: encodes requests and decodes answers.
 
 use rushgate_core::{QueueName, Relay, Relayed, Result};
 

@@ -1,4 +1,4 @@
-//! The verbs of a queue: what each sends, and how its answer is read.
+//! Queue operations: encodes requests and decodes answers.
 
 use std::time::Duration;
 
@@ -17,23 +17,22 @@ use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 use crate::store::micros;
 
-/// So many bytes are as much work as one task more.
+/// How many bytes count as much work as one more task.
 const BYTES_OF_ONE: u32 = 4_096;
-/// Moments are kept below 2^53 µs, the year 2255, because scripts count in doubles.
+/// Moments are limited to 2^53 - 1 µs, in the year 2255, because scripts calculate with doubles.
 pub(crate) const MOMENT_MAX: u64 = (1 << 53) - 1;
 
 fn call(script: Script, queue: &QueueName) -> Call {
     Call::new(script, keys::queue(queue))
 }
 
-/// A call that is answered once.
+/// A request with an op, which is executed once.
 fn once(script: Script, queue: &QueueName, op: Op) -> Call {
     let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
     Call::new(script, keys).arg(&op.to_bytes()[8..])
 }
 
-/// The length of the content type in one byte and the type, then the payload. The two common types have a byte of
-/// their own.
+/// Length of the content type (1), content type, payload. The two common types are a single byte.
 pub(crate) fn write_body(payload: &Payload) -> Vec<u8> {
     let content_type = payload.content_type();
     let mut body = Vec::with_capacity(payload.bytes().len() + 1);
@@ -66,7 +65,7 @@ fn moment(of: Due) -> String {
     }
 }
 
-/// What a task asks for, in words that are the same for most.
+/// The terms of a task. Most tasks of a call have equal terms, which the script parses once.
 pub(crate) fn terms(task: &NewTask) -> String {
     let due = moment(task.due);
     let deadline = task.deadline.map(|deadline| format!("<{}", moment(deadline))).unwrap_or_default();
@@ -83,7 +82,7 @@ pub(crate) fn terms(task: &NewTask) -> String {
     format!("{due} {priority} {mode} {max_wait} {max_attempts}{deadline}{period}{space}{key}{waits}")
 }
 
-/// What a task waits for, in lines of their own.
+/// The dependencies in the terms, on separate lines.
 fn waits_asked(task: &NewTask) -> String {
     if !task.is_to_wait() && task.part_of.is_none() {
         return String::new();
@@ -98,8 +97,8 @@ fn waits_asked(task: &NewTask) -> String {
     format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))
 }
 
-/// A request that others may join in one call, as much work as its items and so many more: the op stands before its first
-/// item, and nothing before the others.
+/// A request that can share its script call with others. Its weight is the number of its items plus `more`. The first
+/// item carries the op, the others an empty one.
 fn joined(
     script: Script,
     queue: &QueueName,
@@ -123,7 +122,7 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
     let item = |task: &NewTask| {
         Command::default().arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     };
-    // Each that a task waits for is looked up and noted.
+    // Each dependency is looked up and linked.
     let others: usize = tasks.iter().map(|task| task.after.len()).sum();
     joined(Script::QueueEnqueue, queue, op, others, tasks.iter().map(item)).key(keys::unique(queue))
 }
@@ -137,7 +136,7 @@ pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
     Ok(answers)
 }
 
-/// What became of one task.
+/// The outcome for one task.
 pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
     let (outcome, number) = (fields.int()?, fields.int()?);
     let revision = Revision::from_u64(number);
@@ -177,7 +176,7 @@ pub(crate) fn claim(op: Op, queue: &QueueName, claim: &Claim) -> Call {
         .arg(&claim.worker)
 }
 
-/// A task's record and run, as `lua/include/queue.lua` packs them.
+/// A task's record and run, decoded.
 struct Row {
     task: Task,
     leased: bool,
@@ -188,17 +187,17 @@ struct Row {
     progress: Option<TaskProgress>,
     past: Vec<PastRun>,
     error: Option<String>,
-    /// Whether it waits for others.
+    /// Whether it waits for other tasks.
     held: bool,
 }
 
-/// Added to the priority of a task with a key. The key is in front of the body then.
+/// Added to the priority of a task with a key, which then precedes the body.
 const KEYED: u64 = 16;
-/// Added to the priority of a task with a deadline, which is in front of the key then.
+/// Added to the priority of a task with a deadline, which then precedes the key.
 const DATED: u64 = 64;
 /// Added to the priority of a task that waits for others.
 const HELD: u64 = 128;
-/// Added to the priority of a dead letter whose past runs are in front of the body.
+/// Added to the priority of a dead letter with past runs, which then precede the body.
 const PAST_BEFORE: u64 = 32;
 
 fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, Option<TaskKey>)> {
@@ -264,7 +263,7 @@ fn add_run(row: &mut Row, mut run: Packed<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The latest runs without success, behind their length in two bytes.
+/// Past runs, preceded by their length in 2 bytes.
 fn read_past(from: &mut Packed<'_>) -> Result<Vec<PastRun>> {
     let length = from.number(2)? as usize;
     let mut packed = Packed(from.take(length)?);
@@ -299,7 +298,7 @@ fn rest_of_tasks(fields: &mut Fields) -> Result<Vec<Task>> {
     Ok(tasks)
 }
 
-/// A number, or nothing.
+/// A number, or '' for none.
 fn optional(reply: Reply) -> Result<Option<u64>> {
     match reply {
         Reply::Bytes(none) if none.is_empty() => Ok(None),
@@ -307,7 +306,7 @@ fn optional(reply: Reply) -> Result<Option<u64>> {
     }
 }
 
-/// What a claim gives, and the queue's count of wake-ups.
+/// The claimed tasks, and the queue's wake-up count.
 pub(crate) fn read_claimed(reply: Reply) -> Result<(Claimed, u64)> {
     let mut fields = reply.list()?;
     let next_due = optional(fields.next()?)?.map(Duration::from_micros);
@@ -333,7 +332,7 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
     read_outcomes(reply, outcomes)?.first().copied().ok_or_else(|| strange("no outcome"))
 }
 
-/// Most come to nothing that is to be kept, and need not carry the places for it.
+/// Most completions have no result, and use a script without the arguments for one.
 pub(crate) fn complete(op: Op, queue: &QueueName, done: &[Completion]) -> Call {
     let of =
         |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
@@ -493,7 +492,7 @@ pub(crate) fn waited(queue: &QueueName, id: &TaskId, after: &str, limit: u32) ->
     call(Script::QueueWaited, queue).arg(id.as_str()).arg(after).number(limit.into())
 }
 
-/// Those that are over, as `lua/include/queue.lua` packs them.
+/// Finished dependencies, packed as in `lua/include/queue.lua`.
 pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
     let mut fields = reply.list()?;
     let mut all = Vec::new();
@@ -523,7 +522,7 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
     Ok(all)
 }
 
-/// `over` for those only that are over and kept; otherwise for those that are live, or else over.
+/// `over` restricts the answer to finished tasks.
 pub(crate) fn tasks<'a>(queue: &QueueName, over: bool, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
     ids.into_iter().fold(call(Script::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
 }
@@ -570,7 +569,7 @@ pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
     Ok(infos)
 }
 
-/// One that is over, as `lua/include/queue.lua` packs it.
+/// A finished task, packed as in `lua/include/queue.lua`.
 fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
     let at = Timestamp::from_micros(kept.number(7)?);
     let how = match kept.number(1)? {
@@ -631,7 +630,7 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
     Ok(QueueStats { limits, ..stats })
 }
 
-/// The limits but for the bound, as `lua/queue/limit.lua` writes them.
+/// The limits without the capacity, as `lua/queue/limit.lua` writes them.
 fn read_limits(text: &str) -> Result<QueueLimits> {
     let words: Vec<_> = text.split_whitespace().collect();
     let (limits, keep) = words.split_at(words.len().min(7));
@@ -648,7 +647,7 @@ fn read_limits(text: &str) -> Result<QueueLimits> {
     };
     let (concurrency, key_concurrency): (Result<_>, Result<_>) = (small(concurrency), small(key_concurrency));
     let per_key = KeyLimits { concurrency: key_concurrency?, rate: rate(key_n, key_us)?, fifo: fifo == "1" };
-    // Limits that an earlier version has set say nothing of what is kept, of one too many, or of events.
+    // Limits that were set by an earlier version have no retention, overflow policy or events.
     let (retention, overflow, events) = match keep[..] {
         [] => (None, "0", "-"),
         [age, count] => (number(age)?.zip(small(count)?), "0", "-"),
@@ -758,7 +757,7 @@ pub(crate) fn listen(queue: &QueueName, inbox: u64, seen: Option<u64>) -> Call {
     call(Script::QueueListen, queue).arg(format!("{inbox:016x}")).arg(seen)
 }
 
-/// Wake-ups that were missed, and wake-ups in all.
+/// Wake-ups missed, and the wake-up count.
 pub(crate) fn read_listening(reply: Reply) -> Result<(u64, u64)> {
     let mut fields = reply.list()?;
     Ok((fields.int()?, fields.int()?))
@@ -787,7 +786,7 @@ pub(crate) fn read_events(reply: Reply) -> Result<TaskEvents> {
     Ok(TaskEvents { events, first, last })
 }
 
-/// An event, as `lua/include/queue.lua` packs it.
+/// An event, packed as in `lua/include/queue.lua`.
 fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
     let at = Timestamp::from_micros(event.number(7)?);
     let (what, attempt) = (event.number(1)?, event.small(2)?);
@@ -823,9 +822,9 @@ pub(crate) fn ring(queue: &QueueName) -> Call {
 }
 
 impl QueueSet {
-    /// The id in a member: behind a place of seven bytes, behind a claim of eight, behind a key, its end, a priority, a
-    /// due time and a place, or behind an end and a moment; nothing if it is a dead letter's, or stands there for
-    /// another reason.
+    /// The task ID in a member of the set, behind a prefix of known length: a place (7 bytes), a claim (8), a key with
+    /// priority, due time and place, or a mark and a moment (8). `None` for a dead letter and for members that index
+    /// tasks otherwise.
     pub(crate) fn id(self, member: &[u8]) -> Result<Option<TaskId>> {
         let skipped = match self {
             Self::Waiting => 7,

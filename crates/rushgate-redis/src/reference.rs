@@ -1,4 +1,4 @@
-//! The parts of `docs/protocol.md` that follow from the Lua files.
+//! Generates the parts of `docs/protocol.md` and `docs/protocol` that follow from the Lua files.
 
 use std::fmt::Write as _;
 
@@ -12,17 +12,17 @@ use crate::keys::{self, SaleKeys};
 use crate::library::FUNCTIONS;
 use crate::scripts::include;
 
-/// Each part, and the name of its place.
-pub(crate) fn parts() -> Vec<(&'static str, String)> {
+/// Each generated part: its page in `docs`, its marker there, and its text.
+pub(crate) fn parts() -> Vec<(&'static str, &'static str, String)> {
     vec![
-        ("keys", all_keys()),
-        ("kinds", kinds()),
-        ("states", states()),
-        ("lock functions", functions("lock_")),
-        ("queue functions", functions("queue_")),
-        ("sale functions", functions("sale_")),
-        ("room functions", functions("room_")),
-        ("version function", functions("version")),
+        ("protocol.md", "kinds", kinds()),
+        ("protocol.md", "version function", functions("version")),
+        ("protocol/keys.md", "keys", all_keys()),
+        ("protocol/locks.md", "lock functions", indexed_functions("lock_")),
+        ("protocol/queues.md", "queue functions", indexed_functions("queue_")),
+        ("protocol/sales.md", "states", states()),
+        ("protocol/sales.md", "sale functions", indexed_functions("sale_")),
+        ("protocol/rooms.md", "room functions", indexed_functions("room_")),
     ]
 }
 
@@ -45,20 +45,17 @@ fn all_keys() -> String {
     let mut text = String::new();
     described(&mut text, "The lock", keys::lock(&lock).collect(), "lock");
     described(&mut text, "The queue", keys::queue(&queue).collect(), "queue");
-    described(&mut text, "The client's latest answers", of_queue, "once");
+    described(&mut text, "The client's replay cache", of_queue, "once");
+    listed(&mut text, "For changes of a sale's stock", of_sale);
     described(&mut text, "The schedules", keys::schedules(&queue).collect(), "schedule");
-    described(&mut text, "The unique ids", vec![keys::unique(&queue)], "unique");
+    described(&mut text, "The uniqueness windows", vec![keys::unique(&queue)], "unique");
     described(&mut text, "The sale", alone.all().collect(), "sale");
+    listed(&mut text, "With an order queue", with_orders.all().collect());
+    listed(&mut text, "The staged sale of a rebuild", with_orders.loaded().collect());
+    listed(&mut text, "The sale's home", vec![keys::sale_home(&sale)]);
     described(&mut text, "The room", keys::room(&sale).collect(), "room");
-    let more = [
-        ("The sale, if it has an orders' queue", with_orders.all().collect()),
-        ("The client's latest answers, of a sale", of_sale),
-        ("The sale's home", vec![keys::sale_home(&sale)]),
-        ("The directories of queues and of sales", vec![keys::QUEUES.into(), keys::SALES.into()]),
-    ];
-    for (title, keys) in more {
-        let _ = writeln!(text, "**{title}**: {}\n", names(keys));
-    }
+    let directories = names(vec![keys::QUEUES.into(), keys::SALES.into()]);
+    let _ = writeln!(text, "## The directories\n\nKeys: {directories}");
     text
 }
 
@@ -67,9 +64,14 @@ fn names(keys: Vec<Vec<u8>>) -> String {
     quoted.join(", ")
 }
 
-/// Keys, and what the shared piece says that is behind them.
+/// Keys of another place that have the layout described before.
+fn listed(text: &mut String, title: &str, keys: Vec<Vec<u8>>) {
+    let _ = writeln!(text, "{title}: {}\n", names(keys));
+}
+
+/// Keys, and their description in the shared piece.
 fn described(text: &mut String, title: &str, keys: Vec<Vec<u8>>, piece: &str) {
-    let _ = writeln!(text, "**{title}**: {}\n\n```text", names(keys));
+    let _ = writeln!(text, "## {title}\n\nKeys: {}\n\n```text", names(keys));
     let lines = include(piece).lines().take_while(|line| !line.starts_with("-- include: "));
     for line in lines.map_while(|line| line.strip_prefix("--")) {
         let _ = writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(line));
@@ -78,8 +80,15 @@ fn described(text: &mut String, title: &str, keys: Vec<Vec<u8>>, piece: &str) {
 }
 
 fn kinds() -> String {
-    let mut text = "| kind | what it must be |\n|---|---|\n".to_owned();
+    let mut text = "| kind | valid values |\n|---|---|\n".to_owned();
     for (kind, _, words) in NAMED {
+        // What takes more than a sentence has a section of its own. An error has room for the sentence alone.
+        let words = match kind {
+            "terms" => "[the terms of a task](protocol/queues.md#terms)",
+            "specification" => "[the specification of a sale](protocol/sales.md#a-sales-specification)",
+            "cart" => "[a cart](protocol/sales.md#carts)",
+            _ => words,
+        };
         let _ = writeln!(text, "| {kind} | {words} |");
     }
     text
@@ -90,28 +99,48 @@ fn states() -> String {
     format!("States of a hold: {states}.\n\nKinds of events: {kinds}.\n")
 }
 
-/// Words with the numbers by which they are packed.
+/// Names with their packed numbers.
 fn numbered<T: Serialize>(all: &[T]) -> String {
     let words = all.iter().enumerate().map(|(at, word)| format!("{at} {}", json!(word)).replace('"', ""));
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// The functions of one area, after a table of them.
+fn indexed_functions(begin: &str) -> String {
+    let mut text = "| function | what it does |\n|---|---|\n".to_owned();
+    for (name, header) in with_prefix(begin) {
+        let story = header.story.join(" ");
+        let first = story.split_once(". ").map_or(story.as_str(), |(first, _)| first);
+        let _ = writeln!(text, "| [{name}](#{name}) | {}. |", first.trim_end_matches('.'));
+    }
+    text.push('\n');
+    text + &functions(begin)
+}
+
 fn functions(begin: &str) -> String {
     let mut text = String::new();
-    for of in FUNCTIONS.iter().filter(|of| of.name.starts_with(begin)) {
-        function(&mut text, &function_name(of.name), &of.header);
+    for (name, header) in with_prefix(begin) {
+        function(&mut text, &name, header);
     }
     text
+}
+
+/// The functions whose names have a prefix, in order of their names.
+fn with_prefix(begin: &str) -> Vec<(String, &'static Header<'static>)> {
+    let found = FUNCTIONS.iter().filter(|of| of.name.starts_with(begin));
+    let mut found: Vec<_> = found.map(|of| (function_name(of.name), &of.header)).collect();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found
 }
 
 fn function(text: &mut String, name: &str, header: &Header<'_>) {
     let _ = writeln!(text, "### {name}\n\n{}\n", header.story.join("\n"));
     let keys: Vec<_> = header.keys.iter().map(|keys| format!("{} {}", keys.numbers, keys.words())).collect();
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join("; ") };
-    let flags = header.flags.iter().map(|flag| format!(" Flag: {flag}.")).collect::<String>();
+    let flags = header.flags.iter().map(|flag| format!(" Flag: `{flag}`.")).collect::<String>();
     let _ = writeln!(text, "Keys: {keys}.{flags}\n");
     arguments(text, header);
-    let _ = writeln!(text, "```text\n{}\n```\n", header.answers.join("\n"));
+    let _ = writeln!(text, "Answer:\n\n```text\n{}\n```\n", header.answers.join("\n"));
 }
 
 fn arguments(text: &mut String, header: &Header<'_>) {

@@ -1,6 +1,6 @@
 use rushgate_core::{Error, Result};
 
-/// What a server answered.
+/// A reply of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Nil,
@@ -10,7 +10,8 @@ pub(crate) enum Reply {
     List(Vec<Reply>),
 }
 
-/// Reads a reply that must have a certain shape. Another shape means that the store's scripts or data are not ours.
+/// Conversions to the shape that a reply must have. Another shape means that the scripts or the data are not
+/// Rushgate's.
 impl Reply {
     pub(crate) fn int(self) -> Result<u64> {
         match self {
@@ -47,7 +48,7 @@ impl Reply {
     }
 }
 
-/// The parts of a list, one after another.
+/// Reads the entries of a list in order.
 pub(crate) struct Fields(std::vec::IntoIter<Reply>);
 
 impl Fields {
@@ -80,7 +81,7 @@ impl Fields {
     }
 }
 
-/// Packed bytes, read from the front. Numbers are big-endian.
+/// Reads packed bytes from the front. Numbers are big-endian.
 pub(crate) struct Packed<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Packed<'a> {
@@ -102,7 +103,7 @@ impl<'a> Packed<'a> {
         self.take(16)?.try_into().map_err(|_| strange("too short an id"))
     }
 
-    /// A text behind its length in one byte.
+    /// A text, preceded by its length in 1 byte.
     pub(crate) fn text(&mut self) -> Result<&'a str> {
         let n = self.number(1)? as usize;
         str_of(self.take(n)?)

@@ -1,4 +1,4 @@
-//! The verbs of a sale's waiting room: what each sends, and how its answer is read.
+//! Waiting room operations: encodes requests and decodes answers.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) fn set(sale: &SaleId, rules: &RoomRules, secret: DrawSecret) -> Call 
         .arg(secret.commitment().to_bytes())
 }
 
-/// What a room answers, unless the sale has none.
+/// The fields of an answer. `None` if the sale has no room.
 fn list_of(sale: &SaleId, reply: Reply) -> Result<Option<Fields>> {
     match reply {
         Reply::Int(0) => Err(unknown(sale)),
@@ -65,7 +65,7 @@ pub(crate) fn read_joined(sale: &SaleId, reply: Reply) -> Result<Option<Joined>>
     Ok(Some(Joined { serial, again, until, room: read_state(&mut fields.list()?)? }))
 }
 
-/// 0 for none.
+/// 0 means none.
 fn read_until(micros: u64) -> Option<Timestamp> {
     (micros > 0).then(|| Timestamp::from_micros(micros))
 }
@@ -95,7 +95,7 @@ pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<Draw>> {
     Ok(read_of_draw(sale, reply)?.map(Draw::of))
 }
 
-/// What a verb answers that only a room with a draw has.
+/// The answer of an operation that needs a room with a draw.
 pub(crate) fn read_of_draw(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
     if reply == Reply::Int(2) {
         return Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"));

@@ -1,4 +1,4 @@
-//! The runtime that carries out what the store does.
+//! The executor of the store's background work.
 
 use rushgate_core::{Error, Result};
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
@@ -6,10 +6,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// That of whoever opens the store, if it has threads of its own: callers and connections that share a thread need not
-/// wake each other, which takes longer than anything else about a step. One that is driven only now and then, by
-/// whoever blocks on it, would leave pushes unread meanwhile; so there, and where there is none, the store has a thread
-/// with its own.
+/// The runtime of the caller that opens the store, if it is multi-threaded: then callers and connections often share a
+/// thread and need not wake each other, which would take longer than the rest of a request. A current-thread runtime
+/// runs only while something blocks on it, and notifications would stay unread. There, and without a runtime, the store
+/// starts a thread with its own.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     handle: Handle,
@@ -27,7 +27,7 @@ impl Runtime {
         }
     }
 
-    /// Starts a thread with a runtime.
+    /// Starts a thread with its own runtime.
     fn start(end: CancellationToken, tasks: TaskTracker) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let started = Self { handle: runtime.handle().clone(), end, tasks };
@@ -37,7 +37,7 @@ impl Runtime {
         Ok(started)
     }
 
-    /// Carries out a task until the end.
+    /// Runs a task until it completes or the store ends.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let end = self.end.clone();
         self.spawn_whole(async move {
@@ -45,12 +45,12 @@ impl Runtime {
         });
     }
 
-    /// Carries out a task that ends by itself when the end comes.
+    /// Runs a task that watches for the end itself.
     pub(crate) fn spawn_whole(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.handle);
     }
 
-    /// Carries out steps whether or not somebody waits for what they give, which is nothing if the end comes first.
+    /// Runs a future even if the caller drops the returned one. `None` if the store ends first.
     pub(crate) fn run<T, F>(&self, steps: F) -> impl Future<Output = Option<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -63,12 +63,12 @@ impl Runtime {
         async move { answer.await.ok() }
     }
 
-    /// The end, which comes when this is cancelled.
+    /// Cancelled when the store ends.
     pub(crate) fn end(&self) -> &CancellationToken {
         &self.end
     }
 
-    /// Ends when the last task has ended.
+    /// Completes when the store has ended and its last task has completed.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let Self { end, tasks, .. } = self.clone();
         async move {

@@ -1,4 +1,4 @@
-//! The verbs of a sale: what each sends, and how its answer is read.
+//! Sale operations: encodes requests and decodes answers.
 
 mod books;
 
@@ -20,12 +20,12 @@ use crate::keys::{self, SaleKeys};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 
-/// Numbers of one SKU, in the codes of units.
+/// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
-/// Of a range of units as it is packed.
+/// Length of a packed range of units.
 const RANGE_BYTES: usize = 10;
 
-/// What never changes about a sale, and where its keys are.
+/// The specification of a sale, which never changes, and its keys.
 pub(crate) struct Home {
     pub(crate) spec: SaleSpec,
     keys: SaleKeys,
@@ -42,14 +42,14 @@ impl Home {
         Call::new(script, self.keys.all()).arg(self.spec.secret.to_bytes())
     }
 
-    /// A step of a rebuild, which loads beside the sale.
+    /// A request of a rebuild, which also uses the staged sale.
     fn call_beside(&self, script: Script, by: Op) -> Call {
         Call::new(script, self.keys.all().chain(self.keys.loaded()))
             .arg(self.spec.secret.to_bytes())
             .arg(by.to_bytes())
     }
 
-    /// A step that may put an order into its queue.
+    /// A request that may enqueue an order.
     fn call_with_orders(&self, script: Script) -> Call {
         let orders = self.spec.orders.iter().flat_map(keys::queue);
         Call::new(script, self.keys.all().chain(orders)).arg(self.spec.secret.to_bytes())
@@ -85,7 +85,7 @@ impl Home {
         self.hold_and_lines(id, packed).map(|(hold, _)| hold)
     }
 
-    /// A hold, and what was asked for as it is stored.
+    /// A hold, and its cart as it is stored.
     fn hold_and_lines<'a>(&self, id: ReservationId, packed: &'a [u8]) -> Result<(Hold, &'a [u8])> {
         let mut packed = Packed(packed);
         let state = state_of(packed.number(1)?)?;
@@ -99,7 +99,7 @@ impl Home {
     }
 }
 
-/// A SKU's number, and numbers of its units.
+/// The number of a SKU, and a range of its units.
 fn read_range(packed: &mut Packed<'_>) -> Result<(usize, UnitRange)> {
     let (no, first, last) = (packed.number(2)? as usize, packed.small(4)?, packed.small(4)?);
     UnitRange::new(first, last).map(|range| (no, range)).ok_or_else(|| strange("a range that goes backwards"))
@@ -117,12 +117,12 @@ fn state_of(code: u64) -> Result<HoldState> {
     HoldState::ALL.get(code as usize).copied().ok_or_else(|| strange("an unknown state"))
 }
 
-/// Enters the specification under the sale's id.
+/// Stores the specification under the sale's ID.
 pub(crate) fn enter(spec: &SaleSpec) -> Call {
     Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
 }
 
-/// Reserves the orders' queue.
+/// Reserves the order queue.
 pub(crate) fn reserve_queue(queue: &QueueName) -> Call {
     Call::new(Script::SaleOrders, keys::queue(queue))
 }
@@ -163,7 +163,7 @@ pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
     status_of(reply.int()?)
 }
 
-/// What is asked for, by the numbers of the SKUs: -1 for one that the sale has not.
+/// The cart, with SKUs by number, or -1 for one that the sale does not have.
 fn write_cart(home: &Home, lines: &[Line], choice: UnitChoice) -> String {
     let mut text = String::from(match choice {
         UnitChoice::Any => "any",
@@ -176,7 +176,7 @@ fn write_cart(home: &Home, lines: &[Line], choice: UnitChoice) -> String {
     text
 }
 
-/// How much work a request is: a common number is looked for in every line.
+/// How much work a request is. A common number is searched in every line, so such a request is not merged with others.
 fn weight(request: &Reserve) -> u32 {
     match request.choice {
         UnitChoice::Any => request.lines.iter().map(|line| line.quantity).sum(),
@@ -234,7 +234,7 @@ pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
 }
 
 pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
-    // A hold may give many units back, and only the store knows how many.
+    // Canceling may release many units, and only the server knows how many.
     decide(home, Script::SaleCancelHold, id, 50)
 }
 
@@ -376,7 +376,7 @@ fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> 
     })
 }
 
-/// Units as they are packed: sku(2) first(4) last(4).
+/// Packed units: sku(2) first(4) last(4) for each range.
 fn pack_units(home: &Home, units: &[(Sku, UnitNumber)]) -> Result<Vec<u8>> {
     let mut packed = Vec::new();
     for line in units.chunk_by(|(sku, _), (next, _)| sku == next) {
@@ -446,7 +446,7 @@ pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Res
     }
 }
 
-/// A SKU as it is packed.
+/// A packed SKU.
 fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
     let mut packed = Packed(packed);
     let (total, next) = (packed.small(4)?, packed.small(4)?);

@@ -1,4 +1,4 @@
-//! The verbs of schedules: what each sends, and how its answer is read.
+//! Schedule operations: encodes requests and decodes answers.
 
 use rushgate_core::{
     DueSchedules, Fire, Fired, NewSchedule, Page, Priority, QueueName, Result, Revision, Schedule,
@@ -11,17 +11,17 @@ use crate::queue::{MOMENT_MAX, read_body, write_body};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 use crate::scripts::Script;
 
-/// A call that looks at schedules only.
+/// A request that uses the schedules alone.
 fn look(script: Script, queue: &QueueName) -> Call {
     Call::new(script, keys::schedules(queue))
 }
 
-/// A call that changes the queue as well.
+/// A request that also changes the queue.
 fn change(script: Script, queue: &QueueName) -> Call {
     Call::new(script, keys::queue(queue).chain(keys::schedules(queue)))
 }
 
-/// 0 for none.
+/// 0 means none.
 fn moment(at: Option<Timestamp>) -> u64 {
     at.map_or(0, |at| at.as_micros().min(MOMENT_MAX))
 }

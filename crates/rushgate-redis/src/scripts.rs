@@ -1,4 +1,4 @@
-//! The Lua files, with the shared pieces that they name spliced in.
+//! Assembles scripts from the Lua files and the shared pieces that they include.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 macro_rules! scripts {
     (includes { $($include:literal)* } $($area:ident { $($name:ident = $verb:literal)* })*) => {
-        /// A verb's script.
+        /// The script of an operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Script { $($(
             #[doc = concat!("`lua/", stringify!($area), "/", $verb, ".lua`")]
@@ -17,35 +17,35 @@ macro_rules! scripts {
         impl Script {
             pub(crate) const ALL: &[Self] = &[$($(Self::$name),*),*];
 
-            /// The file as it is written.
+            /// The source file.
             pub(crate) fn file(self) -> &'static str {
                 match self { $($(
                     Self::$name => include_str!(concat!("../lua/", stringify!($area), "/", $verb, ".lua")),
                 )*)* }
             }
 
-            /// Whether it writes nothing, whatever it is asked.
+            /// Whether the script never writes.
             pub(crate) fn only_looks(self) -> bool {
                 self.file().contains("\n-- flags: no-writes\n")
             }
 
-            /// Its name, such as `lock/acquire`.
+            /// The name, such as `lock/acquire`.
             #[cfg(test)]
             pub(crate) fn name(self) -> &'static str {
                 match self { $($(Self::$name => concat!(stringify!($area), "/", $verb),)*)* }
             }
 
-            /// The name of the function that is the same, without that of the library: `lock_acquire`.
+            /// The name of the corresponding function, without the name of the library, such as `lock_acquire`.
             pub(crate) fn function(self) -> &'static str {
                 match self { $($(Self::$name => concat!(stringify!($area), "_", $verb),)*)* }
             }
         }
 
-        /// The names of the pieces that scripts share.
+        /// The names of the shared pieces.
         #[cfg(test)]
         pub(crate) const INCLUDES: &[&str] = &[$($include),*];
 
-        /// A piece that scripts share.
+        /// The source of a shared piece.
         pub(crate) fn include(name: &str) -> &'static str {
             match name {
                 $($include => include_str!(concat!("../lua/include/", $include, ".lua")),)*
@@ -142,10 +142,10 @@ scripts! {
     }
 }
 
-/// What a server is given.
+/// A script as it is loaded.
 pub(crate) struct Loaded {
     pub(crate) body: String,
-    /// By which the server knows it.
+    /// Its SHA-1, by which the server identifies it.
     pub(crate) sha: String,
 }
 
@@ -155,10 +155,10 @@ impl Loaded {
     }
 }
 
-/// Each is made when it is needed: a server that runs has all of them, and a program calls a few.
+/// Scripts are assembled on first use, because a process calls only a few of them.
 static LOADED: [OnceLock<Loaded>; Script::ALL.len()] = [const { OnceLock::new() }; Script::ALL.len()];
 
-/// The pieces that a file names, and those that they name, each once and behind what it needs.
+/// The pieces that a file includes, directly or indirectly, each once and after those that it needs.
 pub(crate) fn included(file: &'static str) -> Vec<&'static str> {
     let mut pieces = Vec::new();
     add_included(file, &mut pieces);
@@ -174,12 +174,12 @@ fn add_included(file: &'static str, pieces: &mut Vec<&'static str>) {
     }
 }
 
-/// The file with whatever it uses of the shared pieces, each in the place where it is named. The server makes every
-/// function anew that a call comes by, so what is not used is left out; comments are, too.
+/// Assembles a script: each piece at the place where it is included, without comments and without the functions that
+/// the script does not use, because the server creates every function of a script at each call.
 fn assemble(file: &'static str) -> String {
     let mut statements = Vec::new();
     add_statements(file, false, &mut Vec::new(), &mut statements);
-    // Lua knows a name only behind the place that defines it.
+    // A name must be defined before its use, so usage is collected from the end.
     let mut used = HashSet::new();
     let mut kept: Vec<_> = statements.into_iter().rev().filter(|of| of.is_used(&mut used)).collect();
     kept.reverse();
@@ -187,8 +187,8 @@ fn assemble(file: &'static str) -> String {
     with_numbers(&lines.flat_map(|line| [line.trim_start(), "\n"]).collect::<String>())
 }
 
-/// Puts the numbers in the place of their names, because Lua has room for 200 names at a time, and makes a function sooner
-/// that uses fewer. A name is written in capitals and stands for the same everywhere.
+/// Replaces named numbers by their values, because Lua allows 200 local names at a time and creates functions faster
+/// that refer to fewer. The names are in capitals and have one value in all files.
 pub(crate) fn with_numbers(code: &str) -> String {
     let named = |line: &str| -> Option<Vec<(String, String)>> {
         let (names, values) = line.strip_prefix("local ")?.split_once(" = ")?;
@@ -209,7 +209,7 @@ pub(crate) fn with_numbers(code: &str) -> String {
         if line.trim_start().starts_with("--") {
             text.push_str(line);
         } else {
-            // What is between quotes is in the odd places.
+            // Odd parts are string literals.
             for (at, part) in line.split('\'').enumerate() {
                 text.push_str(if at > 0 { "'" } else { "" });
                 if at % 2 == 1 { text.push_str(part) } else { put_numbers(&mut text, part, &numbers) }
@@ -236,7 +236,8 @@ fn put_numbers(text: &mut String, code: &str, numbers: &BTreeMap<String, String>
     text.push_str(rest);
 }
 
-/// Some lines that belong together: each begins at the margin, and ends before the next or with its own last line.
+/// Lines that form one top-level statement. It begins at the margin and ends with `end` or `}` at the margin, or on one
+/// line.
 struct Statement {
     lines: Vec<&'static str>,
     is_shared: bool,
@@ -256,7 +257,7 @@ fn add_statements(
             }
         } else if line.trim_start().starts_with("--") || line.trim().is_empty() {
         } else if line.starts_with([' ', '}']) || line == "end" {
-            all.last_mut().expect("a statement goes on").lines.push(line);
+            all.last_mut().expect("a statement continues").lines.push(line);
         } else {
             all.push(Statement { lines: vec![line], is_shared });
         }
@@ -264,7 +265,7 @@ fn add_statements(
 }
 
 impl Statement {
-    /// Whether something that follows uses what it defines. Then what it uses itself is used.
+    /// Whether a later statement uses a name that this one defines. If so, the names in this one are used as well.
     fn is_used(&self, used: &mut HashSet<&'static str>) -> bool {
         let defined = if self.is_shared { defined_by(self.lines[0]) } else { Vec::new() };
         let is_used = defined.is_empty() || defined.iter().any(|name| used.contains(name));
@@ -275,7 +276,7 @@ impl Statement {
     }
 }
 
-/// The names that a statement is there for. One that defines none does something.
+/// The names that a statement defines. A statement that defines none is executed for its effect.
 fn defined_by(line: &'static str) -> Vec<&'static str> {
     let Some(rest) = line.strip_prefix("local ") else { return Vec::new() };
     match rest.strip_prefix("function ") {
@@ -284,7 +285,7 @@ fn defined_by(line: &'static str) -> Vec<&'static str> {
     }
 }
 
-/// The words outside of texts.
+/// The words of a line outside of string literals.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let code = line.split('\'').step_by(2);
     code.flat_map(|part| part.split(|c| !is_word(c))).filter(|word| !word.is_empty())
@@ -299,18 +300,18 @@ impl Script {
         LOADED[self as usize].get_or_init(|| Loaded::new(assemble(self.file())))
     }
 
-    /// What the server is given.
+    /// The source as it is loaded.
     pub(crate) fn body(self) -> &'static str {
         &self.loaded().body
     }
 
-    /// By which the server knows it.
+    /// The SHA-1 by which the server identifies the script.
     pub(crate) fn sha(self) -> &'static str {
         &self.loaded().sha
     }
 }
 
-/// SHA-1, by which Redis names scripts. It protects nothing here.
+/// SHA-1, by which Redis identifies scripts. It protects nothing here.
 pub(crate) fn sha1(message: &[u8]) -> String {
     Sha1::digest(message).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -319,7 +320,7 @@ pub(crate) fn sha1(message: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Functions that are given the first of so many keys, and the include that describes them.
+    /// Functions whose argument is the position of the first of several keys, and the number of these keys.
     const OPENERS: [(&str, usize); 6] = [
         ("lock_keys", 4),
         ("queue_keys", 21),
@@ -329,7 +330,7 @@ mod tests {
         ("schedule_keys", 3),
     ];
 
-    /// Numbers from `1`, `1-21` or `2..` in brackets behind the word. `..` stands for all that follow.
+    /// The positions in `KEYS[1]`, `KEYS[1-21]` or `KEYS[2..]`. `..` means all that follow.
     fn described(header: &[&str], word: &str) -> (Vec<usize>, Option<usize>) {
         let (mut found, mut open) = (Vec::new(), None);
         for line in header {
@@ -414,10 +415,10 @@ mod tests {
         }
     }
 
-    /// What counts microseconds since the epoch, or grows with them.
+    /// Names of numbers that count microseconds since 1970, or grow with them.
     const LARGE: [&str; 8] = ["now", "till", "due", "deadline", "fence", "seq", "lease", "highest"];
 
-    /// A large number that a line makes part of a text by `..` as it is.
+    /// A large number that a line concatenates without `int`.
     fn large_as_text(line: &str) -> Option<&str> {
         let is_path = |c: char| is_word(c) || c == '.';
         let code = line.split("--").next().unwrap_or_default();
@@ -479,7 +480,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
         let areas =
             std::fs::read_dir(&folder).unwrap().map(|area| area.unwrap().file_name().into_string().unwrap());
-        // Pieces, and what the library alone has, which its own tests look at.
+        // Not the shared pieces and the parts of the library, which have their own tests.
         let areas: Vec<_> = areas.filter(|area| !["include", "functions"].contains(&area.as_str())).collect();
         assert!(areas.iter().any(|area| area == "room") && areas.len() > 3, "{areas:?}");
         for area in areas {

@@ -1,4 +1,4 @@
-//! Sentinels: who is the primary of a service, asked of all of them and heard from each.
+//! Sentinels: queries all of them for the primary of a service, and subscribes to each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Pushes, Serve
 use crate::fault;
 use crate::runtime::Runtime;
 
-/// The channel on which a sentinel says that a service has another primary.
+/// The channel on which sentinels announce a new primary.
 const SWITCHED: &str = "+switch-master";
 
-/// The primary of a service, in the words of a sentinel. Each failover has a number; the greatest is the latest.
+/// The primary that a sentinel names. Each failover has an epoch; the greatest epoch is the latest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
     address: Address,
@@ -24,17 +24,17 @@ struct Named {
 }
 
 pub(crate) struct Sentinels {
-    /// With the user, password and database of the primary.
+    /// The sentinels, with the user, password and database of the primary.
     nodes: Vec<Server>,
     service: String,
-    /// Whether the sentinels want the primary's user and password too.
+    /// Whether the sentinels require these credentials as well.
     guarded: AtomicBool,
-    /// The primary, as far as is known. Whoever is connected elsewhere leaves.
+    /// The primary, as far as is known. Connections to any other server are dropped.
     primary: watch::Sender<Option<Named>>,
 }
 
 impl Sentinels {
-    /// Begins to hear what the sentinels say, until the end.
+    /// Starts to follow the announcements of all sentinels.
     pub(crate) fn start(nodes: Vec<Server>, service: String, runtime: &Runtime) -> Arc<Self> {
         let (guarded, primary) = (AtomicBool::new(false), watch::Sender::new(None));
         let sentinels = Arc::new(Self { nodes, service, guarded, primary });
@@ -44,7 +44,7 @@ impl Sentinels {
         sentinels
     }
 
-    /// The primary of which the latest is known, now that all sentinels that answer were asked.
+    /// Asks all sentinels and returns the primary with the greatest epoch.
     pub(crate) async fn find(&self) -> Result<Server> {
         let asked = self.ask().await;
         let known = self.primary.borrow().clone();
@@ -55,14 +55,14 @@ impl Sentinels {
                 self.note(asked);
                 server
             }
-            // The sentinels are away, or of no use. That alone moves no primary.
+            // The sentinels do not answer, or not usefully. That alone does not change the primary.
             (Err(_), Some(known)) => self.nodes[0].at(&known.address),
             (Err(error), None) => Err(error),
         }
     }
 
-    /// The primary could be used, or not. If not, whatever the sentinels say next is believed, even if their count of
-    /// failovers went back because they were set up anew.
+    /// Reports whether the primary could be used. If not, it is forgotten, so that the next answer of the sentinels
+    /// counts even if their epoch was reset.
     pub(crate) fn tried(&self, at: &Address, well: bool) {
         if !well {
             self.primary.send_if_modified(|known| known.take_if(|known| known.address == *at).is_some());
@@ -86,11 +86,11 @@ impl Sentinels {
 
     pub(crate) async fn left(&self, at: &Address) {
         let mut primary = self.primary.subscribe();
-        // The sender is this value's own, so the wait ends in no other way.
+        // The sender lives as long as `self`, so the wait can only end with the condition.
         let _ = primary.wait_for(|known| is_other(known, at)).await;
     }
 
-    /// Ends when the sentinels name a primary.
+    /// Completes when the sentinels name a primary.
     pub(crate) async fn news(&self) {
         let mut primary = self.primary.subscribe();
         while primary.changed().await.is_ok() && primary.borrow_and_update().is_none() {}
@@ -101,7 +101,7 @@ impl Sentinels {
         self.nodes.iter().filter_map(move |node| node.sentinel(guarded))
     }
 
-    /// The latest that a sentinel knows.
+    /// The primary with the greatest epoch that a sentinel names.
     async fn ask(&self) -> Result<Named> {
         let question = [Command::new("SENTINEL").arg("MASTER").arg(&self.service)];
         let max = if self.primary.borrow().is_none() { ASK_FIRST_MAX } else { ASK_AGAIN_MAX };
@@ -135,7 +135,7 @@ impl Sentinels {
                 }
                 named(&facts).ok_or_else(|| self.unknown())
             }
-            // The text has no code word of its own.
+            // The error has no code of its own.
             Some(Err(refusal)) if refusal.text.contains("No such master") => Err(self.unknown()),
             Some(Err(refusal)) if fault::lacks_command(&refusal, "SENTINEL") => {
                 Err(Error::misconfigured("the server is no sentinel").hint(
@@ -153,9 +153,8 @@ impl Sentinels {
             .hint("write the name that follows `sentinel monitor` in the sentinels' configuration")
     }
 
-    /// Hears what one sentinel says. A primary that was replaced may go on answering for ten seconds, until the
-    /// sentinels have told it so, and whatever is written to it is lost. So it is not enough to ask when the connection
-    /// ends.
+    /// Follows the announcements of one sentinel. A replaced primary may answer for another ten seconds, until the
+    /// sentinels have demoted it, and writes to it are lost. So reconnecting when a connection ends would be too late.
     async fn hear(self: Arc<Self>, number: usize) {
         let mut backoff = Backoff::new();
         loop {

@@ -1,14 +1,14 @@
-//! Which of a Cluster's slots a key is in.
+//! The Cluster slot of a key.
 
-/// Slots of a Cluster.
+/// The number of slots in a Cluster.
 pub(crate) const SLOTS: usize = 16_384;
 
-/// The slot of a key: that of its hash tag, if it has one.
+/// The slot of a key, or of its hash tag if it has one.
 pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS as u16
 }
 
-/// What stands between the first `{` and the next `}`, or all of it.
+/// The hash tag: the text between the first `{` and the next `}`, or the whole key.
 fn tag(key: &[u8]) -> &[u8] {
     let open = key.iter().position(|byte| *byte == b'{');
     let inner = open.and_then(|open| {
@@ -19,7 +19,7 @@ fn tag(key: &[u8]) -> &[u8] {
     inner.filter(|inner| !inner.is_empty()).unwrap_or(key)
 }
 
-/// CRC-16/XMODEM, by which a Cluster spreads keys.
+/// CRC-16/XMODEM, which a Cluster uses to distribute keys.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }

@@ -1,4 +1,4 @@
-//! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
+//! Implements the store traits: each method sends its operation and decodes the answer.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::ready;
@@ -31,33 +31,34 @@ use crate::sale::{self, Home};
 use crate::url::Url;
 use crate::{lock, outbox, queue, room, schedule};
 
-/// Keys that one step of a scan looks at.
+/// COUNT of each SCAN.
 const SCAN_COUNT: &str = "1000";
-/// Rows that one step of a listing reads.
+/// The most entries that one call of a listing reads.
 const PAGE: usize = 500;
-/// Ids among which blocked tasks are looked for at a time, at least.
+/// The page size of a search for blocked tasks.
 const BLOCKED_PAGE: usize = 10_000;
-/// How long a queue's entry in the directory is trusted to be there.
+/// How long a queue's entry in the directory is assumed to exist.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
-/// From so many on, queues whose entry is old are forgotten.
+/// From this number of queues on, expired assumptions are removed.
 const ENTERED_MAX: usize = 1_024;
-/// Sales whose specification is kept in memory at most.
+/// The most specifications of sales that are cached.
 const HOMES_MAX: usize = 1_024;
-/// How often a sale that is entered and not there is made before that is called a fault.
+/// How often a sale whose specification exists but whose keys do not is created before that is reported as an error.
 const MAKINGS_MAX: usize = 3;
-/// How long a listener waits before the store is told of it.
+/// How long a listener must wait before it is registered on the server.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// A length of time in whole microseconds.
+/// Whole microseconds.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A store on a Redis or Valkey server, or on several.
+/// A store on a Redis or Valkey server, on a Sentinel service or on a Cluster.
 ///
-/// It is carried by the multi-threaded runtime in which it is opened, and fails as unavailable when that has ended; where
-/// there is no such runtime it has a thread of its own. Cheap to share by [`Arc`]. Dropping the last one lets what was
-/// sent be carried out in the background; [`close`](rushgate_core::Store::close) waits for it.
+/// It runs on the multi-threaded runtime in which it was opened, and is unavailable after that runtime has ended.
+/// Without such a runtime it starts a thread of its own. It is cheap to share as an [`Arc`]. After the last one is
+/// dropped, requests that were sent are still executed in the background; [`close`](rushgate_core::Store::close) waits
+/// for them.
 pub struct RedisStore {
     inner: Arc<Inner>,
     for_orders: bool,
@@ -72,14 +73,14 @@ pub(crate) struct Inner {
     apart: Mutex<Latest>,
 }
 
-/// How far a call has come that is several steps in a Cluster.
+/// The progress of an operation that takes several steps in a Cluster.
 #[derive(Clone)]
 enum Apart {
     PutIn(Enqueued),
     Over(ReleasedWith),
 }
 
-/// The latest of such calls, so that one that is sent again is not carried out again.
+/// The progress of the latest such operations, so that a retry does not repeat a step.
 #[derive(Default)]
 struct Latest {
     by_op: HashMap<Op, Apart>,
@@ -123,18 +124,19 @@ impl Post for Inner {
 }
 
 impl RedisStore {
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, to the primary that sentinels know, at
-    /// `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`, or to a Cluster by some of its nodes,
-    /// `redis+cluster://[user[:password]@]host[:port],…`; `rediss` in place of `redis` for TLS. Checks every server.
+    /// Connects to a server, `redis://[user[:password]@]host[:port][/database]`; to the primary of a Sentinel service,
+    /// `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`; or to a Cluster through some of its
+    /// nodes, `redis+cluster://[user[:password]@]host[:port],…`. Use `rediss` in place of `redis` for TLS. Every
+    /// server is checked.
     ///
     /// # Errors
-    /// - [`is_invalid`](Error::is_invalid): the URL.
+    /// - [`is_invalid`](Error::is_invalid): the URL is invalid.
     /// - [`is_unavailable`](Error::is_unavailable): the server cannot be reached, or is loading its data.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a wrong password, a certificate that is not trusted by this
-    ///   machine nor by the file that `SSL_CERT_FILE` names, a server that is too old, a replica, one whose
-    ///   `maxmemory-policy` lets it throw keys away, a service that no sentinel knows, or a Cluster that is none.
+    /// - [`is_misconfigured`](Error::is_misconfigured): the password is wrong; the certificate is trusted neither by
+    ///   this machine nor by the file in `SSL_CERT_FILE`; the server is too old, a replica, or has a
+    ///   `maxmemory-policy` that evicts keys; no sentinel knows the service; or the server is not a Cluster.
     ///
-    /// None of them changes data.
+    /// None of these errors changes data.
     pub async fn open(url: &str) -> Result<Self> {
         let Url { deployment, shown } = Url::parse(url)?;
         let inbox = Inbox::new();
@@ -147,7 +149,7 @@ impl RedisStore {
         Ok(Self { inner, for_orders: false })
     }
 
-    /// Sends a step, unless the request is outside its limits.
+    /// Sends a request, unless it is outside its limits.
     fn send<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -162,7 +164,7 @@ impl RedisStore {
         Box::pin(async move { answer.await.and_then(read).map_err(|error| error.doing(doing)) })
     }
 
-    /// Carries out steps that follow each other, whether or not the answer is awaited.
+    /// Runs an operation of several steps, even if the caller drops the returned future.
     fn run<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -181,7 +183,7 @@ fn refuse<T: Send + 'static>(error: Error, doing: &'static str) -> Answer<'stati
     Box::pin(ready(Err(error.doing(doing))))
 }
 
-/// Steps that are given the store when they start.
+/// Steps that receive the store when they start.
 trait AsyncSteps<T>: Send + 'static {
     fn start(self, inner: Arc<Inner>) -> impl Future<Output = Result<T>> + Send + 'static;
 }
@@ -197,10 +199,11 @@ where
 }
 
 impl Inner {
-    /// The names of the locks that the store knows, whether or not they are used now.
+    /// The names of all locks with keys on the servers, whether or not they are held.
     async fn lock_names(&self) -> Result<BTreeSet<LockName>> {
         let walks = self.driver.walks().await?;
-        // A key that moves to another node meanwhile is there, or was, when one of two rounds in opposite order comes.
+        // A key that migrates during the scan could be missed. Two rounds in opposite order find it on one node or the
+        // other.
         let back = if walks.len() > 1 { &walks[..] } else { &[] };
         let mut names = BTreeSet::new();
         for walk in walks.iter().chain(back.iter().rev()) {
@@ -226,8 +229,8 @@ impl Inner {
         Ok(states)
     }
 
-    /// Gives a lock up with a task where the two are on different servers: looks at the lock, puts the task in, and
-    /// then gives the lock up. If it fails on the way, the same call goes on from there.
+    /// Releases a lock with a task when the two are on different servers: checks that the token holds the lock,
+    /// enqueues the task, then releases the lock. A retry of the call continues where the earlier one failed.
     async fn release_apart(
         self: &Arc<Self>,
         op: Op,
@@ -255,7 +258,7 @@ impl Inner {
             }
         };
         self.apart().keep(op, Apart::PutIn(put_in.clone()));
-        // If the lease has run out since, it was given up as well.
+        // If the lease has expired by now, the lock counts as released.
         self.driver.call(lock::release(&name, token)).await?;
         Ok(self.over(op, ReleasedWith::Released(put_in)))
     }
@@ -283,7 +286,7 @@ impl Inner {
     }
 }
 
-/// Adds the names of the locks behind one connection.
+/// Adds the names of the locks on one server.
 async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
     let mut cursor = "0".to_owned();
     loop {
@@ -381,7 +384,8 @@ impl LockStore for RedisStore {
 }
 
 impl RedisStore {
-    /// Sends a step that changes a queue, with what gives it authority over one that is reserved, if this handle has it.
+    /// Sends a request that changes a queue, with the key that allows it to change a reserved one if this handle has
+    /// that right.
     fn change<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -394,7 +398,7 @@ impl RedisStore {
         self.send(doing, checked, call, read)
     }
 
-    /// Sends a step of a queue that may be its first.
+    /// Sends a request that may be the first use of a queue.
     fn put<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -411,14 +415,14 @@ impl RedisStore {
         Box::pin(async move {
             let entered = entered.await;
             let answer = answer.await?;
-            // The directory may be on another node. What it does not list was not acknowledged.
+            // The directory may be on another node. A queue that it does not list was not acknowledged.
             entered.map(|()| answer).map_err(|error| error.maybe_happened().doing(doing))
         })
     }
 }
 
 impl Inner {
-    /// Enters the queue into the directory, again every now and then. It is sent at once.
+    /// Adds the queue to the directory, if this process has not done so recently. The command is sent immediately.
     fn enter_queue(self: &Arc<Self>, queue: &QueueName) -> impl Future<Output = Result<()>> + Send + use<> {
         let entry = self.must_enter(queue).then(|| {
             self.driver.command(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str()))
@@ -469,7 +473,8 @@ impl Inner {
     async fn tasks(&self, queue: QueueName, mut listing: Listing) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
         let (mut infos, limit) = (Vec::new(), listing.limit as usize);
-        // The first of a line is not blocked, and its line does not tell: more ids than are wanted are looked at.
+        // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested are
+        // read.
         let over = listing.state == Some(TaskState::Done);
         let most = if listing.state == Some(TaskState::Blocked) { BLOCKED_PAGE } else { limit };
         loop {
@@ -480,7 +485,7 @@ impl Inner {
             let ids: Vec<_> = ids.into_iter().collect();
             for some in ids.chunks(PAGE) {
                 let found = queue::read_infos(self.driver.call(queue::tasks(&queue, over, some)).await?)?;
-                // One that has ended since it was found is not live any more.
+                // A task may have finished since its ID was read.
                 let wanted = |info: &TaskInfo| match listing.state {
                     None => info.state != TaskState::Done,
                     Some(state) => info.state == state,
@@ -497,7 +502,7 @@ impl Inner {
         }
     }
 
-    /// Adds the ids of a set's tasks that the listing wants, and drops those behind its end.
+    /// Adds the IDs in a set that match the listing, and drops those beyond its page.
     async fn ids_in(
         &self,
         set: &[u8],
@@ -550,7 +555,7 @@ impl Inner {
         }
     }
 
-    /// Asks the store to push when there is something to give out, if somebody still waits for it.
+    /// Registers the process for the queue's next wake-up, if a listener still waits for one.
     async fn register_now(self: Arc<Self>, queue: QueueName, seen: Option<u64>) {
         let mut seen = seen;
         while self.inbox.listeners.must_register(&queue) {
@@ -751,10 +756,10 @@ impl QueueStore for RedisStore {
         let (inner, of) = (Arc::clone(&self.inner), queue.clone());
         match register {
             Register::Done => {}
-            // It is sent now, before whatever the caller sends next.
+            // Sent now, before any later request of the caller.
             Register::From(None) => self.inner.register_first(queue),
-            // A worker that claims again and again need not be registered in between: what it would miss meanwhile
-            // the count of wake-ups tells.
+            // A worker that claims in a loop need not register between two claims: the wake-up count shows what it
+            // missed.
             Register::From(seen) => self.inner.driver.spawn(async move {
                 tokio::time::sleep(LINGER).await;
                 inner.register_now(of, seen).await;
@@ -812,7 +817,7 @@ impl Inner {
 }
 
 impl RedisStore {
-    /// Sends a step of a sale: at once if the sale is known, otherwise after its specification has been read.
+    /// Sends a request of a sale: immediately if its specification is cached, otherwise after reading it.
     fn on_sale<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -854,7 +859,7 @@ impl Inner {
         self.homes().remove(id);
     }
 
-    /// The sale's specification, which never changes, and where its keys are.
+    /// The specification and keys of a sale, from the cache or the server.
     async fn home(&self, id: &SaleId) -> Result<Arc<Home>> {
         if let Some(home) = self.known_home(id) {
             return Ok(home);
@@ -890,7 +895,8 @@ impl Inner {
         Err(strange("now one sale and now another"))
     }
 
-    /// Whoever entered the sale did not come to make it, or the store lost it.
+    /// Creates a sale whose specification exists but whose keys do not: its creator failed in between, or the store
+    /// lost them.
     async fn make_again(self: &Arc<Self>, id: &SaleId) -> Result<()> {
         self.forget_home(id);
         let home = self.home(id).await?;
@@ -898,13 +904,14 @@ impl Inner {
         self.driver.call(sale::create(&home)).await.map(drop)
     }
 
-    /// Whether another sale has the id. Only its entry decides, but a queue should not be reserved for nothing.
+    /// Whether another sale has the ID. Only storing the specification decides, but this check avoids reserving a queue
+    /// for nothing.
     async fn is_another(&self, spec: &SaleSpec) -> Result<bool> {
         let entered = self.driver.command(Command::new("GET").arg(keys::sale_home(&spec.id))).await?;
         Ok(!matches!(entered, Reply::Nil) && entered.bytes()? != spec.to_json().into_bytes())
     }
 
-    /// Reserves the orders' queue, if the sale has one, before anything says that there is such a sale.
+    /// Reserves the order queue, if the sale has one, before the sale becomes visible.
     async fn reserve_queue(self: &Arc<Self>, spec: &SaleSpec) -> Result<()> {
         let Some(orders) = &spec.orders else { return Ok(()) };
         self.enter_queue(orders).await?;
@@ -956,14 +963,14 @@ impl Inner {
 
     async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
-            // As the store has it, and not as this process remembers it.
+            // Read the specification from the server, not from the cache.
             self.forget_home(&id);
             let home = self.home(&id).await?;
             let reply = self.driver.together(sale::books(&home)).await?;
             match sale::read_books(&home, reply)? {
                 sale::Found::Books(books) => return Ok(*books),
                 sale::Found::Nothing => self.make_again(&id).await?,
-                // Another sale may have taken its place in between. What is there may be damaged, so it stays.
+                // Another sale may have just taken its place. If not, the keys are damaged and must not be changed.
                 sale::Found::Another => {}
             }
         }

@@ -1,20 +1,20 @@
-//! The store's URL: one server, sentinels that know it, or some nodes of a Cluster.
+//! Parses the URL of a store: one server, a Sentinel service or a Cluster.
 
 use rushgate_core::{Error, Result};
 
 use crate::conn::Server;
 
-/// Where the store is, as the URL says.
+/// The kind of deployment in the URL.
 pub(crate) enum Deployment {
     /// One server.
     Alone(Server),
-    /// The primary of a service. Each node carries what the primary is to be reached with.
+    /// A Sentinel service. Each node has the credentials and database of the primary.
     Sentinel { nodes: Vec<Server>, service: String },
     /// A Cluster, by some of its nodes.
     Cluster { nodes: Vec<Server> },
 }
 
-/// The store's URL, read.
+/// A parsed URL.
 pub(crate) struct Url {
     pub(crate) deployment: Deployment,
     /// The URL without secrets.
@@ -23,7 +23,7 @@ pub(crate) struct Url {
 
 const SENTINEL_PORT: u16 = 26379;
 
-/// The parts of a URL that names several servers.
+/// The parts of a URL with several hosts.
 struct Parts<'u> {
     /// `redis` or `rediss`.
     scheme: &'static str,
@@ -33,7 +33,7 @@ struct Parts<'u> {
 }
 
 impl Url {
-    /// Reads the URL. `valkey` is another word for `redis` in it.
+    /// Parses a URL. `valkey` is a synonym of `redis`.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let Some((scheme, rest)) = url.split_once("://") else { return Err(wrong("has no scheme")) };
         match scheme {
@@ -55,7 +55,7 @@ fn wrong(why: &str) -> Error {
     )
 }
 
-/// There are none, and what nobody reads might be meant to make a difference.
+/// Rejects options. There are none, and ignoring one could change what the URL means.
 fn without_options(rest: &str) -> Result<&str> {
     match rest.contains(['?', '#']) {
         true => Err(wrong(
@@ -105,7 +105,7 @@ impl<'u> Parts<'u> {
         Ok(Self { scheme, user_info, hosts: hosts.split(',').collect(), path })
     }
 
-    /// A server for each host, as if the URL had named it alone.
+    /// A server for each host, as if the URL had only that host.
     fn servers(&self, port: u16, database: &str) -> Result<Vec<Server>> {
         let user_info = self.user_info.map_or(String::new(), |user_info| format!("{user_info}@"));
         let server = |host: &&str| {
@@ -125,7 +125,7 @@ impl<'u> Parts<'u> {
     }
 }
 
-/// Whether a host is followed by its port. The colons within the brackets of an IPv6 address do not count.
+/// Whether a host has a port. Colons within the brackets of an IPv6 address do not count.
 fn has_port(host: &str) -> bool {
     !host.ends_with(']') && host.contains(':')
 }

@@ -1,4 +1,4 @@
-//! How a connection finds its server, and how it is told that the server is another one now.
+//! Endpoint resolvers: how a connection finds its server, and learns that another server has replaced it.
 
 use std::future::pending;
 use std::sync::{Arc, Weak};
@@ -12,14 +12,14 @@ use crate::conn::{Address, Commands, Pushes, Server};
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 
-/// The way to the server of one lane.
+/// The endpoint resolver of one connection.
 #[derive(Clone)]
 pub(crate) enum Way {
-    /// Always the same one.
+    /// A fixed server.
     Server(Server),
-    /// Whichever the sentinels call the primary.
+    /// The primary that the sentinels name.
     Primary(Arc<Sentinels>),
-    /// One node of a Cluster, as long as it serves slots.
+    /// A node of a Cluster, while it serves slots.
     Member(Member),
 }
 
@@ -27,16 +27,16 @@ pub(crate) enum Way {
 pub(crate) struct Member {
     pub(crate) server: Server,
     pub(crate) cluster: Weak<Cluster>,
-    /// Ends when the node serves nothing any more.
+    /// Closed when the node no longer serves slots.
     pub(crate) serves: watch::Receiver<()>,
 }
 
-/// A connection to a server that will do.
+/// A connection to a server that passed the checks.
 pub(crate) struct Linked {
     pub(crate) conn: Commands,
     pub(crate) checked: Checked,
     pub(crate) at: Address,
-    /// The scripts that the server has, as far as is known. Locked while some are loaded.
+    /// Scripts that the server is known to have. Locked while scripts are loaded.
     pub(crate) known: Mutex<[bool; Script::ALL.len()]>,
 }
 
@@ -57,7 +57,7 @@ impl Way {
         }
     }
 
-    /// Whether sentinels say where the server is.
+    /// Whether sentinels currently name a server.
     pub(crate) async fn is_told(&self) -> bool {
         match self {
             Self::Primary(sentinels) => sentinels.find().await.is_ok(),
@@ -65,7 +65,7 @@ impl Way {
         }
     }
 
-    /// A connection on which the pushes of one channel arrive.
+    /// A connection that is subscribed to one channel, and the address of its server.
     pub(crate) async fn listen(&self, channel: &str) -> Result<(Pushes, Address)> {
         let listen = async |server: &Server| {
             let pushes = server.listen(channel).await;
@@ -78,7 +78,7 @@ impl Way {
         }
     }
 
-    /// The Cluster to which the server belongs, and where the server is.
+    /// The Cluster that the server belongs to, and the server's address.
     pub(crate) fn cluster(&self) -> Option<(Arc<Cluster>, &Address)> {
         match self {
             Self::Member(member) => {
@@ -88,12 +88,12 @@ impl Way {
         }
     }
 
-    /// Whether sentinels may name another server.
+    /// Whether a failover by sentinels can replace the server.
     pub(crate) fn follows_sentinels(&self) -> bool {
         matches!(self, Self::Primary(_))
     }
 
-    /// Whether another server is known to have taken that one's place.
+    /// Whether another server is known to have replaced this one.
     pub(crate) fn is_left(&self, at: &Address) -> bool {
         match self {
             Self::Server(_) => false,
@@ -102,17 +102,17 @@ impl Way {
         }
     }
 
-    /// Ends when another server is known to have taken that one's place.
+    /// Completes when another server is known to have replaced this one.
     pub(crate) async fn left(&self, at: &Address) {
         match self {
             Self::Server(_) => pending().await,
             Self::Primary(sentinels) => sentinels.left(at).await,
-            // Nothing is ever said there: it can only end.
+            // The sender never sends a value, so a change is its end.
             Self::Member(member) => drop(member.serves.clone().changed().await),
         }
     }
 
-    /// Ends when there is a reason not to wait any longer for the next attempt to connect.
+    /// Completes when a new attempt to connect should not wait any longer.
     pub(crate) async fn news(&self) {
         match self {
             Self::Server(_) => pending().await,
@@ -121,13 +121,13 @@ impl Way {
         }
     }
 
-    /// Whether nothing will be found on this way any more.
+    /// Whether this endpoint is gone and will never have a server again.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self, Self::Member(member) if member.serves.has_changed().is_err())
     }
 
-    /// Whether a push about something in that slot is to be taken from this way. In a Cluster each push arrives from
-    /// every node; it is taken from the one that is asked about the thing.
+    /// Whether to accept a notification about a key in this slot. A Cluster delivers each notification through every
+    /// node; only the copy from the node that serves the slot counts.
     pub(crate) fn takes_pushes_of(&self, slot: u16) -> bool {
         match self {
             Self::Member(member) => {
@@ -139,7 +139,7 @@ impl Way {
 }
 
 impl Member {
-    /// A node that cannot be reached may have been replaced.
+    /// Queries the slot map after a failure, because the node may have been replaced.
     async fn or_look<T>(&self, reached: Result<T>) -> Result<T> {
         if reached.is_err()
             && let Some(cluster) = self.cluster.upgrade()

@@ -1,4 +1,4 @@
-//! Steps on their way: what is sent, where the answer goes, and how many are unanswered.
+//! Requests in flight: what is sent, where the reply goes, and how many have no reply yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,17 +13,17 @@ use crate::command::{Call, Command, Item};
 use crate::reply::Reply;
 use crate::scripts::Script;
 
-/// What one step sends.
+/// What a request sends.
 #[derive(Clone)]
 pub(crate) enum What {
     Call(Call),
     Command(Command),
-    /// Commands that nobody comes between.
+    /// Commands of one transaction.
     Together(Vec<Command>),
 }
 
 impl What {
-    /// A key that it is about: all of them are in one slot.
+    /// A key of the request. All its keys are in one slot.
     pub(crate) fn key(&self) -> &[u8] {
         match self {
             Self::Call(call) => call.first_key(),
@@ -43,7 +43,7 @@ impl What {
     }
 }
 
-/// What is known of a step once it is on its way.
+/// What is known of a request in flight.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Script(Script),
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// An error of such a step: what only looks has changed nothing, whether or not its answer came.
+    /// Marks the error of a request that writes nothing: it changed nothing, whether or not its reply arrived.
     pub(crate) fn blame(self, error: Error) -> Error {
         let only_looks = match self {
             Self::Script(script) => script.only_looks(),
@@ -61,27 +61,26 @@ impl Kind {
     }
 }
 
-/// How long a step is sent from node to node, and made again because nobody can carry it out now, before whoever
-/// asked is told so.
+/// Retry deadline of a request that Cluster nodes redirect or cannot execute at the moment.
 const REFERRED_MAX: Duration = Duration::from_secs(2);
-/// How often it is sent elsewhere at once.
+/// How many redirections are followed without a pause.
 const HOPS_MAX: u32 = 4;
-/// The longest pause before it is tried again.
+/// Maximum pause between retries.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// One step to be sent, and where its answer goes.
+/// A request and the channel for its reply.
 pub(crate) struct Work {
     pub(crate) what: What,
-    /// Whether the node must be told that the step is sent to it by way of exception.
+    /// Whether to send ASKING first, because the node does not own the slot yet.
     pub(crate) asking: bool,
-    /// Whether it travels in a call of its own: one that it shared was refused, perhaps because of another.
+    /// Whether the request needs a script call of its own: a shared call was refused, perhaps because of another item.
     pub(crate) alone: bool,
     reply: oneshot::Sender<Result<Reply>>,
     referred: Option<Referred>,
     _under_way: UnderWay,
 }
 
-/// What has become of a step that a node did not carry out.
+/// The retries of a request that a node did not execute.
 struct Referred {
     until: Instant,
     hops: u32,
@@ -94,14 +93,14 @@ impl Work {
         self.referred.get_or_insert_with(new)
     }
 
-    /// Whether it may be sent elsewhere once more, at once.
+    /// Whether to follow another redirection without a pause.
     pub(crate) fn goes_on(&mut self) -> bool {
         let referred = self.referred();
         referred.hops += 1;
         referred.hops <= HOPS_MAX
     }
 
-    /// How long to wait before it is tried again; `None` if that has been done for long enough.
+    /// The pause before the next retry. `None` after the retry deadline.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let referred = self.referred();
         referred.hops = 0;
@@ -109,12 +108,12 @@ impl Work {
         (Instant::now() + pause < referred.until).then_some(pause)
     }
 
-    /// Whether no other may share its call.
+    /// Whether the request must not share its script call.
     pub(crate) fn travels_alone(&self) -> bool {
         self.asking || self.alone
     }
 
-    /// The script that it calls.
+    /// The script that the request calls.
     pub(crate) fn script(&self) -> Option<Script> {
         match &self.what {
             What::Call(call) => Some(call.script()),
@@ -122,7 +121,7 @@ impl Work {
         }
     }
 
-    /// Its call, and what it is one of many in that call.
+    /// The call, and the request's item in it.
     pub(crate) fn item(&self) -> Option<(&Call, &Item)> {
         match &self.what {
             What::Call(call) => call.item.as_ref().map(|item| (call, item)),
@@ -130,13 +129,13 @@ impl Work {
         }
     }
 
-    /// Whether its keys are its own, and not those of a call that others share.
+    /// Whether the item has its own keys, so that requests for different keys can share a call.
     pub(crate) fn has_own_keys(&self) -> bool {
         self.item().is_some_and(|(_, item)| item.has_keys())
     }
 
-    /// Whether it asks for a lock that nobody waits for any more. Whoever left has sent what undoes the question, and
-    /// that was carried out already; any other step stands, whether or not its answer is awaited.
+    /// Whether the request acquires a lock for a caller that no longer waits. That caller has already sent the request
+    /// that undoes it. Any other request stays valid without a caller.
     pub(crate) fn is_given_up(&self) -> bool {
         let asks = matches!(&self.what, What::Call(call) if call.is(Script::LockAcquire));
         asks && self.reply.is_closed()
@@ -147,22 +146,22 @@ impl Work {
     }
 
     pub(crate) fn answer(self, answer: Result<Reply>) {
-        // Whoever asked may listen no more.
+        // The caller may have dropped its future.
         let _ = self.reply.send(answer);
     }
 }
 
-/// Of a step that is not taken any more.
+/// The error of a request after the store was closed.
 pub(crate) fn closed() -> Error {
     Error::unavailable("the store is closed")
 }
 
-/// Answers steps that failed together.
+/// Answers requests that failed together.
 pub(crate) fn fail(works: impl IntoIterator<Item = Work>, error: &Error) {
     works.into_iter().for_each(|work| work.answer(Err(error.duplicate())));
 }
 
-/// What was sent, and what has no answer yet.
+/// The in-flight tracker: counts requests sent, and requests without a reply.
 #[derive(Default)]
 pub(crate) struct Books {
     calls: AtomicU64,
@@ -173,7 +172,7 @@ pub(crate) struct Books {
     changed: Notify,
 }
 
-/// One step without an answer.
+/// A request without a reply.
 struct UnderWay(Arc<Books>);
 
 impl Drop for UnderWay {
@@ -185,13 +184,13 @@ impl Drop for UnderWay {
 }
 
 impl Books {
-    /// Enters a step; `None` if no more are taken.
+    /// Registers a request. `None` if the store is closed.
     pub(crate) fn enter(self: &Arc<Self>, what: What) -> Option<(Work, oneshot::Receiver<Result<Reply>>)> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let under_way = UnderWay(Arc::clone(self));
         let (reply, answer) = oneshot::channel();
-        // It was counted first, so whoever closes either waits for it or is seen here.
+        // Counted before the check: `close` either waits for this request, or its flag is seen here.
         (!self.are_closed()).then(|| {
             let work =
                 Work { what, asking: false, alone: false, reply, referred: None, _under_way: under_way };
@@ -212,12 +211,12 @@ impl Books {
         }
     }
 
-    /// Whether no more steps are taken.
+    /// Whether the store is closed.
     pub(crate) fn are_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Why a step was left undone.
+    /// The error for a request that was not executed.
     pub(crate) fn ended(&self) -> Error {
         match self.are_closed() {
             true => closed(),
@@ -225,13 +224,13 @@ impl Books {
         }
     }
 
-    /// Takes no more steps.
+    /// Accepts no more requests.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.changed.notify_one();
     }
 
-    /// Waits until no more steps are taken, and then until all have their answers, for that time at most.
+    /// Waits until the store is closed, and then for pending replies, up to `max`.
     pub(crate) async fn done(&self, max: Duration) {
         while !self.are_closed() {
             self.changed.notified().await;

@@ -1,4 +1,4 @@
-//! A Cluster whose nodes die, forget and hand their slots on while callers work.
+//! A Cluster keeps working while nodes die, connections and scripts are lost, and slots migrate.
 
 mod common;
 
@@ -13,7 +13,7 @@ use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
 
-/// Keys of what the crew works on, of each kind one.
+/// A key of each kind that the crew uses.
 const HOT: [&str; 4] = ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
 
 on_each_kind! {
@@ -54,7 +54,7 @@ async fn what_was_acknowledged_with_a_replica_survives_its_primary(kind: Kind) {
     let hot = group.owner(HOT[1]);
     group.nodes[hot].kill();
     common::until(|| group.is_up() && group.find_owner(HOT[1]).is_some_and(|owner| owner != hot)).await;
-    // The replica that took over acknowledges nothing before it has one of its own.
+    // The promoted replica acknowledges writes only once it has a replica of its own.
     group.nodes[hot].restart();
     crew.does(50).await;
     let findings = crew.end().await;
@@ -74,7 +74,7 @@ async fn a_stopped_primary_is_left(kind: Kind) {
     crew.end().await.assert_sound("stop");
 }
 
-/// While a slot is on its way nobody can touch two of its keys together: such steps wait, and none is done in half.
+/// While a slot migrates, a script that needs two of its keys waits. None is half executed.
 async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
     let seed = common::seed();
@@ -128,7 +128,7 @@ async fn every_node_is_restarted_in_turn(kind: Kind) {
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
-/// `ASK` for a key that has gone ahead, `TRYAGAIN` for keys of which some have, `MOVED` when all are there.
+/// `ASK` for a key that has migrated, `TRYAGAIN` for several keys of which some have, `MOVED` once all have.
 async fn a_step_follows_its_slot_half_way(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
     let store = common::open_at(&group.url()).await;
@@ -145,7 +145,7 @@ async fn a_step_follows_its_slot_half_way(kind: Kind) {
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.to_string().contains("TRYAGAIN"), "{error}");
-    // One that is sent now waits for the rest of the keys.
+    // A request sent now waits until the other keys have migrated.
     let waiting = tokio::spawn({
         let store = store.clone();
         async move { put(&store, 3).await }
@@ -190,9 +190,9 @@ async fn a_cluster_that_is_down_says_so_and_comes_back(kind: Kind) {
     until_it_answers(|| store.list(Page::default())).await;
 }
 
-/// Nobody else can answer in their place when a store is opened.
+/// While a store is opened, no other node can answer instead.
 async fn nodes_that_are_slow_to_answer_are_waited_for(kind: Kind) {
-    // On a clock that stands still no node misses another one.
+    // With a stopped clock, no node considers another one failed.
     let group = ClusterSetup::new(kind).of(3, 0).on(ManualClock::default()).start();
     group.nodes.iter().for_each(RedisServer::pause);
     let url = group.url();
@@ -202,7 +202,7 @@ async fn nodes_that_are_slow_to_answer_are_waited_for(kind: Kind) {
     put(&opened.await.expect("it is opened"), 1).await.unwrap();
 }
 
-/// Whoever comes while a primary is missed waits for its replica.
+/// Opening waits for the failover.
 async fn a_store_is_opened_although_a_primary_was_killed(kind: Kind) {
     let mut group = ClusterSetup::new(kind).start();
     group.nodes[1].kill();

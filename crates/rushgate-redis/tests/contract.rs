@@ -1,4 +1,4 @@
-//! The shared suite, on Redis and on Valkey: on a server alone, behind sentinels, and on a Cluster.
+//! The contract suite, on Redis and on Valkey: on a standalone server, behind sentinels, and on a Cluster.
 
 mod common;
 

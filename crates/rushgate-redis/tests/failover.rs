@@ -1,5 +1,4 @@
-//! A primary dies while callers work: work goes on by itself within seconds, nobody hangs, and nothing that was
-//! promised is broken.
+//! A primary dies while callers work. Work resumes within seconds, no caller hangs, and every guarantee holds.
 
 mod common;
 
@@ -58,8 +57,8 @@ async fn a_stopped_primary_is_left_and_what_it_says_later_changes_nothing(kind: 
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
-/// A primary that is replaced on purpose goes on answering until the sentinels have told it so. With as many replicas
-/// to wait for as there are it acknowledges nothing any more once one of them was promoted.
+/// A primary that is replaced by command keeps answering until the sentinels have demoted it. If it must wait for all
+/// replicas, it acknowledges nothing after one of them was promoted.
 async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
     let group = SentinelSetup::new(kind).with(&REPLICATED).with(&["--min-replicas-to-write", "2"]).start();
     let store = common::open_at(&group.url()).await;
@@ -74,7 +73,7 @@ async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
     assert_eq!((findings.lost, findings.shared), (0, 0), "{findings:?}");
 }
 
-/// The primary has the step and says so; the replica, which would take over, does not.
+/// The primary has executed the request, but the replica, which would be promoted, does not have it.
 async fn what_no_replica_has_may_have_happened(kind: Kind) {
     let group = SentinelSetup::new(kind).of(1, 1).with(&REPLICATED).start();
     let store = common::open_at(&group.url()).await;
@@ -83,10 +82,10 @@ async fn what_no_replica_has_may_have_happened(kind: Kind) {
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
     assert!(error.hint_text().unwrap().contains("min-replicas-to-write"), "{error:?}");
-    // Sent again it is answered as before, and no replica has it still.
+    // A retry is answered from the replay cache, and still no replica has it.
     let again = put(&store, 2).await.unwrap_err();
     assert!(again.may_have_happened(), "{again:?}");
-    // Soon the primary notices, and refuses what is new.
+    // The primary soon notices, and refuses new writes.
     let mut number = 3;
     let error = loop {
         match put(&store, number).await {
@@ -135,7 +134,7 @@ async fn sentinels_may_be_away(kind: Kind) {
     group.servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
     crew.does(20).await;
     group.sentinels[1].resume();
-    // One that is of no use is as good as away.
+    // A sentinel that does not know the service counts as missing.
     assert_eq!(group.sentinels[1].command(&["SENTINEL", "REMOVE", SERVICE]), "+OK");
     group.servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
     crew.does(20).await;
@@ -146,7 +145,7 @@ async fn sentinels_may_be_away(kind: Kind) {
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
 }
 
-/// Nobody else can answer in their place when a store is opened.
+/// While a store is opened, no other sentinel can answer instead.
 async fn sentinels_that_are_slow_to_answer_are_waited_for(kind: Kind) {
     let group = SentinelSetup::new(kind).of(0, 1).start();
     group.sentinels[0].pause();
@@ -157,7 +156,7 @@ async fn sentinels_that_are_slow_to_answer_are_waited_for(kind: Kind) {
     put(&opened.await.expect("it is opened"), 1).await.unwrap();
 }
 
-/// Whoever comes while the primary is missed waits for the next; whoever names servers that are not there does not.
+/// Opening waits for the failover, but not for sentinels that are unreachable.
 async fn a_store_is_opened_although_its_primary_was_killed(kind: Kind) {
     let mut group = SentinelSetup::new(kind).of(1, 3).start();
     group.servers[0].kill();
@@ -171,7 +170,7 @@ async fn a_store_is_opened_although_its_primary_was_killed(kind: Kind) {
     assert!(error.is_unavailable() && asked.elapsed() < Duration::from_secs(2), "{error:?}");
 }
 
-/// The sentinels want the password too: they are given the one of the URL when they ask for it.
+/// If the sentinels require a password, they get the one in the URL.
 #[tokio::test]
 async fn a_password_opens_sentinels_and_servers_and_is_never_shown() {
     let group = SentinelSetup::new(Kind::Redis).of(1, 1).guarded("right-secret").start();

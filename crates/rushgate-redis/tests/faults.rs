@@ -1,4 +1,4 @@
-//! What can go wrong with a real server: each fault has its one answer, and work goes on by itself after it.
+//! Failures of real servers: each has one defined error, and work resumes after it.
 
 mod common;
 
@@ -17,10 +17,10 @@ use rushgate_core::{
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
 
-/// Longer than anything takes that is going to happen.
+/// Longer than anything that is expected to happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes of each test one on Redis and one on Valkey.
+/// Turns each test into one on Redis and one on Valkey.
 macro_rules! on_each_server {
     ($($name:ident)*) => {
         mod on_redis { $(
@@ -65,7 +65,7 @@ on_each_server! {
 }
 
 async fn in_time(test: impl Future<Output = ()>) {
-    tokio::time::timeout(PATIENCE, test).await.expect("it should not take so long");
+    tokio::time::timeout(PATIENCE, test).await.expect("the test timed out");
 }
 
 fn server(kind: Kind) -> RedisServer {
@@ -147,7 +147,7 @@ fn wish(key: &str) -> Reserve {
     }
 }
 
-/// Asks until the store answers again.
+/// Retries until the store answers.
 async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
 where
     F: Future<Output = rushgate_core::Result<T>>,
@@ -173,13 +173,12 @@ async fn forgotten_scripts_are_loaded_again(kind: Kind) {
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 60);
 }
 
-/// Has the connection know the script of that question, so that it is sent to a server that answers nothing.
+/// Loads the script of `held` on this connection, so that it can be sent while the server is paused.
 async fn know_held(store: &RedisStore, name: &LockName) {
     store.held(name, token(0)).await.unwrap();
 }
 
-/// Has two calls under way on a server that stands still, which are all there can be: what is sent next waits, and
-/// travels together.
+/// Sends two pipelines to a paused server, which is the most in flight. Later requests wait and share a pipeline.
 async fn two_under_way<'s>(
     store: &'s RedisStore,
     name: &'s LockName,
@@ -205,15 +204,15 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
     let id = SaleId::new("s").unwrap();
     store.create(spec()).await.unwrap();
     store.open(&id).await.unwrap();
-    // The batch meets nothing if its scripts are new to the connection, or if the flush comes before the questions, which
-    // load theirs again. Then another round follows.
+    // The flush has no effect on a connection that has not loaded the scripts yet, or if it comes before the queries,
+    // which load theirs again. Then another round is needed.
     for round in 1..=100 {
         let name = name();
         know_held(&store, &name).await;
         assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "+OK");
         server.pause();
         let under_way = two_under_way(&store, &name, round).await;
-        // It is there before the batch, which is sent when what is under way is answered.
+        // It arrives before the pipeline, which is sent when the requests in flight are answered.
         let _flush = send_only(&server, "SCRIPT FLUSH\r\n");
         let key = round.to_string();
         let added = put(&store, round);
@@ -223,7 +222,7 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
         let sale = store.sale(&id);
         let released = store.release(&name, token(round));
         let claimed = claim(&store, 100 + round);
-        // Those that are futures of this test are sent when they are first looked at, the others were sent already.
+        // Async functions of this test send at the first poll. The other calls were sent when they were made.
         let all = async { tokio::join!(added, locked, reserved, stats, sale, released, claimed) };
         let resumed = async { server.resume() };
         let ((added, locked, reserved, stats, sale, released, claimed), ()) = tokio::join!(all, resumed);
@@ -234,11 +233,11 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
         assert_eq!(stats.unwrap().ready, 0, "the one of each round was claimed");
         assert_eq!(sale.unwrap().skus[0].total, 5);
         assert_eq!(released.unwrap(), Released::Released, "in the order in which they were asked");
-        assert_eq!(claimed.len(), 1, "it was put in before");
+        assert_eq!(claimed.len(), 1, "it was enqueued before");
         for question in under_way {
             assert!(question.await.unwrap().is_none(), "it was asked before all others");
         }
-        // The seven of the batch, and no more than once; and the two that were under way.
+        // Each of the seven requests in the pipeline fails at most once, and so do the two that were in flight.
         let met = unknown_scripts(&server);
         assert!(met <= 9, "{met} steps met a server without their script");
         if met >= 7 {
@@ -248,7 +247,7 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
     panic!("the flush never came between the questions and the batch");
 }
 
-/// How many steps were refused because their script was not there.
+/// How many script calls failed because the server had no such script.
 fn unknown_scripts(server: &RedisServer) -> u64 {
     let text = server.ask(&["INFO", "errorstats"]).concat();
     let count = text.lines().find_map(|line| line.trim().strip_prefix("errorstat_NOSCRIPT:count="));
@@ -274,7 +273,7 @@ async fn waiters_are_told_to_ask_after_their_connection_was_lost(kind: Kind) {
     server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     assert_eq!(news.await.unwrap(), Notice::Ask);
     ready.await.unwrap();
-    // And pushes arrive again.
+    // Notifications arrive again.
     let news = store.notice(token(2));
     assert_eq!(store.release(&name(), token(1)).await.unwrap(), Released::Released);
     assert!(matches!(news.await.unwrap(), Notice::Handed(_)));
@@ -296,7 +295,7 @@ async fn a_restarted_server_has_everything_and_work_goes_on(kind: Kind) {
         panic!("the token still holds the lock")
     };
     assert_eq!(after.fence, before.fence);
-    // The call whose answer was lost is sent again, and carried out once.
+    // The call whose answer was lost is retried, and was executed once.
     until_it_answers(|| put(&store, 2)).await;
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 2);
 }
@@ -331,7 +330,7 @@ async fn a_full_server_takes_nothing_in_and_lets_work_end(kind: Kind) {
     assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
     let error = store.reserve(wish("b")).await.unwrap_err();
     assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
-    // Those who ask at the same moment share a call, and not its refusal.
+    // Concurrent requests share a call, but not its refusal.
     let together = (0..40).map(|n| store.reserve(wish(if n % 2 == 0 { "a" } else { "b" })));
     for (n, answer) in futures_util::future::join_all(together).await.into_iter().enumerate() {
         match answer {
@@ -400,7 +399,7 @@ async fn a_user_of_an_access_list_and_a_database_work(kind: Kind) {
     assert!(open(&server).await.queues().await.unwrap().is_empty(), "another database is another store");
 }
 
-/// Makes the user of that URL one who may do that.
+/// Gives the user in the URL these rights only.
 fn admit(server: &RedisServer, rights: &str) -> String {
     let rights: Vec<_> = rights.split(' ').collect();
     let rules = [&["ACL", "SETUSER", "shop", "reset", "on", ">pass-word"], &rights[..]].concat();
@@ -451,9 +450,9 @@ async fn a_user_without_a_right_is_told_so(kind: Kind) {
     }
     let store = RedisStore::open(&admit(&server, RIGHTS)).await.unwrap();
     for (lacks, is_certain) in [
-        // It may come behind another write.
+        // It may follow another write.
         ("-zadd", false),
-        // All begin with it, but Redis 7.0 does not say what it refuses.
+        // Every script begins with it, but Redis 7.0 does not say which command it denies.
         ("-time", kind == Kind::Valkey),
         ("-evalsha", true),
     ] {
@@ -505,7 +504,7 @@ async fn the_durability_class_is_that_of_the_settings(kind: Kind) {
         server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
         assert_eq!(server.command(&["CONFIG", "SET", setting, value]), "+OK");
         if class == Durability::D3 {
-            // A server that waits for replicas which it does not have takes no writes, but says what it is.
+            // A server that requires missing replicas refuses writes, but answers INFO.
             let store = open(&server).await;
             assert_eq!(store.info().durability, class);
             let error = put(&store, 1).await.unwrap_err();
@@ -536,7 +535,7 @@ async fn a_server_that_is_loading_is_unavailable(kind: Kind) {
     until_it_answers(|| store.stats(&queue())).await;
 }
 
-/// Sends a command whose answer nobody waits for.
+/// Sends a command without waiting for its answer.
 fn send_only(server: &RedisServer, line: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     stream.write_all(line.as_bytes()).unwrap();
@@ -592,7 +591,7 @@ async fn a_server_that_cannot_write_its_log_takes_no_writes(kind: Kind) {
     let server = server(kind);
     let store = open(&server).await;
     put(&store, 1).await.unwrap();
-    // Its next log is on a disk without room.
+    // The next AOF file is on a full disk.
     let folder = server.folder().join("appendonlydir");
     let number_of = |name: &str| name.strip_suffix(".incr.aof")?.rsplit('.').next()?.parse::<u32>().ok();
     let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name());
@@ -603,7 +602,7 @@ async fn a_server_that_cannot_write_its_log_takes_no_writes(kind: Kind) {
     let mut number = 2;
     let error = loop {
         match put(&store, number).await {
-            // It is in the server's memory, and the log is tried after it.
+            // The write is in the server's memory before the AOF write fails.
             Ok(_) => number += 1,
             Err(error) => break error,
         }
@@ -663,7 +662,7 @@ async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: 
     for question in under_way {
         assert!(question.await.unwrap().is_some(), "it was asked before the release");
     }
-    // The call that both shared, and each by itself.
+    // One shared call, and one for each of the two requests.
     assert_eq!(store.calls().statements - before, 3);
     let next = store.acquire(Acquire { name: good, ..ask(5, Duration::ZERO) }).await.unwrap();
     assert!(matches!(next, Acquired::Granted(_)), "nobody holds it: {next:?}");
@@ -674,7 +673,7 @@ async fn a_claimer_is_woken_by_another_process(kind: Kind) {
     let (store, other) = (open(&server).await, open(&server).await);
     for number in 1..=5 {
         let ready = store.ready(&queue());
-        // Registered before the other one writes: the answer to a later call says so.
+        // The answer to a later call proves that the process is registered.
         store.stats(&queue()).await.unwrap();
         put(&other, number).await.unwrap();
         ready.await.unwrap();
@@ -697,7 +696,7 @@ async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
     let server = server(kind);
     let store = open(&server).await;
     store.create(spec()).await.unwrap();
-    // As if the maker had died after it had entered the sale.
+    // As if the creator had died after storing the specification.
     assert_eq!(server.command(&["DEL", "rg:{s:s}:sale:s:1:c"]), ":1");
     let other = open(&server).await;
     other.open(&SaleId::new("s").unwrap()).await.unwrap();
@@ -727,7 +726,7 @@ async fn whoever_confuses_tls_with_none_is_told_so(kind: Kind) {
         (encrypted.url().replace("rediss:", "redis:"), "write rediss in place of redis"),
     ] {
         let error = RedisStore::open(&url).await.err().expect("they do not understand each other");
-        // To the one it looks as if nobody were there, to the other as if somebody were going away.
+        // One side sees a silent peer, the other a closed connection.
         assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
         assert!(error.hint_text().unwrap().contains(hint), "{error:?}");
     }
@@ -758,7 +757,7 @@ async fn something_that_is_no_store_is_said_to_be_none() {
 }
 
 async fn in_time_value<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+    tokio::time::timeout(PATIENCE, work).await.expect("the test timed out")
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The verbs as functions: the same answers as the scripts, on Redis and on Valkey.
+//! The function library gives the same answers as the scripts, on Redis and on Valkey.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn functions_on_valkey_answer_as_the_model_does() {
     history::check(common::by_functions::valkey, 0..SEEDS, STEPS);
 }
 
-/// Every claim of the contract.
+/// Every case of the contract suite.
 mod on_functions {
     use crate::common::by_functions::redis;
     rushgate_testkit::contract_suite!(redis);
@@ -48,7 +48,7 @@ async fn with_library(kind: Kind) -> (RedisServer, Functions) {
     (server, library)
 }
 
-/// Another library in the place of this one, as its text is changed.
+/// Replaces the library by this text.
 fn load(server: &RedisServer, text: &str) {
     let answer = server.command(&["FUNCTION", "LOAD", "REPLACE", text]);
     assert_eq!(answer, "$8", "the server takes it");
@@ -132,8 +132,7 @@ async fn a_function_of_another_library_in_the_way_is_named() {
     assert!(error.is_misconfigured() && error.to_string().contains("rushgate_lock_held"), "{error}");
 }
 
-/// Words of a command as they are typed.
-/// Calls a function: `''` is an empty argument, and `·` a space in one.
+/// Calls a function with the words of a line. `''` is an empty argument, and `·` a space within one.
 fn call(server: &RedisServer, line: &str) -> String {
     let meant = |word: &str| if word == "''" { String::new() } else { word.replace('·', " ") };
     let words: Vec<_> = line.split(' ').map(meant).collect();
@@ -151,7 +150,7 @@ fn queue_keys(name: &str) -> String {
     format!("23 {}", keys.join(" "))
 }
 
-/// The same, and that of the unique ids.
+/// The same keys, followed by that of the uniqueness windows.
 fn enqueue_keys(name: &str) -> String {
     format!("{} rg:{{q:{name}}}:u", queue_keys(name).replacen("23", "24", 1))
 }
@@ -273,7 +272,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
 #[tokio::test]
 async fn text_that_is_no_utf8_gets_into_no_name() {
     let (server, _) = with_library(Kind::Redis).await;
-    // `server.command` sends text, so the server itself makes the bytes.
+    // `server.command` sends only text, so a script on the server makes the bytes.
     let script = "
         for _, id in ipairs({ '\\255', '\\192\\128', '\\237\\160\\128', '\\244\\144\\128\\128', 'a\\128', '\\226\\130', '\\194\\133' }) do
             redis.call('RPUSH', 'names', id)
@@ -295,12 +294,12 @@ async fn text_that_is_no_utf8_gets_into_no_name() {
     assert_eq!(call(&server, &line), "*1");
 }
 
-/// The library's list of characters is written by hand, and so is Rust's.
+/// The character list in the library and the one in Rust are maintained separately.
 #[tokio::test]
 async fn the_library_takes_the_characters_that_rust_takes() {
     let (server, _) = with_library(Kind::Redis).await;
     let head = format!("rushgate_queue_cancel {} 12345678", queue_keys("q"));
-    // Where a range begins or ends is where the two may differ. Line feeds end what a command answers.
+    // They would differ at the edges of ranges. Line feeds are left out, because they end an answer.
     let edges = [
         0x20, 0x7b, 0x7d, 0x7f, 0x9f, 0xa0, 0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x1680, 0x17b4, 0x17b5,
         0x180b, 0x180f, 0x2000, 0x200a, 0x200b, 0x200f, 0x2028, 0x202a, 0x202e, 0x202f, 0x205f, 0x2060,
@@ -328,7 +327,7 @@ fn lindex(server: &RedisServer, at: usize) -> Vec<u8> {
     content.strip_suffix(b"\r").expect("it ends with a line").to_vec()
 }
 
-/// Sends bytes, and gives all that is answered until the server ends the connection.
+/// Sends a command and returns everything that the server answers until it closes the connection.
 fn send(port: u16, words: &[Vec<u8>]) -> Vec<u8> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -405,7 +404,7 @@ async fn no_function_changes_the_orders_queue_of_a_sale() {
         let answer = call(&server, &format!("rushgate_{line}"));
         assert!(answer.starts_with("-RESERVED "), "{line}: {answer}");
     }
-    // What gives an order worker authority is no key that a function takes.
+    // Functions reject the extra key of order workers.
     let marked = format!("rushgate_queue_pause 22{queue} rg:{{q:orders}}:m:orders 1");
     assert!(call(&server, &marked).contains("INVALID the number of keys"));
     let stats = call(&server, &format!("rushgate_queue_stats 21{queue}"));
@@ -473,7 +472,7 @@ async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_s
             lines: vec![line(1, 2), line(0, 1)],
             choice: UnitChoice::Any,
         };
-        // One is first with even numbers, the other with odd ones.
+        // The function is first for even numbers, the store for odd ones.
         if number % 2 == 0 {
             assert_eq!(by_function(), "*3");
             assert!(

@@ -1,15 +1,15 @@
-//! Random histories: the store answers every call as the model does.
+//! Random histories: the store answers every call like the model.
 
 mod common;
 
 use rushgate_testkit::history;
 
-/// Histories with fixed seeds. Each test runs one more, from the time of day.
+/// Fixed seeds. Each test also runs one random seed.
 const SEEDS: u64 = 30;
 const STEPS: usize = 400;
-/// The same where each history needs several servers.
+/// The same for histories that need several servers.
 const SEEDS_OF_GROUPS: u64 = 6;
-/// And where these have replicas.
+/// The same for servers with replicas.
 const SEEDS_OF_WHOLE_GROUPS: u64 = 1;
 const STEPS_OF_WHOLE_GROUPS: usize = 150;
 

@@ -1,4 +1,4 @@
-//! What a waiting task weighs, by the server's own figure.
+//! The memory use of a waiting task, as the server reports it.
 
 mod common;
 

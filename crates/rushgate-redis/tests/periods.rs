@@ -1,4 +1,4 @@
-//! What uniqueness for a period costs: nothing where it is not used, and no more room than its latest periods.
+//! The cost of uniqueness windows: no commands if they are not used, and memory only for recent ones.
 
 mod common;
 
@@ -13,14 +13,14 @@ fn number(server: &RedisServer, command: &[&str]) -> i64 {
     answer.strip_prefix(':').and_then(|number| number.parse().ok()).expect("the server answers a number")
 }
 
-/// How often a command was carried out.
+/// How often a command was executed.
 fn calls(server: &RedisServer, command: &str) -> i64 {
     let script = "local stats = redis.call('INFO', 'commandstats')
         return tonumber(string.match(stats, 'cmdstat_' .. ARGV[1] .. ':calls=(%d+)') or 0)";
     number(server, &["EVAL", script, "0", command])
 }
 
-/// Puts tasks in, and says how many were accepted.
+/// Enqueues tasks and returns how many were added.
 async fn put(store: &RedisStore, op: u64, ids: std::ops::Range<u32>, period: Option<Duration>) -> usize {
     let task = |number: u32| NewTask {
         unique_for: period,

@@ -1,4 +1,4 @@
-//! Where the store's own work is done: on the runtime that opened it, or on a thread if that would not do.
+//! Where the store runs: on the caller's runtime, or on a thread of its own.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn of_this_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Whether the store has a thread of its own: it has the store's name.
+/// Whether the store has a thread of its own, which has the store's name.
 fn has_thread() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
@@ -129,7 +129,7 @@ fn an_opening_that_is_given_up_leaves_no_thread() {
     }));
 }
 
-/// Steps of one caller are carried out in the order in which he asked, even if he awaits none of them, and whatever
+/// Requests of one caller are executed in the order in which they were made, even if none is awaited, and whichever
 /// thread sends them.
 #[test]
 fn steps_are_sent_in_their_order_by_whatever_threads() {
@@ -159,7 +159,7 @@ fn steps_are_sent_in_their_order_by_whatever_threads() {
     });
 }
 
-/// From then on no push is sent to it that another process should have.
+/// A closed store receives no notification that another process should have.
 #[test]
 fn a_store_that_was_closed_listens_no_more() {
     let server = server();

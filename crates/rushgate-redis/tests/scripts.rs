@@ -1,4 +1,4 @@
-//! What the server's script cache costs: each script is loaded when it is first needed, by one process for all.
+//! Script loading: each script is loaded on first use, by one process for all.
 
 mod common;
 
@@ -16,7 +16,7 @@ on_each_kind! {
 
 const PROCESSES: u64 = 100;
 
-/// How many scripts the server has been sent since it started.
+/// How many scripts were loaded on the server since it started.
 fn loads(server: &RedisServer) -> u64 {
     let text = server.ask(&["INFO", "commandstats"]).concat();
     let count = text.lines().find_map(|line| line.strip_prefix("cmdstat_script|load:calls="));
@@ -50,7 +50,7 @@ async fn a_script_is_loaded_when_it_is_first_needed(kind: Kind) {
 
 async fn processes_that_meet_an_empty_cache_load_each_script_once_among_them(kind: Kind) {
     let server = RedisSetup::new(kind).start();
-    // On a busy machine all pauses may end in one turn of this runtime, and then each process loads for itself.
+    // On a busy machine, all pauses may end in one turn of this runtime. Then each process loads for itself.
     for round in 0..20 {
         let stores = join_all((0..PROCESSES).map(|_| open(&server))).await;
         let before = loads(&server);

@@ -1,5 +1,5 @@
-//! Behind TLS: one server, sentinels and what they watch, and a Cluster, each with a user and a password. The servers
-//! listen for nothing but TLS.
+//! TLS: one server, sentinels with their servers, and a Cluster, each with a user and a password. The servers accept
+//! only TLS.
 
 mod common;
 
@@ -14,7 +14,7 @@ use rushgate_core::{Acquired, Durability, LockStore, QueueStore, Store};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup, again_trusting};
 
-/// Makes of each test one on Redis and one on Valkey, in a process that trusts the servers' authority.
+/// Turns each test into one on Redis and one on Valkey, in a process that trusts the servers' CA.
 macro_rules! on_each_kind {
     ($($name:ident)*) => {
         mod on_redis { $(on_each_kind! { "on_redis::" Redis $name })* }
@@ -37,8 +37,8 @@ on_each_kind! {
     work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_killed
 }
 
-/// Some handshakes in an unoptimised build, on a machine that is busy with other tests, may take longer than the second
-/// in which one of several servers has to answer.
+/// In an unoptimized build on a busy machine, handshakes may take longer than the second in which one of several
+/// servers must answer.
 async fn open(url: &str) -> Arc<RedisStore> {
     Arc::new(until_it_answers(|| RedisStore::open(url)).await)
 }
@@ -53,7 +53,7 @@ async fn a_connection_is_encrypted_and_the_certificate_is_checked(kind: Kind) {
     let ready = store.ready(&queue());
     put(&store, 1).await.unwrap();
     ready.await.unwrap();
-    // The certificate is for the address alone.
+    // The certificate is valid for the address only.
     let error = refused(&as_user(&server.url()).replace("127.0.0.1", "localhost")).await;
     assert!(error.to_string().contains("certificate"), "{error}");
 }
@@ -84,7 +84,7 @@ async fn work_goes_on_over_tls_when_a_primary_behind_sentinels_is_killed(kind: K
     assert_eq!(findings.lost, 0, "{findings:?}");
 }
 
-/// Nobody needs more rights than these to ask sentinels for the primary, and to hear of another one.
+/// The only rights needed to ask sentinels for the primary and to follow their announcements.
 fn admit_to_sentinels(sentinels: &[RedisServer]) {
     let rules = ["ACL", "SETUSER", "shop", "on", ">pass-word", "&+switch-master", "+sentinel|master"];
     for sentinel in sentinels {

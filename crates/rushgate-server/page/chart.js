@@ -1,11 +1,11 @@
-// Lines over time, drawn by uPlot.
+// Time series charts, drawn by uPlot.
 import { t } from '/page/common.js';
 
 const HEIGHT = 170;
 
 export const clockTime = (s) => new Date(s * 1000).toLocaleTimeString(document.documentElement.lang, { hour12: false });
 
-/** Draws `data` (times in seconds, then one row per line) into an element. Returns the plot, to be passed in the next time. */
+/** Draws `data` (times in seconds, then one row per line) into an element. Returns the plot; pass it to the next call. */
 export function draw(plot, element, data, lines) {
   const width = element.clientWidth;
   if (!width || !data || data[0].length < 2) return plot;

@@ -1,4 +1,4 @@
-// What the pages share: words, elements, the API, and times.
+// Shared by the pages: texts, elements, the API, and times.
 import { en, zh } from '/page/words.js';
 
 const stored = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
@@ -42,10 +42,10 @@ export function h(name, attributes = {}, ...children) {
   return element;
 }
 
-/** Sets a text only if it is another one, so that what a reader selects stays selected. */
+/** Sets a text only if it differs, so that a selection survives. */
 export const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
-/** A refusal of the server. */
+/** A problem document from the server. */
 export class Problem extends Error {
   constructor(problem) {
     super(problem.detail ?? problem.title);
@@ -54,13 +54,13 @@ export class Problem extends Error {
   }
 }
 
-/** 128 random bits as text. `crypto.randomUUID` is missing where a page came over plain HTTP from another machine. */
+/** 128 random bits as text. `crypto.randomUUID` is missing on a page that another machine served over plain HTTP. */
 export const randomId = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /**
- * How a sale stands by the store's clock: `created`, `opensLater`, `open`, `onHold`, `sold`, `over` or `ended`. Its `status` only
- * says what an operator did.
+* State of a sale by the store's clock: `created`, `opensLater`, `open`, `onHold`, `sold`, `over` or `ended`. The sale's
+ * `status` only tells what an operator has set.
  */
 export function standing({ status, opens_at_us: opens, closes_at_us: closes, skus }, now) {
   if (status !== 'open') return status;
@@ -73,13 +73,13 @@ export function standing({ status, opens_at_us: opens, closes_at_us: closes, sku
 export const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
 export const setBearer = (token) => sessionStorage.setItem('bearer', token);
 
-/** The headers of every request. */
+/** Headers of every request. */
 export function headers(more = {}) {
   const token = bearer();
   return token ? { authorization: `Bearer ${token}`, ...more } : more;
 }
 
-/** Asks the API. */
+/** Calls the API. */
 export async function api(method, path, { body, more, signal, cache = 'no-store' } = {}) {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const response = await fetch(path, {
@@ -123,8 +123,8 @@ export function spoken(us) {
   return hours < 48 ? `${unit(hours, 'h')} ${unit(m % 60, 'min')}` : unit(Math.floor(hours / 24), 'd');
 }
 
-/** A moment in microseconds, by the reader's clock. */
+/** A time in microseconds, in the reader's time zone. */
 export const moment = (us) => new Date(us / 1000).toLocaleString(document.documentElement.lang, { hour12: false });
 
-/** How far a moment is from now. */
+/** Time from now until `us`, or since then, as text. */
 export const relative = (us, now) => (us > now ? t('in', spoken(us - now)) : t('ago', spoken(now - us)));

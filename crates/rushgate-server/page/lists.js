@@ -7,7 +7,7 @@ export function itemize(list, texts) {
   while (list.children.length > texts.length) list.lastChild.remove();
 }
 
-/** Updates a list of named facts. Empty ones are left out. */
+/** Updates a list of named facts. Omits empty ones. */
 export function tellFacts(list, facts) {
   const known = facts.filter(([, value]) => value !== undefined && value !== null && value !== '');
   known.forEach(([word, value], n) => {
@@ -20,13 +20,13 @@ export function tellFacts(list, facts) {
 
 export const timed = (us, now) => us && `${moment(us)} (${relative(us, now)})`;
 
-/** A part of a detail under its heading, hidden as long as there is nothing in it. */
+/** A section of a detail dialog with its heading, hidden while it is empty. */
 export const part = (word, element) => h('section', { hidden: true, id: `detail-${word}` }, h('h3', {}, t(word)), element);
 
-/** Names the first of many. */
+/** Names the first five IDs. */
 export const someOf = (ids) => `${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
 
-/** Puts elements in order, and moves only those that are elsewhere: focus stays where it is. */
+/** Puts elements in order. Moves only those in the wrong place, so that the focus stays. */
 export function arrange(parent, wanted, none) {
   const elements = wanted.length ? wanted : [h('p', { class: 'soft' }, t(none))];
   elements.forEach((element, n) => {
@@ -35,7 +35,7 @@ export function arrange(parent, wanted, none) {
   while (parent.children.length > elements.length) parent.lastChild.remove();
 }
 
-// ── Tables: rows that stay while their key does ─────────────────────────────────────────────────────────────────────
+// ── Tables: a row stays while its key does ───────────────────────────────────────────────────────────────────────────
 
 /** Replaces buttons and keeps the keyboard focus at the same position. */
 function exchange(place, buttons) {

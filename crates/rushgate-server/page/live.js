@@ -13,7 +13,7 @@ function show() {
   showLocks(latest.locks, latest.now_us);
 }
 
-let refused = null; // the reason why the token was refused, as a word
+let refused = null; // why the token was refused, as the name of a text
 
 function lamp(on) {
   at('lamp').classList.toggle('on', on);

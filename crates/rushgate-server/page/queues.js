@@ -1,4 +1,4 @@
-// The queues, and one queue: its tasks by state, its schedules and its workers.
+// The queues screen, and the screen of one queue: its tasks by state, its schedules and its workers.
 import { Problem, api, at, h, number, path, relative, say, spoken, t } from '/page/common.js';
 import { ask, carryOut, spell, tell, verb } from '/page/dialogs.js';
 import { arrange, someOf, table } from '/page/lists.js';
@@ -59,7 +59,7 @@ const cancelTask = (of, id) => api('DELETE', `${of.base}/tasks/${path(id)}`);
 const steerDead = (of, word) => (ids) => inBatches(ids, (some) => api('POST', `${of.base}/dead/${word}`, { body: { ids: some } }));
 const steerSchedule = (of, id, word) => () => api('POST', `${of.base}/schedules/${path(id)}/${word}`, { body: {} });
 
-/** How each list is shown, and what can be done about what is in it. */
+/** How each list is shown, and the actions on its items. */
 const LISTS = {
   tasks: {
     heads: [['name'], ['state'], ['tried', true], ['when', true], ['worker'], ['']],
@@ -97,7 +97,7 @@ const LISTS = {
   },
 };
 
-/** Who works, by the tasks that are under a lease. */
+/** Workers, derived from the leased tasks. */
 function workersOf(tasks) {
   const workers = new Map();
   for (const task of tasks) {
@@ -107,7 +107,7 @@ function workersOf(tasks) {
   return [...workers.keys()].sort().map((id) => ({ id, tasks: workers.get(id) }));
 }
 
-/** Does something for each, a few at a time. */
+/** Runs `work` for each ID, a few at a time. */
 async function forEach(ids, work) {
   const left = [...ids];
   await Promise.all(Array.from({ length: 4 }, async () => {
@@ -129,7 +129,7 @@ async function idsFound(of) {
   }
 }
 
-/** A verb for all that is found as it stands now: the question says how many those are. What comes later stays as it is. */
+/** An action on all items that the search matches now. The confirmation shows their number; later items are not affected. */
 function bulk(word, of, work, { danger } = {}) {
   const onclick = async () => {
     const ids = await idsFound(of);
@@ -152,7 +152,7 @@ function leaveQueue() {
   if (latest) showQueues(latest.queues);
 }
 
-/** The screen of a queue; what is in the list comes later. */
+/** Builds the screen of a queue. Its list is loaded later. */
 function makeQueue(of) {
   of.views = VIEWS.map((view) => h('button', { onclick: () => chooseView(of, view) }));
   showCounts(of);
@@ -181,14 +181,14 @@ function chooseView(of, view) {
   load(of);
 }
 
-/** Loads what is shown of a queue. The latest to be asked for is shown. */
+/** Loads the current list of a queue. Only the latest request is shown. */
 async function load(of) {
   of.turn += 1;
   of.underWay += 1;
   const { turn } = of;
   const began = Date.now();
   try {
-    // What the browser has is sent again only if it has changed.
+    // The browser revalidates its cached answer, so an unchanged list is not sent again.
     const page = await api('GET', listOf(of, of.limit), { cache: 'no-cache' });
     if (opened === of && turn === of.turn) showList(of, page);
   } catch (error) {
@@ -220,7 +220,7 @@ export function remakeQueues() {
   else leaveQueue();
 }
 
-/** How many there are of each state. */
+/** Shows the number of tasks in each state. */
 function showCounts(of) {
   const queue = latest.queues.find(({ name }) => name === of.name);
   VIEWS.forEach((view, n) => say(of.views[n], queue?.[view] === undefined ? t(view) : `${t(view)} ${number(queue[view])}`));

@@ -1,4 +1,4 @@
-// The API, read from its own description.
+// API reference, built from the OpenAPI description.
 import { h } from '/page/common.js';
 
 const api = await (await fetch('/openapi.json')).json();
@@ -6,12 +6,12 @@ const types = api.components.schemas;
 const nameOf = (schema) => schema.$ref.split('/').pop();
 const resolve = (schema) => (schema?.$ref ? types[nameOf(schema)] : schema) ?? {};
 
-/** A text whose `code` is marked as such. */
+/** A text, with its `code` spans marked. */
 const prose = (text = '') => text.split('`').map((part, n) => (n % 2 ? h('code', {}, part) : part));
 
 const joined = (parts, between) => parts.flatMap((part, n) => (n ? [between, part].flat() : part));
 
-/** A type in words; one that has a name leads to its fields. */
+/** A type in words. A named type links to its fields. */
 function typeOf(schema) {
   if (schema === true) return ['any'];
   if (schema.$ref) return [h('a', { href: `#type-${nameOf(schema)}` }, nameOf(schema))];
@@ -37,7 +37,7 @@ function fields(schema) {
   return [table(own), variants.map((variant) => [h('p', { class: 'soft' }, variantHead(variant), prose(variant.description)), fields(variant)])].flat(9);
 }
 
-/** What tells one variant from the others, if it is a word or a type. */
+/** Heading of a variant: its constant or its type. */
 const variantHead = (variant) => (variant.const !== undefined || variant.$ref ? [h('code', {}, typeOf(variant)), ' '] : []);
 
 function operation(path, method, of) {
@@ -60,7 +60,7 @@ function operation(path, method, of) {
 const typeDetails = ([name, schema]) => h('details', { class: 'route', id: `type-${name}` },
   h('summary', {}, h('code', {}, name)), h('p', { class: 'soft' }, prose(schema.description)), ...fields(schema));
 
-/** Opens what the address names. */
+/** Opens the section that the URL names. */
 function openNamed() {
   const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   named?.setAttribute('open', '');

@@ -79,7 +79,7 @@ const rooms = new Map();
 export async function lookAtRooms() {
   for (; ;) {
     for (const { id, status } of latest?.sales ?? []) {
-      // Of a sale that is over only whether there is still a room to be closed, once.
+      // An ended sale is checked once, for a room that is still open.
       if (document.hidden || (status === 'ended' && rooms.get(id) === null)) continue;
       const base = `/v1/sales/${path(id)}`;
       try {
@@ -177,7 +177,7 @@ export async function auditAll() {
   for (; ;) {
     const began = Date.now();
     for (const { id, status, seq } of latest?.sales ?? []) {
-      // Nothing has happened since.
+      // The sale has not changed since its last audit.
       if (document.hidden || (status !== 'open' && audits.get(id)?.seq === seq)) continue;
       try {
         const { ok } = await api('GET', `/v1/sales/${path(id)}/audit`);
@@ -198,7 +198,7 @@ function showAudit(element, { id, seq }) {
   say(element, `${t(isOld ? 'auditAway' : said.ok ? 'auditOn' : 'auditOff')} ${clockTime(said.at)}`);
 }
 
-/** Saves an audit as a file, with the sale as it stood. */
+/** Saves an audit as a file, with the state of the sale. */
 function download(id, audit) {
   const sale = latest?.sales.find((of) => of.id === id);
   const text = JSON.stringify({ sale, audit, at: new Date().toISOString() }, null, 2);
@@ -239,7 +239,7 @@ function makeCard(sale) {
     return { bar, values, total, element: h('div', {}, h('div', { class: 'row' }, h('h3', {}, sku.sku), stockButtons(sale, sku)), bar, figures) };
   });
   const clock = h('p', { class: 'soft' });
-  // Before it opens there is nothing to draw.
+  // A sale that has not been opened has no history.
   const chart = h('div', { class: 'chart', hidden: sale.status === 'created' });
   const rate = rooms.get(sale.id) && !isOver(sale) ? rateSlider(sale.id) : null;
   const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
@@ -302,7 +302,7 @@ export function showSales(sales) {
   for (const sale of sales) updateCard(cards.get(sale.id), sale);
 }
 
-/** Shows what this page learned since the snapshot. */
+/** Shows changes that this page has learned of since the snapshot. */
 function show() {
   if (latest) showSales(latest.sales);
 }

@@ -1,8 +1,8 @@
-// A buyer's page. What was tried is written down before it is sent, so that a reload, a second click, the back button and
-// a lost network all lead to the same reservation.
+// The buyer's page. Each attempt is stored before it is sent, so that a reload, a second click, the back button or a
+// lost connection all lead to the same reservation.
 import { Problem, api, at, bearer, h, number, path, pause, randomId, recall, say, setBearer, speak, spoken, standing, store, t } from '/page/common.js';
 
-/** The sale that the address names; one that cannot be read stays as it is, and there is none of that name. */
+/** The sale in the URL. A malformed name stays as it is, and matches no sale. */
 const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
 const base = `/v1/sales/${path(sale)}`;
 const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
@@ -17,11 +17,11 @@ const UNDECIDED = ['proveFirst', 'signIn'];
 /** The text for each refusal. */
 const spell = ({ code, message }) => (REFUSED[code] ? t(REFUSED[code]) : t('refusedBecause', message));
 
-// A shop's own page may hand over what it knows: #token=…, which says who the buyer is, and #proof=…, which shows that he is let in.
+// A shop's own page may pass a token for the buyer (`#token=…`) and a proof for the bot check (`#proof=…`).
 let proof = null;
-let buyer; // nothing where the token says it
+let buyer; // unset if the token names the buyer
 let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
-/** Whom a token names. */
+/** Buyer of a token. */
 function who(token) {
   try { return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).sub; } catch { return token; }
 }
@@ -52,13 +52,13 @@ let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
 let hold = null;
 let word = null;
-let refusal = null; // the server's, if it has no word of its own
+let refusal = null; // the server's message, if the page has no text for it
 let trouble = null; // why the last refresh of the sale failed
-let aside = null; // why a reservation could not be paid for or called off
+let aside = null; // why a reservation could not be confirmed or canceled
 let busy = false;
-let mayPay = true; // until the server says otherwise
-let line = null; // the place in the waiting room, while this buyer waits: { serial, ahead?, at? }
-let pass = attempt?.pass; // what the waiting room gave; null if there is none
+let mayPay = true; // until the server refuses a confirmation
+let line = null; // position in the waiting room, while this buyer waits: { serial, ahead?, at? }
+let pass = attempt?.pass; // admission token; null without a waiting room
 
 const now = () => Date.now() * 1000 + skew;
 const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
@@ -84,7 +84,7 @@ function draw() {
   if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
     text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
   }
-  // Without any state the trouble takes the place of the sale; otherwise it is shown beside it.
+  // Without a known state, the problem is shown instead of the sale; otherwise beside it.
   const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
   say(at('state'), text || (state ? '' : problem));
   say(at('note'), aside ? aside() : state && !word ? problem : '');
@@ -128,7 +128,7 @@ async function watch() {
 
 const proofs = () => (proof ? { 'rushgate-proof': proof } : {});
 
-/** Shows where a proof is to be had, if that is why the buyer was refused. Each is good for one refusal. */
+/** Shows where to get a proof if the bot check refused the buyer. Each link is valid for one refusal. */
 function showProof(error) {
   const wanted = error instanceof Problem && error.code.startsWith('proof_');
   if (wanted) proof = null;
@@ -137,11 +137,11 @@ function showProof(error) {
   if (page && /^https?:/.test(page)) at('prove').href = page;
 }
 
-/** Waits until it is this buyer's turn; gives the pass, or null if there is no waiting room. A refusal that stays is thrown. */
+/** Waits for this buyer's turn. Returns the admission token, or null without a waiting room. Throws a permanent refusal. */
 async function waitInLine() {
   for (let joined = false; ;) {
     try {
-      // A held connection tells nothing: the place is shown by the answer before it.
+      // While the request waits, the page shows the position from the previous answer.
       const turn = await api('POST', `${base}/${joined ? 'passes' : 'tickets'}`, {
         body: { buyer }, more: joined ? { prefer: 'wait=20' } : proofs(),
       });
@@ -159,7 +159,7 @@ async function waitInLine() {
   }
 }
 
-/** Reserves under the key that is written down, until there is an answer that stays. */
+/** Reserves with the stored key, until the answer is final. */
 async function reserve() {
   busy = true;
   for (; attempt;) {
@@ -184,7 +184,7 @@ async function reserve() {
       word = refused ? REFUSED[error.code] ?? null : 'lostWay';
       refusal = refused && !word ? error : null;
       draw();
-      // What is left must not be older than the answer.
+      // Refresh the stock, so that it is not older than the refusal.
       if (refused) await look();
       if (refused && !error.problem.retryable) {
         store(`unproved:${sale}`, UNDECIDED.includes(word) ? JSON.stringify(attempt) : null);
@@ -257,7 +257,7 @@ async function decide(what, seconds) {
 
 const excuse = (error) => (error instanceof Problem ? spell(error) : t('notSent'));
 
-/** Where nobody wants a token, the page may say itself that the unit is paid for. */
+/** If the server requires no tokens, the page may confirm the payment itself. */
 at('pay').addEventListener('click', async () => {
   busy = true;
   aside = null;

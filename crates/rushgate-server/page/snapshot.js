@@ -1,7 +1,7 @@
 // The latest snapshot from the server, shared by all screens of the operator's page.
 
 export let latest = null;
-let cameAt = 0; // when it arrived
+let cameAt = 0; // time of arrival
 
 export function take(snapshot) {
   latest = snapshot;

@@ -4,11 +4,11 @@ import { openDetail } from '/page/dialogs.js';
 import { itemize, part, someOf, tellFacts, timed } from '/page/lists.js';
 import { serverNow } from '/page/snapshot.js';
 
-/** Just before every id that begins so: lists are in the order of the ids. */
+/** The greatest ID below all IDs with this prefix, because lists are sorted by ID. */
 export function justBefore(prefix) {
   const letters = [...prefix];
   const last = letters.pop()?.codePointAt(0);
-  // No text has what is between these two.
+  // The prefix with its last character lowered by one, followed by the highest code point.
   return last ? `${letters.join('')}${String.fromCodePoint(last === 0xe000 ? 0xd7ff : last - 1)}\u{10ffff}` : '';
 }
 

@@ -1,4 +1,4 @@
-// The words of the pages. Both languages have the same ones; a test sees to it.
+// Texts of the pages. A test checks that both languages have the same ones.
 export const en = {
   unit_s: 's',
   unit_min: 'min',

@@ -1,4 +1,4 @@
-//! Attempts to reserve that this process has answered: sale by sale, by answer, with how long the latest took.
+//! Attempts to reserve that this process has answered: per sale and answer, with their latency.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,18 @@ const SALES_MAX: usize = 1_000;
 /// Number of latest snapshots that quantiles cover. There is one per second while there are watchers.
 const LOOKS: usize = 10;
 
-/// The attempts at every sale, counted since this process began.
+/// Attempts per sale, counted since this process started.
 #[derive(Clone, Default)]
 pub(crate) struct Attempts(Arc<Mutex<Sales>>);
 
 #[derive(Default)]
 struct Sales {
     of: HashMap<String, Figures>,
-    /// Grows with each attempt, and so tells who was asked for last.
+    /// Grows with each attempt, to find the sale with the oldest one.
     clock: u64,
 }
 
-/// The attempts at one sale.
+/// Attempts at one sale.
 #[derive(Clone, Default)]
 pub(crate) struct Figures {
     answers: BTreeMap<&'static str, u64>,
@@ -33,8 +33,9 @@ pub(crate) struct Figures {
 }
 
 impl Attempts {
-    /// One attempt that was answered so: `reserved`, `replayed`, or the code of the refusal. The first of a sale counts
-    /// only if its answer shows that there `is_sale`: names come from outside.
+    /// Counts one attempt by its answer: `reserved`, `replayed`, or the code of the refusal. The first
+    /// attempt of a sale counts only if the answer proves that the sale exists, because names come from
+    /// clients.
     pub fn answered(&self, sale: &str, answer: &'static str, is_sale: bool, took: Duration) {
         let mut sales = self.lock();
         sales.clock += 1;
@@ -52,7 +53,7 @@ impl Attempts {
         figures.last = clock;
     }
 
-    /// The attempts at a sale; `None` if there were none.
+    /// Attempts at a sale; `None` if there were none.
     pub fn of(&self, sale: &str) -> Option<Figures> {
         self.lock().of.get(sale).cloned()
     }
@@ -73,14 +74,14 @@ impl Sales {
 }
 
 impl Figures {
-    /// How many were answered how.
+    /// Number of attempts by answer.
     pub fn answers(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.answers.iter().map(|(answer, n)| (*answer, *n))
     }
 }
 
-/// How many took how long: eight classes from each power of two microseconds to the next, so that a time is known within
-/// an eighth. More than 134 s count as 134 s.
+/// Latency histogram with eight classes per power of two microseconds, so that a value is known to within an
+/// eighth. More than 134 s counts as 134 s.
 #[derive(Clone)]
 struct Spread([u64; Self::CLASSES]);
 
@@ -102,7 +103,7 @@ impl Spread {
         ((power - 2) * 8 + eighth).min(Self::CLASSES - 1)
     }
 
-    /// The longest time of a class, in microseconds.
+    /// Upper bound of a class, in microseconds.
     fn most_us(class: usize) -> u64 {
         if class < 8 {
             return class as u64;
@@ -146,7 +147,8 @@ pub(crate) struct Recently {
 }
 
 impl Recently {
-    /// Looks at these sales, each with what its gate has done. Those that nobody wanted are left out.
+    /// Takes a snapshot of these sales, each with its admission cache's counters. Omits sales without
+    /// attempts.
     pub fn look(
         &mut self,
         attempts: &Attempts,
@@ -156,7 +158,8 @@ impl Recently {
         let mut before = std::mem::take(&mut self.looks);
         for (sale, gate) in sales {
             let Some(figures) = attempts.of(sale.as_str()) else { continue };
-            // Before anybody looked there were no latest seconds; a sale that is new since then had no attempts before.
+            // Before the first snapshot there is no base. A sale that is new since then had no attempts
+            // before.
             let begin = self.has_looked.then(Spread::default);
             let mut looks = before.remove(sale.as_str()).unwrap_or_else(|| begin.into_iter().collect());
             let latest = looks.front().map(|begin| figures.took.since(begin)).unwrap_or_default();
@@ -178,10 +181,10 @@ impl Recently {
     }
 }
 
-/// Attempts to reserve that this process has answered since it began. Each process counts its own.
+/// Reservation attempts that this process has answered since it started. Each process counts its own.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct AttemptsView {
-    /// Of which sale.
+    /// The sale.
     pub sale: String,
     /// Attempts by answer: `reserved`, `replayed`, or the code of the refusal.
     answers: BTreeMap<&'static str, u64>,
@@ -190,7 +193,7 @@ pub(crate) struct AttemptsView {
     /// Median latency of the last ten seconds, in microseconds, rounded up to an eighth. Absent without attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_us: Option<u64>,
-    /// 99 of 100 of them, likewise.
+    /// 99th percentile, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_us: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! What operators did: a line of JSON for each request that wants an operator and may change something.
+//! Audit log of admin actions: one line of JSON per request that requires an operator and may change
+//! something.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use crate::problem::Problem;
 
-/// A larger body is not written down, only its length.
+/// A larger body is not logged, only its length.
 const BODY_MAX: usize = 8 << 10;
 
 /// The file of the audit log, one line per action. Refused actions of authenticated callers are logged too.
@@ -28,7 +29,7 @@ pub(crate) struct AuditLog {
     file: File,
 }
 
-/// One action, which is written down when it has ended.
+/// One action, logged when it has ended.
 #[derive(Debug)]
 pub(crate) struct Action {
     log: Option<Arc<AuditLog>>,
@@ -38,14 +39,14 @@ pub(crate) struct Action {
     has_ended: bool,
 }
 
-/// What is known of an action when it begins.
+/// Data of an action that are known at its start.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
-    /// When it began, in microseconds since the Unix epoch, by this machine's clock.
+    /// Start time by this machine's clock, in microseconds since the Unix epoch.
     at_us: u64,
-    /// The id of the token.
+    /// ID of the token.
     pub who: String,
-    /// Where the request came from.
+    /// Client address.
     pub from: IpAddr,
     pub verb: &'static str,
     pub method: &'static str,
@@ -59,7 +60,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a Value>,
     body_bytes: usize,
-    /// `None` if the client left first: the outcome is then unknown here.
+    /// `None` if the client disconnected first: the server then has no outcome to log.
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
@@ -67,11 +68,11 @@ struct Line<'a> {
 }
 
 impl AuditLog {
-    /// Opens the file, to write at its end.
+    /// Opens the file for appending.
     pub fn open(path: &Path) -> Result<Self> {
         let file = {
             let mut options = File::options();
-            // It names buyers and has what operators sent.
+            // The log contains buyer IDs and request bodies.
             #[cfg(unix)]
             options.mode(0o600);
             options.create(true).append(true).open(path)
@@ -86,7 +87,7 @@ impl AuditLog {
         Ok(Self { path: path.to_owned(), file: file.map_err(unusable)? })
     }
 
-    /// In one call, so that lines of several processes do not mix.
+    /// Writes the line in one call, so that lines of several processes do not mix.
     fn write(&self, line: &Line<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -107,7 +108,7 @@ impl Action {
         Self { log, began: Instant::now(), record, body, has_ended: false }
     }
 
-    /// It has come to this.
+    /// Logs the outcome.
     pub fn end(mut self, answer: &std::result::Result<Response<Body>, Problem>) {
         match answer {
             Ok(response) => self.write(Some(response.status().as_u16()), None),
@@ -118,7 +119,7 @@ impl Action {
 
     fn write(&self, status: Option<u16>, code: Option<&'static str>) {
         let body = Some(&self.body).filter(|body| body.len() <= BODY_MAX);
-        // Read, so that whatever was between its parts makes no further line.
+        // Parsed and serialized again, so that white space in the body cannot add a line.
         let body: Option<Value> = body.and_then(|body| serde_json::from_slice(body).ok());
         let Record { who, verb, path, .. } = &self.record;
         let shown = body.as_ref().map(tracing::field::display);

@@ -1,4 +1,4 @@
-//! The body of an answer, and what is left of a request's.
+//! Bodies of answers, and draining of request bodies.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ pub(crate) async fn is_drained(body: &mut Incoming, sends_when_asked: bool) -> b
     matches!(tokio::time::timeout(DRAIN_TIME, drain).await, Ok(Some(())))
 }
 
-/// The body of an answer. Most are there as a whole, and are sent without another allocation.
+/// Body of an answer. Most are complete, and are sent without another allocation.
 pub(crate) enum Body {
     Whole(Full<Bytes>),
     Coming(UnsyncBoxBody<Bytes, Infallible>),
@@ -57,7 +57,7 @@ impl Body {
         Self::new(StreamBody::new(parts.map(|part| Ok(Frame::data(part)))))
     }
 
-    /// All of it.
+    /// The complete body.
     pub async fn whole(self) -> Bytes {
         match self.collect().await {
             Ok(all) => all.to_bytes(),
@@ -101,7 +101,7 @@ impl HttpBody for Body {
     }
 }
 
-/// The body, which ends early when `end` does.
+/// The body, cut short when `end` completes.
 pub(crate) fn until(body: Body, end: impl Future<Output = ()> + Send + 'static) -> Body {
     let parts = body.into_data_stream().take_until(Box::pin(end));
     Body::streaming(parts.map(|part| match part {
@@ -110,13 +110,13 @@ pub(crate) fn until(body: Body, end: impl Future<Output = ()> + Send + 'static) 
     }))
 }
 
-/// A body with what must not end before it.
+/// A body that keeps a value alive.
 struct Kept<T> {
     body: Body,
     _kept: T,
 }
 
-/// The body, which keeps `kept` until it was taken by the connection or dropped.
+/// The body, which keeps `kept` alive until the connection has taken the body or dropped it.
 pub(crate) fn keeping<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {
     Body::new(Kept { body, _kept: kept })
 }

@@ -22,15 +22,15 @@ use crate::strict::Strict;
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The longest key.
+/// Maximum length of an idempotency key.
 const KEY_MAX: usize = 128;
-/// How deep JSON may go.
+/// Maximum nesting depth of JSON.
 const DEPTH_MAX: usize = 32;
-/// The longest URI, in bytes.
+/// Maximum length of the URI, in bytes.
 const URI_MAX: usize = 4 << 10;
-/// The most that headers may weigh, in bytes.
+/// Maximum total size of the headers, in bytes.
 const HEADERS_WEIGHT_MAX: usize = 16 << 10;
-/// The most headers.
+/// Maximum number of headers.
 const HEADERS_MAX: usize = 100;
 
 /// No body, or no query.
@@ -45,28 +45,28 @@ pub(crate) struct Call<B = Nothing, Q = Nothing> {
     pub path: PathParams,
     pub query: Q,
     pub body: B,
-    /// The Idempotency-Key.
+    /// Value of `Idempotency-Key`.
     pub key: Option<String>,
-    /// How long the client would wait; already no longer than the server lets it.
+    /// Time that the client asks to wait, capped at the server's maximum.
     pub wait: Duration,
-    /// The number of the event that the client has seen last.
+    /// Number of the last event that the client has seen.
     pub seen: Option<u64>,
     pub visitor: Visitor,
 }
 
-/// Where a request comes from, and what its sender shows.
+/// Client address, and the proof for the bot check.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub address: IpAddr,
     pub proof: Option<HeaderValue>,
 }
 
-/// What stands in the places of a path.
+/// Parameters of the path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathParams(pub Vec<(String, String)>);
 
 impl PathParams {
-    /// What stands in that place. A route whose path has no such place is refused by its tests.
+    /// Value of a path parameter. The tests check that each route asks only for parameters of its path.
     pub fn get(&self, place: &str) -> &str {
         self.0.iter().find(|(name, _)| name == place).map_or("", |(_, value)| value)
     }
@@ -96,7 +96,7 @@ impl<B, Q> Call<B, Q> {
         self.shop.check.as_ref().filter(|_| self.caller.role == Role::Buyer)
     }
 
-    /// Waits for `work`, but no longer than until the server closes: what is dropped leaves nothing behind.
+    /// Waits for `work`, but ends when the server shuts down. Dropping `work` leaves nothing behind.
     pub async fn unless_closing<T>(
         &self,
         work: impl Future<Output = Result<T, rushgate::Error>>,
@@ -108,7 +108,7 @@ impl<B, Q> Call<B, Q> {
     }
 }
 
-/// Refuses a head that nothing here would take.
+/// Refuses a request whose URI or headers exceed the limits.
 pub(crate) fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if length > URI_MAX {
@@ -129,11 +129,11 @@ pub(crate) fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> 
     Ok(())
 }
 
-/// The Idempotency-Key, if there is one.
+/// Parses `Idempotency-Key`.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut all = headers.get_all(&IDEMPOTENCY_KEY).iter();
     let Some(first) = all.next() else { return Ok(None) };
-    // RFC 8941 writes a string in quotation marks; both ways are common.
+    // RFC 8941 puts strings in quotation marks; clients send them with and without.
     let text = first.to_str().unwrap_or_default();
     let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     let is_good = (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -143,7 +143,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     Ok(Some(text.to_owned()))
 }
 
-/// `Prefer: wait=SECONDS` (RFC 7240). A preference that cannot be read is none.
+/// Parses `Prefer: wait=SECONDS` (RFC 7240). Ignores a malformed value.
 pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
     let all = headers.get_all(&PREFER).iter().filter_map(|value| value.to_str().ok());
     let mut parts = all.flat_map(|text| text.split([',', ';'])).filter_map(|part| part.split_once('='));
@@ -151,12 +151,12 @@ pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
     seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
 }
 
-/// `Last-Event-ID`, which browsers send when they connect again. One that is no number is none.
+/// Parses `Last-Event-ID`, which browsers send on reconnect. Ignores a value that is not a number.
 pub(crate) fn seen(headers: &HeaderMap) -> Option<u64> {
     headers.get("last-event-id")?.to_str().ok()?.parse().ok()
 }
 
-/// The body, whole and within its limit and its time. A request without one has an empty one.
+/// Reads the whole body within its size and time limits. A request without a body has an empty one.
 pub(crate) async fn bytes(
     headers: &HeaderMap,
     body: &mut Incoming,
@@ -200,7 +200,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::UnsupportedMediaType, "send the body as application/json, in UTF-8, not encoded"))
 }
 
-/// Reads a body. An empty one is an empty object.
+/// Parses a body. An empty one counts as an empty object.
 pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     if depth(bytes) > DEPTH_MAX {
@@ -213,8 +213,8 @@ pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
     Ok(read)
 }
 
-/// Reads a body that cannot be read once more, for the place that is to blame: to keep it in mind from the start would slow
-/// down all those who write what is right.
+/// Parses an invalid body again, to find the field with the error. Tracking the field from the start would
+/// slow down valid requests.
 fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let placed = serde_path_to_error::deserialize::<_, B>(Strict(&mut reader)).err();
@@ -223,7 +223,7 @@ fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem
     unusable(is_data, &error, field)
 }
 
-/// Reads a query.
+/// Parses a query.
 pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
@@ -233,12 +233,12 @@ pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
     })
 }
 
-/// The field, if the place that was come to has a name.
+/// Name of the field at a path, if it has one.
 fn field_at(path: &serde_path_to_error::Path) -> Option<String> {
     Some(path.to_string()).filter(|field| field != "." && !field.contains('?'))
 }
 
-/// What a reader says, as a problem. Words of serde that are not in the words of the API are kept: they say what was
+/// Converts a parser error into a problem. Unknown messages of serde are kept, because they say what was
 /// expected.
 fn unusable(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> Problem {
     let text = error.to_string();
@@ -260,7 +260,7 @@ fn unusable(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> 
     }
 }
 
-/// How deep the brackets of a text go, whether or not it is JSON.
+/// Nesting depth of brackets in a text, whether or not it is valid JSON.
 fn depth(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text {

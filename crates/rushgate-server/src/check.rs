@@ -290,7 +290,7 @@ mod tests {
         assert!(!memory.holds(&ann, start + Duration::from_secs(10)));
     }
 
-    /// Says yes, and counts the calls.
+    /// Admits every buyer, and counts the calls.
     #[derive(Default)]
     struct Counts(AtomicUsize);
 

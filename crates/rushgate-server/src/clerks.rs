@@ -1,5 +1,5 @@
-//! Who looks after the store while the server runs: a sweeper for each sale, an order worker where there is a ledger, and a
-//! scheduler for each queue that has schedules.
+//! Background services of the server: a sweeper per sale, an order worker per sale with a ledger, and a
+//! scheduler per queue with schedules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use tokio::task::JoinSet;
 
 use crate::shop::Shop;
 
-/// How often to look for sales and schedules that other processes made.
+/// Interval for finding sales and schedules made by other processes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Sales that are read at a time.
+/// Page size of reads.
 const PAGE: u32 = 1_000;
-/// Enough to know whether there is a schedule.
+/// Reads one schedule, to find out whether there is any.
 const ONE: Page = Page { after: String::new(), limit: 1 };
 
-/// Looks after every sale and every schedule until `shutdown`, then lets the work at hand end.
+/// Runs the services until `shutdown`, then waits for the work under way.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
     let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };
     clerks.look_after().await;
@@ -34,7 +34,7 @@ struct Clerks {
     tasks: JoinSet<Charge>,
 }
 
-/// What one clerk looks after.
+/// Subject of one service.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Charge {
     Sale(SaleId),
@@ -129,7 +129,7 @@ impl Clerks {
     }
 }
 
-/// An ended sale of which nothing is held has no deadline and no order to come.
+/// False for an ended sale without holds: it has no deadlines and will get no more orders.
 fn has_work(sale: &SaleState) -> bool {
     sale.status != SaleStatus::Ended || sale.skus.iter().any(|sku| sku.held > 0)
 }

@@ -1,4 +1,4 @@
-//! Conditional requests: an unchanged answer is not sent again (ETag, If-None-Match).
+//! Conditional requests: an unchanged answer is not sent again (`ETag`, `If-None-Match`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-/// Tags an answer by what it says, and leaves its body out if the client has it already.
+/// Adds an `ETag`, and omits the body if the client has the same content.
 ///
-/// `passing` are the fields that change with time alone, such as the store's clock: they do not count. So the tag is a weak
-/// one.
+/// `passing` names fields that change with time alone, such as the store's clock. The tag ignores them, so it
+/// is a weak one.
 pub(crate) async fn unless_known(
     response: Response<Body>,
     passing: &[&str],
@@ -36,7 +36,7 @@ pub(crate) async fn unless_known(
     Response::from_parts(head, Body::from(bytes))
 }
 
-/// The answer without those fields.
+/// The answer without the `passing` fields.
 fn lasting(bytes: &Bytes, passing: &[&str]) -> Vec<u8> {
     if passing.is_empty() {
         return bytes.to_vec();
@@ -44,14 +44,14 @@ fn lasting(bytes: &Bytes, passing: &[&str]) -> Vec<u8> {
     match serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(bytes) {
         Ok(mut fields) => {
             fields.retain(|name, _| !passing.contains(&name.as_str()));
-            // What was read as JSON can be written as JSON.
+            // What was parsed from JSON can be serialized.
             serde_json::to_vec(&fields).unwrap_or_default()
         }
         Err(_) => bytes.to_vec(),
     }
 }
 
-/// A tag for that content, in its quotation marks.
+/// A tag for this content, in quotation marks.
 pub(crate) fn tag(content: &[u8]) -> String {
     let hash = Sha256::digest(content);
     let mut tag = "\"".to_owned();
@@ -62,7 +62,7 @@ pub(crate) fn tag(content: &[u8]) -> String {
     tag + "\""
 }
 
-/// What the client says that it has: a copy, because a header's text keeps all that was read from the connection.
+/// Value of `If-None-Match`. A copy, because a header value keeps the whole buffer of the connection alive.
 pub(crate) struct Known(String);
 
 impl Known {
@@ -71,7 +71,7 @@ impl Known {
         Self(said.collect::<Vec<_>>().join(","))
     }
 
-    /// Whether that is among it. Weak and strong tags are the same to this question (RFC 9110).
+    /// True if the list contains the tag. Compares weakly, as RFC 9110 requires.
     pub fn has(&self, tag: &str) -> bool {
         let plain = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         self.0.split(',').any(|known| known.trim() == "*" || plain(known) == plain(tag))

@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::{Code, Problem};
 
-/// What a page may send, beside what every page may.
+/// Request headers that a page may send, beyond the CORS defaults.
 const SENT: &str = "authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer, rushgate-proof, traceparent";
-/// What a page may read of an answer, beside what every page may.
+/// Answer headers that a page may read, beyond the CORS defaults.
 const READ: &str = "allow, etag, idempotency-replayed, location, preference-applied, retry-after, \
                     rushgate-durability, www-authenticate";
-/// How long a browser may remember what it was allowed, in seconds.
+/// How long a browser may cache a preflight answer, in seconds.
 const REMEMBERED: &str = "600";
 
-/// Where a page comes from: `https://shop.example`, with a port if it is not the scheme's own, and nothing else.
+/// Origin of a web page: `https://shop.example`, with a port if it is not the scheme's default. No path.
 ///
 /// ```
 /// use rushgate_server::Origin;
@@ -39,7 +39,8 @@ impl FromStr for Origin {
     type Err = Error;
 
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for what no browser sends as its origin, and for `*` and `null`.
+    /// [`is_invalid`](Error::is_invalid) for a value that no browser sends as an origin, and for `*` and
+    /// `null`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let unusable = |what: &str| {
             Err(Error::invalid(&format!("the origin `{text}`"), what)
@@ -88,7 +89,7 @@ impl From<Origin> for String {
     }
 }
 
-/// The origins whose pages are let in.
+/// The allowed origins.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(Vec<Origin>);
 
@@ -103,7 +104,7 @@ impl Origins {
         self.0.iter().any(|ours| ours.0 == origin)
     }
 
-    /// Answers a browser that asks what a page may, before it lets the page; nothing if this is no such question.
+    /// Answers a CORS preflight request; `None` if the request is not one.
     pub fn preflight(
         &self,
         method: &Method,
@@ -127,7 +128,7 @@ impl Origins {
         Some(response)
     }
 
-    /// Says on an answer whose page may read it.
+    /// Adds the CORS headers to an answer.
     pub fn mark(&self, origin: Option<HeaderValue>, response: &mut Response<Body>) {
         if self.0.is_empty() {
             return;

@@ -1,7 +1,7 @@
 //! Idempotency keys: cached answers and requests in flight.
 //!
-//! A reservation's key is the sale's own and a lock's is its token, so those two are known to the store and to every
-//! process. For all else the answers are kept here, by this process, for a while.
+//! The store itself handles the keys of reservations and of locks, for all processes. For all other routes,
+//! this process caches the answers for a limited time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use hyper::http::{HeaderMap, StatusCode};
 
 use crate::problem::{Code, Problem};
 
-/// How long an answer is known.
+/// How long an answer is cached.
 pub(crate) const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// How many answers are known at most; the oldest are forgotten first.
+/// Maximum number of cached answers. Beyond it, the oldest are dropped.
 const KNOWN_MAX: usize = 10_000;
-/// How much they may weigh together, in bytes.
+/// Maximum total size of cached answers, in bytes.
 const WEIGHT_MAX: usize = 32 << 20;
 
-/// Whose key, for which request.
+/// Identity of a key: caller, request and key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyName {
     pub caller: String,
@@ -27,7 +27,7 @@ pub(crate) struct KeyName {
     pub key: String,
 }
 
-/// An answer to be given again.
+/// A cached answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
     pub status: StatusCode,
@@ -43,13 +43,13 @@ pub(crate) struct Keys {
 #[derive(Default)]
 struct Known {
     entries: HashMap<KeyName, Entry>,
-    /// In the order in which they were answered.
+    /// In order of completion.
     answered: VecDeque<(Instant, KeyName)>,
     weight: usize,
 }
 
 struct Entry {
-    /// The hash of the body that came with the key.
+    /// Hash of the request body.
     content: [u8; 32],
     state: State,
 }
@@ -60,16 +60,16 @@ enum State {
     Done(Instant, Option<Remembered>),
 }
 
-/// What a key says of a request.
+/// State of a key when a request starts.
 pub(crate) enum Begun {
     /// The key is new. While this value lives, requests with the same key are refused as concurrent.
     New(Turn),
-    /// It was answered before.
+    /// The request was answered before.
     Before(Remembered),
 }
 
 impl Keys {
-    /// Takes a turn under that key.
+    /// Starts a request under this key.
     pub fn begin(self: &Arc<Self>, name: KeyName, content: [u8; 32]) -> Result<Begun, Problem> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.forget_old();
@@ -93,7 +93,7 @@ impl Known {
                 return;
             }
             let Some((at, name)) = self.answered.pop_front() else { return };
-            // A key that was used again since has a later place in this order.
+            // The key may have been used again since; it then has a later entry in this order.
             if !matches!(self.entries.get(&name), Some(Entry { state: State::Done(done, _), .. }) if *done == at)
             {
                 continue;
@@ -105,7 +105,7 @@ impl Known {
     }
 }
 
-/// A request under way. When it is dropped the key is as good as new, unless [`remember`](Self::remember) or
+/// A request in flight. On drop the key becomes free again, unless [`remember`](Self::remember) or
 /// [`bind`](Self::bind) was called.
 pub(crate) struct Turn {
     keys: Arc<Keys>,
@@ -114,7 +114,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The same request gets that answer from now on.
+    /// Caches this answer for repeated requests.
     pub fn remember(mut self, answer: Remembered) {
         self.ends = Some(State::Done(Instant::now(), Some(answer)));
     }

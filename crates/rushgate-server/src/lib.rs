@@ -1,16 +1,17 @@
 //! Rushgate over HTTP: locks, queues and sales for every language.
 //!
-//! A [`Server`] puts one [`Rushgate`](rushgate::Rushgate) behind a listener. It holds no rule of a lock, a queue or a
-//! sale: each route reads its request, calls the facade's method of the same name and says what came of it. One table of
-//! routes is the source of the router, of the description of the API and of the test of who may do what.
+//! A [`Server`] exposes one [`Rushgate`](rushgate::Rushgate) client over HTTP. It contains no logic of locks,
+//! queues or sales: each route parses its request, calls the client's method of the same name and returns the
+//! outcome. The router, the OpenAPI description and the authorization tests are all generated from one table
+//! of routes.
 //!
 //! - Answers are JSON; refusals and errors are problem+json (RFC 9457) with a stable [`Code`].
-//! - `Prefer: wait=SECONDS` has a request wait for a lock, a task or an order, without polling. A connection that is
-//!   dropped leaves nothing behind: no place in line, no lock, no claimed task.
-//! - `Idempotency-Key` makes it safe to ask again.
-//! - Bearer tokens have a [`Role`] and [`Scope`]s, and are kept in a [`TokenFile`] as hashes.
+//! - With `Prefer: wait=SECONDS`, a request waits for a lock, a task or an order without polling. If the
+//!   client disconnects, nothing is left behind: no waiter, no lock, no claimed task.
+//! - `Idempotency-Key` makes retries safe.
+//! - Bearer tokens have a [`Role`] and [`Scope`]s. A [`TokenFile`] stores their hashes.
 //!
-//! What each route takes and answers is in `docs/http.md`.
+//! `docs/http.md` documents every route.
 
 mod access;
 mod attempts;

@@ -1,4 +1,4 @@
-//! How often one buyer, and one address, may ask.
+//! Rate limits per buyer and per address.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -17,19 +17,20 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 /// Shards of the table, so that lookups rarely wait for each other.
 const SHARDS: usize = 16;
 
-/// How long those who are done are remembered at most.
+/// Maximum time that unused entries are kept.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Where a connection comes from.
+/// Remote address of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub IpAddr);
 
-/// What buyers may ask of this process. Workers and operators ask for many, and are not counted.
+/// Rate limits of this process. They apply to buyers only: workers and operators send requests for many
+/// buyers.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     of_buyer: Option<Meter<BuyerId>>,
     of_address: Option<Meter<IpAddr>>,
-    /// Whose word for where a request comes from is taken.
+    /// Trusted proxies.
     proxies: Vec<IpAddr>,
 }
 
@@ -38,7 +39,8 @@ impl Limits {
         Self { of_buyer: of_buyer.map(Meter::new), of_address: of_address.map(Meter::new), proxies }
     }
 
-    /// Refuses a buyer who asks too often. What the address has asked counts even if the buyer is refused.
+    /// Refuses a buyer who exceeds a limit. The request counts for the address even if the buyer's limit
+    /// refuses it.
     pub fn check(&self, caller: &Caller, peer: Peer, headers: &HeaderMap) -> Result<(), Problem> {
         if caller.role != Role::Buyer {
             return Ok(());
@@ -56,14 +58,14 @@ impl Limits {
         }
     }
 
-    /// What a proxy of ours says of the scheme that its client spoke.
+    /// Scheme that the client used, as reported by a trusted proxy.
     pub fn scheme<'h>(&self, Peer(peer): Peer, headers: &'h HeaderMap) -> Option<&'h str> {
         let said = headers.get(FORWARDED_PROTO)?.to_str().ok()?;
         self.proxies.contains(&peer.to_canonical()).then_some(said)
     }
 
-    /// Where the request comes from: what the nearest proxy that is not ours says, or the connection's other end. Whatever
-    /// stands further left in the header was written by strangers.
+    /// Client address: as reported by the nearest proxy that is not trusted, or the remote address. Entries
+    /// further left in the header could be forged.
     pub fn origin(&self, Peer(peer): Peer, headers: &HeaderMap) -> IpAddr {
         if !self.proxies.contains(&peer.to_canonical()) {
             return peer;
@@ -81,7 +83,7 @@ impl Limits {
     }
 }
 
-/// An address as proxies write it: some add the port, and brackets around one of IPv6.
+/// Parses an address as proxies write it: some add a port, and brackets around an IPv6 address.
 fn read(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -94,7 +96,7 @@ fn too_often(who: &str, rate: Rate, wait: Duration) -> Problem {
     Problem::new(Code::TooMany, format_args!("{who} may ask {n} times in {per:?}")).retry_after(wait)
 }
 
-/// The unit that is limited. A client with one address of an IPv6 /64 network has them all.
+/// The unit of a limit: an IPv6 client usually controls its whole /64 network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -102,10 +104,10 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Counts the asks of each key: as many at once as the rate has, and then as often as it says.
+/// Rate limiter per key: allows a burst of one period's quota, then the steady rate.
 ///
-/// The generic cell rate algorithm of ITU-T I.371: of each key one moment is kept, at which all that it has asked would be
-/// done if it had asked evenly.
+/// Uses the generic cell rate algorithm of ITU-T I.371: one timestamp per key, at which all its requests so
+/// far would be done at the steady rate.
 #[derive(Debug)]
 struct Meter<K> {
     rate: Rate,
@@ -129,7 +131,7 @@ impl<K: Hash + Eq> Meter<K> {
         self.ask_at(key, Instant::now())
     }
 
-    /// Otherwise, how long to wait.
+    /// Counts a request, or returns how long to wait.
     fn ask_at(&self, key: K, now: Instant) -> Result<(), Duration> {
         let Rate { n, per } = self.rate;
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
@@ -169,10 +171,10 @@ mod tests {
         assert_eq!(at(0), Err(Duration::from_millis(500)));
         assert_eq!(at(499), Err(Duration::from_millis(1)));
         assert_eq!(at(500), Ok(()));
-        assert_eq!(at(500), Err(Duration::from_millis(500)), "a refusal does not count");
-        assert_eq!(meter.ask_at("bob", start), Ok(()), "another's are his own");
+        assert_eq!(at(500), Err(Duration::from_millis(500)), "a refused request does not count");
+        assert_eq!(meter.ask_at("bob", start), Ok(()), "another buyer has a separate limit");
         for _ in 0..4 {
-            assert_eq!(at(60_000), Ok(()), "all of them, after a while");
+            assert_eq!(at(60_000), Ok(()), "the full burst is available again");
         }
         assert!(at(60_000).is_err());
     }
@@ -204,7 +206,7 @@ mod tests {
             }
             limits.origin(Peer(address(peer)), &headers).to_string()
         };
-        assert_eq!(from("9.9.9.9", &["1.1.1.1"]), "9.9.9.9", "no proxy of ours");
+        assert_eq!(from("9.9.9.9", &["1.1.1.1"]), "9.9.9.9", "not a trusted proxy");
         assert_eq!(from("10.0.0.1", &["1.1.1.1"]), "1.1.1.1");
         assert_eq!(
             from("10.0.0.1", &["6.6.6.6, 1.1.1.1, 10.0.0.2"]),

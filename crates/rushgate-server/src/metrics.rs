@@ -15,7 +15,7 @@ use crate::access::{Caller, Kind};
 use crate::attempts::{Attempts, Figures};
 use crate::shop::Shop;
 
-/// The media type of the text.
+/// Media type of the text.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Maximum number of queues, sales or locks with metrics: each one costs a request to the store.
@@ -25,7 +25,7 @@ type RouteLabels = [(&'static str, &'static str); 2];
 type RequestLabels = (RouteLabels, [(&'static str, u32); 1]);
 type NameLabels = Vec<(&'static str, String)>;
 
-/// What the server counts while it runs.
+/// Counters of the server.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
@@ -37,7 +37,7 @@ pub(crate) struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        // 0.1 ms to 52 s: what waits is slow on purpose.
+        // 0.1 ms to 52 s, because waiting requests are slow on purpose.
         let buckets: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_1, 3.0, 13));
         Self {
             requests: Family::default(),
@@ -49,20 +49,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// One request that was answered.
+    /// Counts one answered request.
     pub fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration) {
         let route = [("method", method), ("route", path)];
         self.requests.get_or_create(&(route, [("status", u32::from(status))])).inc();
         self.seconds.get_or_create(&route).observe(took.as_secs_f64());
     }
 
-    /// One connection, as long as the answer lives.
+    /// Counts one connection while the returned guard lives.
     pub fn connection(&self) -> impl Drop + Send + use<> {
         self.connections.inc();
         Connected(self.connections.clone())
     }
 
-    /// The text: what was counted, and how that which the caller may see stands now.
+    /// Formats the counters, and the current state of what the caller may see.
     pub async fn text(&self, shop: &Shop, caller: &Caller) -> Result<String> {
         let mut registry = Registry::with_prefix("rushgate");
         registry.register("http_requests", "Requests that were answered", self.requests.clone());

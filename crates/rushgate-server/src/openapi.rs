@@ -1,4 +1,4 @@
-//! The description of the API: OpenAPI 3.1, made of the table of routes and of the types that the verbs read and give.
+//! OpenAPI 3.1 description, generated from the table of routes and the types that the verbs read and return.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use crate::problem::{Code, PROBLEM_JSON, ProblemView};
 use crate::route::{COMMON, KeyUse, Route};
 
-/// Where the schemas are.
+/// Path of the schemas.
 const SCHEMAS: &str = "/components/schemas";
 
-/// Describes routes.
+/// Describes the routes.
 pub(crate) fn describe(routes: &[Route]) -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = SCHEMAS.into();
@@ -32,8 +32,9 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
         "info": {
             "title": "Rushgate",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Locks, queues and numbered stock for the minute when a crowd arrives. Times that end in `_us` \
-                are microseconds since the Unix epoch on the store's clock; those that end in `_ms` are milliseconds.",
+            "description": "Distributed locks, a durable task queue and oversell-proof inventory for flash sales. Times \
+                that end in `_us` are microseconds since the Unix epoch on the store's clock; those that end in `_ms` \
+                are milliseconds.",
             "license": { "name": "MIT", "identifier": "MIT" },
         },
         "tags": tags(),
@@ -43,14 +44,14 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
             "securitySchemes": {
                 "bearer": {
                     "type": "http", "scheme": "bearer",
-                    "description": "A token of `rushgate token create`. On loopback a server may ask for none.",
+                    "description": "API token from `rushgate token create`. A server on loopback may require none.",
                 },
             },
         },
     })
 }
 
-/// A field that must be given must have a value, too: to a reader, `null` is as good as nothing.
+/// A required field also needs a value: the parser treats `null` like an absent field.
 fn demand_values(schema: &mut Value) {
     for choice in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
         let fields: Vec<_> = choice["required"].as_array().into_iter().flatten().cloned().collect();
@@ -65,10 +66,10 @@ fn demand_values(schema: &mut Value) {
 
 fn tags() -> Value {
     json!([
-        { "name": "locks", "description": "Held by one at a time, with a fair line before them and a fence behind." },
-        { "name": "queues", "description": "One live task per id, claimed under leases, with dead letters and schedules." },
+        { "name": "locks", "description": "One holder at a time, with FIFO waiters and fencing tokens." },
+        { "name": "queues", "description": "One live task per ID, claimed under leases, with dead letters and schedules." },
         { "name": "sales", "description": "Numbered units, reserved by buyers, each sold exactly once." },
-        { "name": "server", "description": "Whether the server is well." },
+        { "name": "server", "description": "Health, metrics and events of the server." },
     ])
 }
 
@@ -105,7 +106,7 @@ fn may_be_empty(schema: &Value, generator: &SchemaGenerator) -> bool {
     of.get("required").is_none() && of.get("oneOf").is_none()
 }
 
-/// The schema that a reference leads to.
+/// The schema that a reference points to.
 fn definition(schema: &Value, generator: &SchemaGenerator) -> Value {
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
     generator.definitions().get(name).cloned().unwrap_or_else(|| schema.clone())
@@ -113,16 +114,16 @@ fn definition(schema: &Value, generator: &SchemaGenerator) -> Value {
 
 fn access(route: &Route) -> String {
     let role = match route.needs {
-        Some(role) => format!("For the role `{}` and those above it.", role.word()),
-        None => "For anybody.".to_owned(),
+        Some(role) => format!("Requires the role `{}` or a higher one.", role.word()),
+        None => "Public.".to_owned(),
     };
     let key = match route.key {
         KeyUse::None => "",
         KeyUse::Answers | KeyUse::AnswersRequired => {
-            " With the same Idempotency-Key, this process gives the same answer again for ten minutes."
+            " This process repeats the answer for the same Idempotency-Key for ten minutes."
         }
         KeyUse::Token | KeyUse::Buyer => {
-            " The store knows the Idempotency-Key: the same one is the same thing for every process."
+            " The store records the Idempotency-Key, so it is valid across processes."
         }
     };
     format!("{role}{key}")
@@ -141,28 +142,28 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     if route.key != KeyUse::None {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": route.key.is_required(),
-            "description": "The caller's own name for this attempt: 1 to 128 visible ASCII characters.",
+            "description": "Idempotency key of this attempt, chosen by the client: 1 to 128 visible ASCII characters.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$" },
         }));
     }
     if route.waits {
         parameters.push(json!({
             "name": "Prefer", "in": "header", "required": false,
-            "description": "`wait=SECONDS`: how long to wait for the result. `Preference-Applied` says which wait was granted.",
+            "description": "`wait=SECONDS`: maximum wait for the result. `Preference-Applied` contains the granted wait.",
             "schema": { "type": "string" }, "example": "wait=10",
         }));
     }
     if route.proves {
         parameters.push(json!({
             "name": "Rushgate-Proof", "in": "header", "required": false,
-            "description": "What the buyer's page has to show, if the server has buyers checked: 1 to 8,192 visible ASCII characters.",
+            "description": "Proof from the buyer's page, if the server has a bot check: 1 to 8,192 visible ASCII characters.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 8192, "pattern": "^[!-~]+$" },
         }));
     }
     if route.tagged.is_some() {
         parameters.push(json!({
             "name": "If-None-Match", "in": "header", "required": false,
-            "description": "The `ETag` of the answer that the client has: if it still holds, 304 is answered, without a body.",
+            "description": "`ETag` of the answer that the client has. If it is unchanged, the answer is 304 without a body.",
             "schema": { "type": "string" },
         }));
     }
@@ -172,7 +173,7 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     parameters
 }
 
-/// The fields of a query's type, each a parameter.
+/// Fields of a query type, as parameters.
 fn query_parameters(schema: Value, generator: &SchemaGenerator) -> Vec<Value> {
     let of = definition(&schema, generator);
     let Some(fields) = of["properties"].as_object() else { return Vec::new() };
@@ -191,12 +192,12 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
     }
     if let Some(passing) = route.tagged {
         let description = match passing {
-            [] => "Weak: another one if the answer is.".to_owned(),
-            _ => format!("Weak: another one if the answer is, `{}` aside.", passing.join("`, `")),
+            [] => "Weak tag that changes with the answer.".to_owned(),
+            _ => format!("Weak tag that changes with the answer, except for `{}`.", passing.join("`, `")),
         };
         let tag = json!({ "ETag": { "description": description, "schema": { "type": "string" } } });
         responses["200"]["headers"] = tag.clone();
-        let says = "What the client has still holds; there is no body.";
+        let says = "The answer is unchanged. There is no body.";
         responses.insert("304".to_owned(), json!({ "description": says, "headers": tag }));
     }
     let mut codes: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
@@ -211,7 +212,7 @@ fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
 
 fn refusal(route: &Route, codes: &[Code], problem: &Value) -> Value {
     let line = |code: &Code| format!("`{}`: {}", code.word(), code.title());
-    // What is particular to the route comes first.
+    // Codes that are specific to the route come first.
     let (common, own): (Vec<Code>, Vec<Code>) =
         codes.iter().partition(|code| COMMON.contains(code) && !route.refuses.contains(code));
     let lines: Vec<_> = own.iter().chain(&common).map(line).collect();
@@ -224,7 +225,7 @@ fn reason(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
-/// The pattern of a name at the end of a text.
+/// Pattern of a name at the end of a text.
 macro_rules! name {
     () => {
         concat!(
@@ -236,7 +237,7 @@ macro_rules! name {
     };
 }
 
-/// Texts with a form of their own, for schemas: a verb reads them as what they are.
+/// String schemas with a pattern; the verbs parse them into their types.
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident = $pattern:expr, $max:literal;)*) => {$(
         $(#[$doc])*
@@ -261,21 +262,21 @@ macro_rules! texts {
 }
 
 texts! {
-    /// A name: at most 200 bytes, without white space, control characters, invisible characters and braces, and neither `.`
-    /// nor `..`. A schema counts characters, and those beyond ASCII have up to four bytes.
+    /// A name: at most 200 bytes, without white space, control characters, invisible characters and braces,
+    /// and neither `.` nor `..`. A schema counts characters, and those beyond ASCII have up to four bytes.
     NameText = concat!("^", name!()), 200;
     /// The kind of a task.
     KindText = "^[0-9A-Za-z._:/-]{1,80}$", 80;
     /// The token of a lock.
     TokenText = "^[0-9a-fA-F]{32}$", 32;
-    /// The ticket of a task: numbers and its id.
+    /// The ticket of a task: three numbers and the task ID.
     TicketText = concat!("^([0-9a-fA-F]{1,16}[.]){3}", name!()), 251;
 }
 
-/// The pattern of words for people who look: at most 200 bytes without control characters.
+/// Pattern of a label for operators: at most 200 bytes without control characters.
 pub(crate) const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
 
-/// The description itself, of which no more is said than that it is one.
+/// The OpenAPI description itself, without a schema of its own.
 pub(crate) enum Description {}
 
 impl JsonSchema for Description {
@@ -328,7 +329,7 @@ mod tests {
             found.iter().map(|path| path.rsplit('/').next().unwrap_or_default()).collect();
         assert!(found.iter().all(|path| path.starts_with("#/components/schemas/")), "{found:?}");
         let unused: Vec<_> = schemas.keys().filter(|name| !used.contains(name.as_str())).collect();
-        // A query's type is taken apart.
+        // The fields of a query type become parameters.
         assert!(unused.iter().all(|name| name.ends_with("Query") || *name == "Many"), "{unused:?}");
         for name in used {
             assert!(schemas.contains_key(name), "{name}");

@@ -1,11 +1,11 @@
-//! The pages for people: files in the binary, which fetch everything else by the API and from nowhere else.
+//! Pages for operators and buyers: files in the binary, which load data through this server's API only.
 
 use crate::body::Body;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use crate::conditional::{self, Known};
 
-/// A page runs its own scripts and talks to its own server. What is stored, such as a task's content, is text to it.
+/// A page runs only its own scripts and connects only to its own server. It shows stored content as text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -13,7 +13,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// A file of a page.
+/// One file of the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct File {
     name: &'static str,
@@ -31,7 +31,7 @@ const LIVE: File = file!("live.html", HTML);
 const SHOP: File = file!("shop.html", HTML);
 const REFERENCE: File = file!("reference.html", HTML);
 
-/// What the pages load.
+/// Files that the pages load.
 const FILES: &[File] = &[
     file!("icon.svg", "image/svg+xml"),
     file!("page.css", STYLE),
@@ -53,15 +53,15 @@ const FILES: &[File] = &[
     file!("vendor/uPlot.min.css", STYLE),
 ];
 
-/// Every file with its path: the live page at `/`, the shop of each sale at `/shop/{sale}`, the API's reference at `/docs`,
-/// and what they load.
+/// All files with their paths: the operator page at `/`, the shop page of each sale at `/shop/{sale}`, the
+/// API reference at `/docs`, and the files that they load.
 pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
     let pages = [("/", LIVE), ("/shop/{sale}", SHOP), ("/docs", REFERENCE)];
     let pages = pages.into_iter().map(|(path, file)| (path.to_owned(), file));
     pages.chain(FILES.iter().map(|file| (format!("/page/{}", file.name), *file)))
 }
 
-/// The file, or that it is the one which the browser has.
+/// Serves the file, or 304 if the browser has it.
 pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let tag = conditional::tag(file.content.as_bytes());
     let has_it = Known::of(headers).has(&tag);
@@ -74,7 +74,7 @@ pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
         (header::CONTENT_TYPE, file.media),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
-        // The file is asked for each time, and sent only if it is another one.
+        // Browsers revalidate the file on each load.
         (header::CACHE_CONTROL, "no-cache"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

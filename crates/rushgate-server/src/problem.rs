@@ -1,5 +1,4 @@
-//! What is answered when the answer is no: problem+json (RFC 9457) with a stable code. Every status code of a refusal
-//! and of an error is decided in this file and nowhere else.
+//! Refusals and errors: problem+json (RFC 9457) with a stable code. Only this file maps them to status codes.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,36 +11,36 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The media type of a problem.
+/// Media type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $word:literal, $status:literal, $again:ident;)*) => {
-        /// Why the answer is no: a stable word for programs, with the status that goes with it.
+        /// /// Stable code of a refusal or error, with its HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code { $($(#[doc = $doc])+ $name),* }
 
         impl Code {
-            /// Every code, in the order of their statuses.
+            /// /// Every code, in order of status.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The stable word.
+            /// /// Stable code, for programs.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$name => $word),* }
             }
 
-            /// The HTTP status.
+            /// /// HTTP status.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$name => $status),* }
             }
 
-            /// Whether the same request may be answered otherwise later, with nothing else changed.
+            /// /// Whether the unchanged request may succeed later.
             pub const fn is_retryable(self) -> bool {
                 let again = match self { $(Self::$name => Again::$again),* };
                 matches!(again, Again::Later)
             }
 
-            /// What it says, in one sentence.
+            /// /// Title, in one sentence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii()),* }
             }
@@ -180,7 +179,7 @@ codes! {
     Full = "full", 507, Later;
 }
 
-/// How soon to ask again if nothing better is known.
+/// Default retry delay.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Spread of retry times, so that clients refused together do not return together. Never too early.
 const JITTER: f64 = 0.2;
@@ -200,35 +199,35 @@ struct Inner {
     hint: Option<String>,
     field: Option<String>,
     retry_after: Option<Duration>,
-    /// The same, with its spread.
+    /// Retry delay with its jitter.
     retry_at: Option<Duration>,
     more: Map<String, Value>,
     allow: Option<HeaderValue>,
 }
 
-/// A problem as it is sent.
+/// A problem in its JSON form.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct ProblemView {
-    /// `about:blank`: the code says which problem it is.
+    /// `about:blank`: the code identifies the problem.
     r#type: &'static str,
-    /// What the code says, in one sentence.
+    /// Title of the code.
     title: &'static str,
-    /// The HTTP status.
+    /// HTTP status.
     status: u16,
-    /// The stable word for programs.
+    /// Stable code, for programs.
     code: &'static str,
     /// What is wrong with this request.
     detail: String,
-    /// What to do next, if there is something to say.
+    /// What to do next, if there is a hint.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// The field that is to blame.
+    /// Field that has the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// Whether the same request may be answered otherwise later.
+    /// Whether the unchanged request may succeed later.
     retryable: bool,
-    /// When to ask again, in milliseconds, with some jitter; `Retry-After` says it in seconds.
+    /// Retry delay in milliseconds, with jitter. `Retry-After` has it in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     /// Members that depend on the code, such as `position` or `free`. An internal error has the `request_id` under which
@@ -251,18 +250,18 @@ impl Problem {
         }))
     }
 
-    /// A problem that its code says all about.
+    /// A problem with the title of its code as the detail.
     pub(crate) fn plain(code: Code) -> Self {
         Self::new(code, code.title())
     }
 
-    /// The same under another code.
+    /// The same problem with another code.
     pub(crate) fn called(mut self, code: Code) -> Self {
         self.0.code = code;
         self
     }
 
-    /// The same for a request that changes nothing: its outcome is known.
+    /// For a request that changes nothing, an unknown outcome is just unavailability.
     pub(crate) fn of_a_look(mut self) -> Self {
         if self.0.code == Code::OutcomeUnknown {
             (self.0.code, self.0.detail) = (Code::Unavailable, Code::Unavailable.title().to_owned());
@@ -280,7 +279,7 @@ impl Problem {
         self
     }
 
-    /// It is worth asking again at that moment.
+    /// Suggests to retry at `at`.
     pub(crate) fn retry_at(mut self, at: Timestamp) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let left = Duration::from_micros(at.as_micros()).saturating_sub(now);
@@ -299,7 +298,7 @@ impl Problem {
         self
     }
 
-    /// Names the methods that the route does take.
+    /// Sets the methods that the path supports.
     pub(crate) fn allow(mut self, methods: HeaderValue) -> Self {
         self.0.allow = Some(methods);
         self
@@ -326,7 +325,7 @@ impl Problem {
             retry_after_ms: retry_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
             more,
         };
-        // Strings and numbers always become JSON.
+        // Strings and numbers always serialize.
         let mut response = Response::new(Body::from(serde_json::to_vec(&view).unwrap_or_default()));
         *response.status_mut() =
             StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -345,7 +344,7 @@ impl Problem {
     }
 }
 
-/// Whole seconds, never zero: that would call the crowd back at once.
+/// Whole seconds, at least one: zero would make all clients retry at once.
 fn seconds(after: Duration) -> u64 {
     u64::try_from(after.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1)
 }
@@ -354,7 +353,7 @@ fn jittered(after: Duration) -> Duration {
     after.mul_f64(rand::rng().random_range(1.0..1.0 + JITTER))
 }
 
-/// The one place in which the core's questions become codes.
+/// Maps the core's errors to codes. This is the only place.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match () {
@@ -370,7 +369,7 @@ impl From<Error> for Problem {
         };
         let problem = match code {
             Code::Invalid | Code::NotFound | Code::QueueReserved => Self::new(code, &error),
-            // What a store says of itself may name hosts and files: that is for the log.
+            // The message may name hosts and files, so it goes to the log only.
             _ => {
                 let request_id = format!("{:016x}", rand::random::<u64>());
                 tracing::error!(request_id, code = code.word(), %error, "a request failed");
@@ -386,7 +385,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// The field of a request that the core calls so.
+/// Field of the request for a subject in the core's messages.
 fn field_of(words: &str) -> Option<&'static str> {
     Some(match words {
         "the lease" => "lease_ms",

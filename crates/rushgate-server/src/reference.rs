@@ -1,4 +1,4 @@
-//! The tables of `docs/http.md`, made of the table of routes and of the codes.
+//! Generates the tables of `docs/http.md` from the table of routes and the problem codes.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn code_table() -> String {
     text
 }
 
-/// The page with its tables generated again.
+/// The page with regenerated tables.
 fn written(page: &str) -> String {
     let mut page = page.to_owned();
     for (name, table) in [("routes", route_table()), ("codes", code_table())] {

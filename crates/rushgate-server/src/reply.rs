@@ -1,4 +1,4 @@
-//! What is answered when the answer is yes.
+//! Successful answers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// What a verb gives back: a view, or a problem.
+/// Result of a verb: a view, or a problem.
 pub(crate) type Answer<T> = Result<Reply<T>, Problem>;
 
 /// A view with its status and headers.
@@ -38,7 +38,7 @@ impl<T> Reply<T> {
         Self { status: StatusCode::CREATED, ..Self::ok(view) }
     }
 
-    /// Accepted, and not finished yet.
+    /// 202 Accepted: not finished yet.
     pub fn accepted(view: T) -> Self {
         Self { status: StatusCode::ACCEPTED, ..Self::ok(view) }
     }
@@ -48,11 +48,11 @@ impl<T> Reply<T> {
         self
     }
 
-    /// Where the thing that was made is found.
+    /// Sets `Location` to the path of the created resource.
     pub fn location(self, path: &str) -> Self {
         match HeaderValue::from_str(path) {
             Ok(value) => self.header(header::LOCATION, value),
-            // Paths are percent-encoded before they come here.
+            // Paths are percent-encoded before.
             Err(_) => self,
         }
     }
@@ -85,7 +85,7 @@ impl<T: Serialize> Reply<T> {
     }
 }
 
-/// A body that knows whether it was taken by the connection.
+/// A body that knows whether the connection has taken it.
 struct OwedBody {
     bytes: Option<Bytes>,
     owed: Option<Box<dyn Owed>>,

@@ -1,4 +1,5 @@
-//! One row of the table of routes, and what happens to a request on its way through it: limits, door, key, verb, answer.
+//! One row of the table of routes, and the steps of a request: limits, authentication, idempotency key, verb,
+//! answer.
 
 use std::any::TypeId;
 use std::net::IpAddr;
@@ -32,13 +33,13 @@ use crate::problem::{Code, Problem};
 use crate::reply::Answer;
 use crate::shop::Shop;
 
-/// What a body may weigh unless its route says otherwise.
+/// Default limit of a request body, in bytes.
 const BODY_MAX: usize = 64 << 10;
 
-/// How soon after its token was revoked a stream ends.
+/// How soon a stream ends after its token was revoked.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What an acknowledged write survives: it is in every answer that acknowledges one.
+/// Header of every answer that acknowledges a write: what the write survives.
 const DURABILITY: HeaderName = HeaderName::from_static("rushgate-durability");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -71,19 +72,19 @@ pub(crate) const COMMON: &[Code] = &[
     Code::Full,
 ];
 
-/// What an Idempotency-Key does for a route.
+/// Use of `Idempotency-Key` by a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    /// Nothing: the request names what it acts on, and repeats itself safely.
+    /// None: the request names its subject and is safe to repeat.
     None,
-    /// The answer is given again, for ten minutes, by this process.
+    /// This process caches the answer for ten minutes.
     Answers,
-    /// The same, and the request needs one.
+    /// The same; the key is required.
     AnswersRequired,
-    /// With the body it makes a lock's token, which the store knows, for every process.
+    /// The key and the body make the lock's token, which the store knows for every process.
     Token,
-    /// The key of a buyer's attempt, required, which the store knows for every process. Keys are per buyer, independent
-    /// of the sender.
+    /// The key of a buyer's attempt; required. The store knows it for every process. Keys are per buyer, not
+    /// per sender.
     Buyer,
 }
 
@@ -97,13 +98,13 @@ impl KeyUse {
     }
 }
 
-/// Gives the schema of a type.
+/// Returns the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 type Work =
     Arc<dyn Fn(Raw) -> Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send>> + Send + Sync>;
 
-/// A request whose sender is known, and which is not read yet.
+/// An authenticated request whose body is not parsed yet.
 pub(crate) struct Raw {
     shop: Arc<Shop>,
     caller: Caller,
@@ -116,42 +117,42 @@ pub(crate) struct Raw {
     visitor: Visitor,
 }
 
-/// One row of the table.
+/// One row of the table of routes.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub method: Method,
     pub path: &'static str,
-    /// The verb, by which the same thing is found in every layer; also its `operationId`.
+    /// Name of the operation in every layer; also its `operationId`.
     pub verb: &'static str,
-    /// What it does, in one sentence.
+    /// Description in one sentence.
     pub says: &'static str,
-    /// Who may; `None` if anybody.
+    /// Required role; `None` if public.
     pub needs: Option<Role>,
-    /// The kind of thing that its path names, and so which scopes it is for.
+    /// Kind of the resource in the path, to which scopes apply.
     pub kind: Option<Kind>,
     pub key: KeyUse,
-    /// Whether `Prefer: wait` does something.
+    /// Whether `Prefer: wait` has an effect.
     pub waits: bool,
-    /// Whether the server may want a proof that a buyer is let in.
+    /// Whether the bot check may apply.
     pub proves: bool,
-    /// Whether each answer is counted for its sale.
+    /// Whether answers are counted per sale.
     pub counts: bool,
-    /// Whether its answer has a tag, by which it is sent only if it is another one: the fields that do not count for it.
+    /// Fields that an `ETag` ignores; `None` if the answer has no tag.
     pub tagged: Option<&'static [&'static str]>,
     pub body: Option<SchemaOf>,
     pub body_max: usize,
     pub query: Option<SchemaOf>,
     pub answer: SchemaOf,
-    /// What the answer is.
+    /// Media type of the answer.
     pub media: &'static str,
-    /// The statuses that it succeeds with.
+    /// Status codes of success.
     pub succeeds: &'static [u16],
-    /// The codes that it refuses with, beside those that any route may.
+    /// Problem codes of this route, in addition to the common ones.
     pub refuses: &'static [Code],
     work: Work,
 }
 
-/// A row that has no verb yet.
+/// A row without its verb.
 pub(crate) struct Row {
     method: Method,
     path: &'static str,
@@ -168,7 +169,7 @@ pub(crate) struct Row {
     refuses: &'static [Code],
 }
 
-/// Begins a row: `row(Method::GET, "/v1/queues/{queue}", "stats", "…")`, for operators unless it says otherwise.
+/// Starts a row: `row(Method::GET, "/v1/queues/{queue}", "stats", "…")`. Default role: operator.
 pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: &'static str) -> Row {
     Row {
         method,
@@ -204,17 +205,17 @@ impl Row {
         Self { waits: true, ..self }
     }
 
-    /// The server may have a buyer checked first.
+    /// Applies the bot check.
     pub fn proves(self) -> Self {
         Self { proves: true, ..self }
     }
 
-    /// It is an attempt to reserve: each answer is counted for its sale.
+    /// Counts each answer for its sale, as an attempt to reserve.
     pub fn counts(self) -> Self {
         Self { counts: true, ..self }
     }
 
-    /// Its answer is sent only if it is another than the client has; `passing` are the fields that change with time alone.
+    /// Adds an `ETag`; `passing` names the fields that change with time alone.
     pub fn tagged(self, passing: &'static [&'static str]) -> Self {
         Self { tagged: Some(passing), ..self }
     }
@@ -231,7 +232,7 @@ impl Row {
         Self { refuses, ..self }
     }
 
-    /// Ends the row with the verb that does the work.
+    /// Completes the row with its verb.
     pub fn work<B, Q, T, F, Fut>(self, verb: F) -> Route
     where
         B: DeserializeOwned + JsonSchema + Send + 'static,
@@ -246,7 +247,7 @@ impl Row {
         })
     }
 
-    /// Ends the row with a verb that writes its answer itself, of another media type: a text, or a stream of `T`s.
+    /// Completes the row with a verb that writes an answer of another media type: text, or a stream of `T`s.
     pub fn write<B, Q, T, F, Fut>(self, media: &'static str, verb: F) -> Route
     where
         B: DeserializeOwned + JsonSchema + Send + 'static,
@@ -315,7 +316,7 @@ fn kind_of(path: &str) -> Option<Kind> {
 }
 
 impl Route {
-    /// Carries a request out. It is a problem of this route, or one of those that any may have.
+    /// Answers a request. Problems are those of this route or the common ones.
     pub async fn answer(
         &self,
         shop: &Arc<Shop>,
@@ -327,7 +328,7 @@ impl Route {
         let began = Instant::now();
         let span = self.span(&head.headers);
         let sale = self.counts.then(|| path.get(Kind::Sale.word()).to_owned());
-        // Pinned where it is: it is large, and each layer would move it.
+        // Pinned here: the future is large, and each layer would move it.
         let carried_out = pin!(self.carry_out(shop, path, peer, head, body));
         let answered = AssertUnwindSafe(carried_out.instrument(span.clone())).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
@@ -366,7 +367,7 @@ impl Route {
         response
     }
 
-    /// How an attempt to reserve was answered, and whether that shows that there is such a sale.
+    /// Answer to an attempt to reserve, and whether it proves that the sale exists.
     fn attempt(&self, answered: &Result<Response<Body>, Problem>) -> (&'static str, bool) {
         match answered {
             Ok(response) if response.status() == StatusCode::ACCEPTED => ("reserved", true),
@@ -397,7 +398,7 @@ impl Route {
         span
     }
 
-    /// The method, for labels that live as long as the program.
+    /// The method as a static string, for labels.
     fn method_word(&self) -> &'static str {
         match self.method {
             Method::POST => "POST",
@@ -407,7 +408,7 @@ impl Route {
         }
     }
 
-    /// Whether the table says that it answers with that code.
+    /// Whether the table lists this code for the route.
     pub fn may_refuse(&self, code: Code) -> bool {
         let of_keys = match self.key {
             KeyUse::None => &[][..],
@@ -445,7 +446,7 @@ impl Route {
         let visitor = Visitor { address, proof: check::proof(&headers) };
         let known = self.tagged.map(|passing| (passing, Known::of(&headers)));
         let bearer = (self.media == EVENT_STREAM).then(|| bearer(&headers).map(Box::from));
-        // Whatever is a part of it keeps the buffer that it was read into, and the verb may wait for long.
+        // Headers keep the buffer that they were read into, and the verb may wait long.
         drop(headers);
         let raw = Raw { shop: Arc::clone(shop), caller, path, uri, bytes, key, wait, seen, visitor };
         let answer = (self.work)(raw).await;
@@ -469,13 +470,14 @@ impl Route {
                 turn.remember(answer);
                 Ok(response)
             }
-            // A lock that does not reach its client is released, which must not undo a later try: that waits for it.
+            // If the lock does not reach its client, it is released. A retry must wait for that, so the key
+            // is bound until then.
             Some(turn) => Ok(response.map(|body| keeping(body, turn.bind()))),
             None => Ok(response),
         }
     }
 
-    /// What is to be written down of an operator's request that may change something.
+    /// Entry for the audit log, if the request requires an operator and may change something.
     fn action(
         &self,
         shop: &Shop,
@@ -541,14 +543,14 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
 }
 
-/// Ends when the token of a stream is revoked or has expired.
+/// Completes when the token of a stream is revoked or has expired.
 async fn let_in_no_more(shop: Arc<Shop>, bearer: Option<Box<[u8]>>) {
     while shop.door.caller(bearer.as_deref()).is_some() {
         tokio::time::sleep(LOOK_AGAIN_AFTER).await;
     }
 }
 
-/// An answer that was given before.
+/// Returns a cached answer.
 fn again(answer: Remembered) -> Response<Body> {
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = answer.status;
@@ -566,9 +568,9 @@ async fn copied(response: Response<Body>) -> (Response<Body>, Remembered) {
 
 /// Refuses cross-site requests that a browser sends for another page.
 ///
-/// Where the door is open, any page that the machine's browser shows could name a host of its own that leads here (DNS
-/// rebinding), so only the server's own names are answered. A page of another origin may not write in any case, unless that
-/// is one of those that are let in.
+/// Without tokens, any web page in a browser on this machine could use a host name that resolves to this
+/// server (DNS rebinding). So only the server's own host names are accepted. A page of another origin may not
+/// write in any case, unless its origin is allowed.
 fn check_sender(
     shop: &Shop,
     method: &Method,
@@ -588,7 +590,8 @@ fn check_sender(
             });
             !is_own && !shop.origins.allow(origin)
         }
-        // Some requests of pages have no origin; the browser says in another way that they are not our page's.
+        // Some requests of pages have no `Origin`. `Sec-Fetch-Site` then tells whether they come from another
+        // site.
         None => text(SEC_FETCH_SITE).is_some_and(|site| matches!(site, "cross-site" | "same-site")),
     };
     if is_foreign && !matches!(*method, Method::GET | Method::HEAD) {
@@ -597,8 +600,9 @@ fn check_sender(
     Ok(())
 }
 
-/// A page that was loaded without TLS may be anybody's who is on the way, so it is no page of a server with TLS. In plain
-/// HTTP behind a proxy that was not named, nobody here knows which of the two the browser spoke.
+/// Checks the scheme of a same-host origin. Over plain HTTP, anyone on the network path could have altered
+/// the page, so it does not count as a page of a server with TLS. Behind a proxy that is not trusted, the
+/// server cannot know the browser's scheme.
 fn is_own_scheme(shop: &Shop, scheme: &str, proxied: Option<&str>) -> bool {
     match proxied {
         _ if shop.is_tls => scheme == "https",
@@ -618,7 +622,7 @@ fn is_ours(shop: &Shop, host: &str) -> bool {
         || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
-/// The class of the store as it was found at its latest connection.
+/// Durability class of the store, as of its latest connection.
 const fn word_of(class: Durability) -> &'static str {
     match class {
         Durability::D0 => "D0",
@@ -629,7 +633,7 @@ const fn word_of(class: Durability) -> &'static str {
     }
 }
 
-/// What every answer says of itself, whichever it is.
+/// Headers of every answer.
 pub(crate) fn mark(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

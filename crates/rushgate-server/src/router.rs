@@ -1,4 +1,4 @@
-//! Which page or route answers a request: by its path, then by its method.
+//! Router: finds the page or route of a request by path, then by method.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::route::{Route, mark};
 use crate::shop::Shop;
 use crate::table;
 
-/// Everything that is answered, path by path.
+/// All paths.
 pub(crate) struct Router {
     paths: matchit::Router<Place>,
     shop: Arc<Shop>,
 }
 
-/// What stands at a path.
+/// What a path serves.
 enum Place {
     Page(File),
     Routes(Vec<Route>),
 }
 
 impl Router {
-    /// Every path of the table, and the pages. A path that could not be told from another would fail every test.
+    /// Adds every path of the table, and the pages. Panics if two paths conflict; every test would fail then.
     pub fn new(shop: Arc<Shop>) -> Self {
         let mut places: BTreeMap<String, Place> =
             pages::all().map(|(path, file)| (path, Place::Page(file))).collect();
@@ -48,20 +48,21 @@ impl Router {
         Self { paths, shop }
     }
 
-    /// Answers one request, whichever it is.
+    /// Answers one request.
     pub async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Response<Body> {
         let (head, mut body) = request.into_parts();
         let origin = head.headers.get(header::ORIGIN).cloned();
         let sends_when_asked = head.headers.contains_key(header::EXPECT);
         let found = self.find(&head);
-        // Where a head may be read in two ways, so may be what follows it.
+        // If the head is ambiguous, the start of the body is too.
         let is_unclear = found.as_ref().is_err_and(|problem| problem.code() == Code::BadRequest);
         let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
             Err(problem) => problem.into_response(),
         };
-        // What was refused early has its body still to come. Left unread it would end the connection, and with it the answer.
+        // A request refused early still has its body to come. Unread, it would reset the connection before
+        // the client has the answer.
         let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
         if is_late || is_unclear || !body::is_drained(&mut body, sends_when_asked).await {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -76,7 +77,7 @@ impl Router {
         self.place(head.uri.path())
     }
 
-    /// What stands at that path, and what stands in its places, if that can be read.
+    /// Finds the place for a path, with its decoded parameters.
     fn place(&self, path: &str) -> Result<(&Place, Option<PathParams>), Problem> {
         let found = self
             .paths
@@ -84,7 +85,7 @@ impl Router {
             .map_err(|_| Problem::new(Code::NotFound, "there is no such route; see /openapi.json"))?;
         let read = |(place, value)| {
             let value = percent_decode_str(value).decode_utf8().ok()?;
-            // Scopes are compared with this text, so it has to be the name that the store will see.
+            // Scopes are compared with this text, so it must be the normalized name that the store sees.
             Some((String::from(place), normalized(&value).into_owned()))
         };
         let params: Option<Vec<_>> = found.params.iter().map(read).collect();
@@ -107,7 +108,7 @@ impl Router {
             let detail = "the path is no UTF-8 when its %-signs are read";
             return Problem::new(Code::BadPath, detail).into_response();
         };
-        // hyper leaves out the body of an answer to HEAD.
+        // hyper omits the body of an answer to HEAD.
         let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
         match routes.iter().find(|route| route.method == method) {
             Some(route) => route.answer(&self.shop, params, peer, head, body).await,

@@ -434,7 +434,7 @@ async fn converse(
 ) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = Arc::clone(&router);
-        // Boxed, so that an idle connection does not reserve room for a request.
+        // Boxed, so that an idle connection does not reserve memory for a request.
         Box::pin(async move { Ok::<_, Infallible>(router.answer(peer, request).await) })
     });
     let connection = http1::Builder::new()

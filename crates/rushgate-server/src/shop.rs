@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct Shop {
     pub gate: Rushgate,
     pub ledger: Option<Arc<dyn Ledger>>,
     pub door: Door,
-    /// Whether it speaks TLS itself.
+    /// Whether the server terminates TLS.
     pub is_tls: bool,
-    /// Names, beside those of loopback, that a Host header may have where the door is open.
+    /// Host names accepted without tokens, in addition to those of loopback.
     pub hosts: Vec<String>,
     pub limits: Limits,
-    /// Who is asked about buyers.
+    /// The bot check.
     pub check: Option<Checker>,
-    /// Where it is written down what operators do.
+    /// The audit log of admin actions.
     pub audit_log: Option<Arc<AuditLog>>,
-    /// Pages of other origins that may ask.
+    /// Origins whose pages may send requests.
     pub origins: Origins,
     pub keys: Arc<Keys>,
     pub metrics: Metrics,
     pub tails: Arc<Tails>,
     pub live: Arc<Live>,
     pub longest_wait: Duration,
-    /// How long a body may take to arrive.
+    /// Time limit for the arrival of a request body.
     pub arrival: Duration,
-    /// Cancelled when the server begins to close: long waits end.
+    /// Canceled when the shutdown starts, to end long waits.
     pub closing: CancellationToken,
-    /// Told when there may be a sale or a schedule that nobody looks after.
+    /// Notified when there may be a new sale or schedule without a background service.
     pub more_to_look_after: Notify,
 }
 

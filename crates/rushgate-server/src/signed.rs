@@ -1,5 +1,5 @@
-//! Tokens that a shop signs itself, one for each of its buyers: JSON Web Tokens (RFC 7519) under HMAC-SHA-256 (`HS256`, RFC
-//! 7518). A shop has a library for them in every language, and the server keeps nothing of a buyer.
+//! Buyer tokens signed by the shop: JSON Web Tokens (RFC 7519) with HMAC-SHA-256 (`HS256`, RFC 7518). Every
+//! language has a library for them, and the server stores nothing per buyer.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use crate::access::{Scope, check_sales};
 
-/// Whom a token is to be shown to, if it says so.
+/// Required audience of a token, if it names one.
 const AUDIENCE: &str = "rushgate";
 /// Maximum length of a signed token, in bytes.
 const TEXT_MAX: usize = 4 << 10;
@@ -36,22 +36,22 @@ const TEXT_MAX: usize = 4 << 10;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Says which key it is, also in logs and as `kid` in the head of a token: 8 hexadecimal digits.
+    /// ID of the key, in logs and as `kid` in the header of a token: 8 hexadecimal digits.
     pub id: String,
-    /// What it is for, for people who look.
+    /// Purpose of the key, as shown to operators.
     pub label: String,
-    /// The only sales it is for; none means all.
+    /// Sales that the key is limited to. Empty means all.
     pub scopes: Vec<Scope>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Time of creation, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     secret: Secret,
 }
 
-/// 256 random bits, which say nothing when they are printed for debugging.
+/// 256 random bits. `Debug` does not reveal them.
 #[derive(Clone, PartialEq, Eq)]
 struct Secret([u8; 32]);
 
-/// A key as the file has it: only there is the secret written down.
+/// A key as stored in the file, the only place with its secret.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenKey {
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Secret {
 struct Head {
     alg: String,
     kid: String,
-    /// What must be understood; nothing is.
+    /// Critical extensions. None is supported, so the claim must be absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crit: Option<Value>,
 }
@@ -101,15 +101,15 @@ struct Head {
 struct Claims {
     /// The buyer.
     sub: String,
-    /// Until when it is good, in seconds since the Unix epoch.
+    /// Expiry, in seconds since the Unix epoch.
     exp: Number,
-    /// From when on.
+    /// Start of validity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nbf: Option<Number>,
-    /// Whom it is to be shown to; if it says so, `rushgate` is one of them.
+    /// Audience. If present, it must include `rushgate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     aud: Option<Value>,
-    /// The only sales it is for, such as `sale:phones`, with a space between two.
+    /// Sales that the token is limited to, such as `sale:phones`, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scope: Option<String>,
 }
@@ -129,7 +129,7 @@ impl Claims {
         }
     }
 
-    /// `None` if they cannot be read, or are said to be none at all.
+    /// Parsed scopes; `None` if they are malformed or empty.
     fn scopes(&self) -> Option<Vec<Scope>> {
         let Some(words) = &self.scope else { return Some(Vec::new()) };
         let scopes: Vec<_> = words.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -137,13 +137,13 @@ impl Claims {
     }
 }
 
-/// Whom a token is for.
+/// Verified content of a token.
 #[derive(Debug)]
 pub(crate) struct Signed {
     pub buyer: BuyerId,
-    /// The only sales it is for; none means all of the key's.
+    /// Sales that the token is limited to. Empty means all of the key's.
     pub scopes: Vec<Scope>,
-    /// What only that buyer and the server know, the same for each of the buyer's tokens under that key.
+    /// Secret shared by this buyer and the server, the same for all of the buyer's tokens under this key.
     pub secret: [u8; 32],
 }
 
@@ -152,7 +152,7 @@ impl SigningKey {
         Self { id, label, scopes, created_ms, secret: Secret(rand::random()) }
     }
 
-    /// The key as a shop's library takes it: 32 bytes in base64url, of which the bytes are the key.
+    /// The key as JWT libraries take it: 32 bytes, encoded in base64url.
     pub fn secret(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.secret.0)
     }
@@ -160,7 +160,7 @@ impl SigningKey {
     /// Signs a token for a buyer with this lifetime, at least 1 s.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if a scope is not of sales.
+    /// [`is_invalid`](Error::is_invalid) for a scope of another kind than sales.
     pub fn sign(&self, buyer: &BuyerId, time: Duration, scopes: &[Scope]) -> Result<String, Error> {
         check_sales(scopes)?;
         let words: Vec<_> = scopes.iter().map(ToString::to_string).collect();
@@ -177,7 +177,7 @@ impl SigningKey {
         Ok(format!("{content}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Whom the token is for, if this key has signed it and it is good now.
+    /// Verifies the token: this key signed it and it is valid now.
     pub(crate) fn read(&self, token: &Unread<'_>) -> Option<Signed> {
         self.mac(token.content).verify_slice(&token.signature).ok()?;
         let claims: Claims = serde_json::from_slice(&token.claims).ok()?;
@@ -197,9 +197,9 @@ impl SigningKey {
     }
 }
 
-/// A token of which it is not known yet who signed it.
+/// A parsed token, not verified yet.
 pub(crate) struct Unread<'a> {
-    /// Which key it claims to be signed with.
+    /// ID of the key that it claims to be signed with.
     pub kid: String,
     content: &'a str,
     claims: Vec<u8>,
@@ -207,7 +207,7 @@ pub(crate) struct Unread<'a> {
 }
 
 impl<'a> Unread<'a> {
-    /// Takes it apart, if it has the form. Of all that its head may ask for, it is given `HS256` and nothing else.
+    /// Parses the token. Accepts only the algorithm `HS256`, whatever the header asks for.
     pub fn of(text: &'a str) -> Option<Self> {
         let (content, signature) = text.rsplit_once('.').filter(|_| text.len() <= TEXT_MAX)?;
         let (head, claims) = content.split_once('.')?;
@@ -220,7 +220,7 @@ impl<'a> Unread<'a> {
 }
 
 fn part(value: &impl Serialize) -> String {
-    // Strings and numbers always become JSON.
+    // Strings and numbers always serialize.
     BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(value).unwrap_or_default())
 }
 
@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Made by another library: with `typ`, `iat`, a fraction of a second, and several audiences.
+    /// A token from another library: with `typ`, `iat`, a fraction of a second, and several audiences.
     const ELSEWHERE: &str = "eyJ0eXAiOiJKV1QiLCJhbGciOiJIUzI1NiIsImtpZCI6IjAwMDAwMDBhIn0.eyJzdWIiOiJhbm4iLCJpYXQiOjE3MDAwMDAwMDAsImV4cCI6MzI1MDM2ODAwMDAuNSwiYXVkIjpbInNob3AiLCJydXNoZ2F0ZSJdLCJzY29wZSI6InNhbGU6cGhvbmVzIn0.rsp7v_mopQ2qJ0qJuEP3OK7Y99VE6lls9PiL-StpFTQ";
 
     fn key() -> SigningKey {

@@ -1,8 +1,8 @@
-//! A body is read as its schema says, and not as Rust would have it too.
+//! Parses bodies as their JSON schema says, where serde differs.
 //!
-//! JSON Schema and serde differ in two points. To a schema `5.0` is a whole number, because JSON has numbers of one kind
-//! only; serde takes it for a float. And an object is an object; serde would read `[1, 2]` as a struct with two fields.
-//! Around any deserializer, [`Strict`] takes the first and refuses the second, at every depth.
+//! There are two differences. JSON has one kind of number, so `5.0` is valid for an integer schema; serde
+//! rejects it. And serde accepts `[1, 2]` for a struct with two fields; a schema requires an object.
+//! [`Strict`] wraps any deserializer, and applies the schema's rules at every depth.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// What is read, or reads, by these rules.
+/// A deserializer, visitor or seed that applies these rules.
 pub(crate) struct Strict<T>(pub T);
 
-/// A visitor for whole numbers.
+/// A visitor for integers.
 struct Whole<V>(V);
 
 /// A visitor for the fields of an object.
 struct Object<V>(V);
 
-/// serde_json's own way to keep a value as it was written, which nothing may come between.
+/// True for serde_json's raw values, which must pass through unchanged.
 fn is_raw(name: &str) -> bool {
     name.starts_with("$serde_json::")
 }
@@ -168,7 +168,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
-        // Beyond this a float no longer tells one whole number from the next.
+        // Above this, a float cannot represent every integer.
         const EXACT_MAX: f64 = (1_u64 << 53) as f64;
         match value.fract() == 0.0 && value.abs() <= EXACT_MAX {
             true if value < 0.0 => self.0.visit_i64(value as i64),

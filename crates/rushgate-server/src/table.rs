@@ -1,4 +1,5 @@
-//! The table of routes. The router, the description of the API and the test of who may do what are all made of it.
+//! The table of routes. The router, the OpenAPI description and the authorization tests are generated from
+//! it.
 
 use hyper::http::Method;
 
@@ -10,9 +11,9 @@ use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
 use crate::verbs::{lock, look, queue, room, sale, schedule};
 
-/// A body with one task: its content has 1 MiB at most, and base64 makes a third more of it.
+/// Body limit for one task: its content has up to 1 MiB, and base64 adds a third.
 const TASK_MAX: usize = 2 << 20;
-/// A body with many.
+/// Body limit for a batch.
 const BATCH_MAX: usize = 8 << 20;
 
 fn get(path: &'static str, verb: &'static str, says: &'static str) -> Row {
@@ -31,7 +32,7 @@ fn delete(path: &'static str, verb: &'static str, says: &'static str) -> Row {
     row(Method::DELETE, path, verb, says)
 }
 
-/// Every route.
+/// All routes.
 pub(crate) fn routes() -> Vec<Route> {
     [
         look_routes(),

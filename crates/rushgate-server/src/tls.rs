@@ -1,4 +1,4 @@
-//! TLS at the listener, with a certificate that may be replaced while the server runs.
+//! TLS with a certificate that can be replaced while the server runs.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 /// How often new connections check the files for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A certificate with what leads to its authority, and its key, each in a file.
+/// A certificate chain and its key, each in a file.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     chain: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Certificate {
 #[derive(Debug)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// When each file was written.
+    /// Modification times of the files.
     written: Written,
     looked: Instant,
 }
@@ -90,7 +90,7 @@ fn load(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The certificates of a file: the server's own comes first.
+/// Certificates of a file; the server's own comes first.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<std::result::Result<Vec<_>, _>>();
     match found {

@@ -1,4 +1,4 @@
-//! Who may do what, asked of every route that the server describes.
+//! Roles and scopes, tested on every route that the server describes.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Ask, Stand, eventually, new_token};
 use rushgate_server::{NewToken, Role, Server, TokenFile};
 use serde_json::{Value, json};
 
-/// Every route: method, path with places, and the least role; `None` for anybody.
+/// Every route: method, path template and minimum role; `None` if public.
 async fn routes(stand: &Stand) -> Vec<(String, String, Option<Role>)> {
     let described = stand.get("/openapi.json").await.ok(200);
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ fn role(word: &Value) -> Role {
     Role::ALL.into_iter().find(|role| *word == role.word()).unwrap()
 }
 
-/// The path with a name in each of its places.
+/// The path with `name` for each parameter.
 fn named(path: &str, name: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { name.to_owned() } else { part.to_owned() };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
@@ -41,7 +41,7 @@ async fn code(stand: &Stand, method: &str, path: &str, token: Option<&str>) -> u
         Some(token) => ask.bearer(token),
         None => ask,
     };
-    // The answer may be a stream, of which there is no end.
+    // The answer may be an endless stream, so only its status is read.
     stand.send(ask).await.status().as_u16()
 }
 
@@ -113,7 +113,7 @@ async fn lists_show_what_the_scopes_cover_and_nothing_else_can_be_made() {
     stand.end().await;
 }
 
-/// A scope is about the name that the store sees, in whichever spelling the path has it.
+/// Scopes apply to the normalized name, however the path spells it.
 #[tokio::test]
 async fn another_spelling_of_a_name_leads_past_no_scope() {
     let (stand, file) = Stand::with_tokens().await;
@@ -151,7 +151,7 @@ async fn a_buyers_own_token_buys_for_nobody_else() {
     let look = |token: &str| Ask::new("GET", &path).bearer(token);
     stand.ask(look(&ann)).await.ok(200);
     assert_eq!(stand.ask(look(&bob)).await.code(), "not_found");
-    // Whether it waits would tell that there is such a reservation.
+    // A wait would reveal that the reservation exists.
     let waiting = stand.ask(look(&bob).wait(60));
     let waited = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await;
     assert_eq!(waited.expect("it is answered at once").code(), "not_found");
@@ -182,7 +182,7 @@ async fn a_shop_signs_a_token_for_each_of_its_buyers() {
     };
     let hold = reserve("s1", &ann).await.ok(202);
     assert_eq!(hold["buyer"], "ann");
-    // One key and two tokens of a buyer: the same request. Another buyer's is another.
+    // The same key with two tokens of one buyer is the same request. Another buyer's is a different one.
     assert_eq!(reserve("s1", &sign("ann", &["sale:s1"])).await.ok(200)["id"], hold["id"]);
     assert_eq!(reserve("s2", &bob).await.ok(202)["buyer"], "bob");
     assert_eq!(reserve("s1", &bob).await.code(), "forbidden", "not in the token's scope");
@@ -191,7 +191,7 @@ async fn a_shop_signs_a_token_for_each_of_its_buyers() {
     let ours = sign("bob", &["sale:s1"]);
     assert_eq!(stand.ask(Ask::new("GET", &path).bearer(&ours)).await.code(), "not_found");
     let confirm = Ask::new("POST", &format!("{path}/confirm")).bearer(&ann);
-    assert_eq!(stand.ask(confirm).await.code(), "forbidden", "a buyer does not say that it is paid for");
+    assert_eq!(stand.ask(confirm).await.code(), "forbidden", "a buyer may not confirm");
     assert!(file.create_key("x", vec!["queue:mail".parse().unwrap()]).unwrap_err().is_invalid());
 
     assert!(file.revoke(&key.id).unwrap());
@@ -224,12 +224,12 @@ async fn a_buyer_and_an_address_ask_as_often_as_they_may() {
         look(&ann, "192.0.2.1").await.ok(200);
     }
     let refused = look(&ann, "192.0.2.2").await;
-    assert_eq!((refused.status, refused.code().as_str()), (429, "too_many"), "from wherever she asks");
+    assert_eq!((refused.status, refused.code().as_str()), (429, "too_many"), "from any address");
     let wait: u64 = refused.header("retry-after").parse().unwrap();
-    assert!((1_190..1_500).contains(&wait), "a third of an hour, and not less: {wait}");
+    assert!((1_190..1_500).contains(&wait), "a third of an hour: {wait}");
     look(&bob, "192.0.2.1").await.ok(200);
     look(&cid, "192.0.2.1").await.ok(200);
-    assert_eq!(look(&cid, "192.0.2.1").await.code(), "too_many", "five came from there");
+    assert_eq!(look(&cid, "192.0.2.1").await.code(), "too_many", "the address has used its limit");
     look(&cid, "198.51.100.7, 192.0.2.3").await.ok(200);
     for _ in 0..10 {
         look(&worker, "192.0.2.1").await.ok(200);
@@ -275,7 +275,7 @@ async fn what_operators_do_is_written_down_and_what_others_do_is_not() {
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&worker)).await == 200).await;
     let ask = |method: &str, path: &str, token: &str| Ask::new(method, path).bearer(token);
     let sale = json!({ "id": "phones", "skus": [{ "sku": "x", "units": 2 }] });
-    // However it was laid out, it is one line.
+    // Whatever its white space, the body is logged on one line.
     let text = serde_json::to_string_pretty(&sale).unwrap();
     stand.ask(ask("POST", "/v1/sales", &token).raw("application/json", text.as_bytes())).await.ok(201);
     stand.ask(ask("GET", "/v1/sales/phones", &token)).await.ok(200);

@@ -1,35 +1,35 @@
-//! What is answered to bad input, row by row. Each row names the test that shows it; those without a file are below.
+//! Answers to bad input. Each row names the test that checks it; tests without a file name are in this file.
 //!
-//! | what comes | status | code | test |
+//! | input | status | code | test |
 //! |---|---|---|---|
 //! | no token, a malformed, wrong or revoked one | 401 | `unauthorized` | `whoever_is_not_let_in_is_told_the_same`, `access.rs: every_route_lets_in_its_role_and_those_above_and_nobody_else` |
-//! | a good token without the role or scope | 403 | `forbidden` | `access.rs: every_route_with_a_name_keeps_to_the_scopes_of_the_token` |
-//! | an unknown thing or route | 404 | `not_found` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused`, `sale.rs: every_refusal_has_its_code` |
-//! | a known route with another method, TRACE too | 405, `Allow` | `method_not_allowed` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused` |
+//! | a valid token without the role or scope | 403 | `forbidden` | `access.rs: every_route_with_a_name_keeps_to_the_scopes_of_the_token` |
+//! | an unknown resource or route | 404 | `not_found` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused`, `sale.rs: every_refusal_has_its_code` |
+//! | a known route with another method, including TRACE | 405, `Allow` | `method_not_allowed` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused` |
 //! | another content type or charset, an encoded body | 415 | `unsupported_media_type` | `input.rs: a_body_of_another_kind_is_refused` |
-//! | invalid JSON or UTF-8, bytes behind it, a key twice, too deep, a BOM, NaN | 400 | `malformed_json` | `input.rs: a_body_that_is_not_what_was_expected_is_refused_with_its_code` |
+//! | invalid JSON or UTF-8, trailing bytes, a duplicate key, too deep, a BOM, NaN | 400 | `malformed_json` | `input.rs: a_body_that_is_not_what_was_expected_is_refused_with_its_code` |
 //! | an unknown field | 400 | `unknown_field` | the same |
-//! | a field that is missing, of another type, or no whole number that can be | 422 | `invalid` | the same, `numbers_outside_their_range_are_refused_by_name` |
-//! | a lease or delay outside its range; a moment that is over runs now | 422; 201 | `invalid` | `numbers_outside_their_range_are_refused_by_name`, `a_task_that_was_due_long_ago_runs_now` |
-//! | a name that is empty, too long, or has braces, blanks or control characters | 422 | `invalid` | `names_that_cannot_be_are_refused` |
-//! | a body that is too large | 413, closes if it is far too large | `payload_too_large` | `input.rs: what_is_too_large_is_refused_before_it_is_read` |
+//! | a field that is missing, of another type, or not a valid integer | 422 | `invalid` | the same, `numbers_outside_their_range_are_refused_by_name` |
+//! | a lease or delay outside its range; a due time in the past | 422; 201 | `invalid` | `numbers_outside_their_range_are_refused_by_name`, `a_task_that_was_due_long_ago_runs_now` |
+//! | a name that is empty, too long, or has braces, white space or control characters | 422 | `invalid` | `names_that_cannot_be_are_refused` |
+//! | a body that is too large | 413; the connection closes if it is far too large | `payload_too_large` | `input.rs: what_is_too_large_is_refused_before_it_is_read` |
 //! | too many or too large headers; too long a URI | 431; 414 | `headers_too_large`; `uri_too_long` | the same |
 //! | two Host headers, another transfer coding than chunked | 400 | `bad_request` | `input.rs: bytes_that_are_no_http_end_the_connection` |
-//! | a body that nobody reads, because the request is refused | as refused; the connection goes on | | `input.rs: a_request_that_is_refused_early_leaves_the_connection_to_the_next` |
-//! | an answer that nobody reads | closes | | `input.rs: who_reads_nothing_loses_the_connection` |
-//! | slow headers, a slow body | 408 or closes | `request_timeout` | `input.rs: who_sends_too_slowly_loses_the_connection` |
-//! | two lengths; a length and chunks | 400, closes; chunks count, and nothing behind them | | `input.rs: bytes_that_are_no_http_end_the_connection`, `nothing_is_smuggled_behind_a_second_length` |
-//! | a batch of none, or of more than 1,000 | 422 | `invalid` | `batches_have_one_to_a_thousand` |
-//! | no `Idempotency-Key` where one must be, a bad one, two | 400 | `idempotency_key_missing`, `idempotency_key_invalid` | `sale.rs: every_refusal_has_its_code`, `input.rs: a_key_that_is_none_is_refused` |
-//! | the same key with another body; the same key under way | 422; 409, `Retry-After` | `idempotency_key_reused`; `idempotency_in_flight` | `sale.rs: every_refusal_has_its_code`, `lock.rs: a_key_that_is_under_way_is_not_asked_twice` |
-//! | a lock that is held, at once or after a wait | 409, `Retry-After` | `lock_busy` | `lock.rs: a_busy_lock_says_when_to_come_back`, `a_wait_for_a_lock_that_is_over_says_that_it_is_held` |
-//! | a token or ticket that is not the latest | 409, nothing is changed | `not_held`, `stale` | `whoever_is_not_the_owner_changes_nothing` |
-//! | a completion again, under the same key or none | 200, the same answer; 409 | `stale` | `a_completion_is_answered_again_under_its_key_and_not_without` |
-//! | sold out; too many for one buyer; not open; over | 409 | `sold_out`, `all_held`; `limit_reached`; `sale_not_open`; `sale_ended` | `sale.rs: one_phone_is_reserved_confirmed_and_sold_out`, `sale.rs: every_refusal_has_its_code` |
-//! | a hold that ran out; a receipt that is none | 409 | `decided`; `receipt_refused` | `a_hold_that_ran_out_is_not_confirmed`, `sale.rs: a_receipt_of_a_known_reservation_gives_it_as_it_stands` |
-//! | a quantity of 0, below it, or above the limit | 422 | `invalid` | `numbers_outside_their_range_are_refused_by_name` |
-//! | more often than is allowed | 429, `Retry-After` | `too_many` | `access.rs: a_buyer_and_an_address_ask_as_often_as_they_may` |
-//! | a store that is away | 503, `Retry-After`, nothing is changed | `unavailable` | `a_store_that_is_away_is_said_to_be_and_nothing_is_changed` |
+//! | the body of a request that is refused early | the refusal; the connection stays open | | `input.rs: a_request_that_is_refused_early_leaves_the_connection_to_the_next` |
+//! | a client that does not read its answers | the connection closes | | `input.rs: who_reads_nothing_loses_the_connection` |
+//! | slow headers, a slow body | 408, or the connection closes | `request_timeout` | `input.rs: who_sends_too_slowly_loses_the_connection` |
+//! | two lengths; a length and chunks | 400, the connection closes; the chunks are the body, and later bytes are ignored | | `input.rs: bytes_that_are_no_http_end_the_connection`, `nothing_is_smuggled_behind_a_second_length` |
+//! | an empty batch, or one of more than 1,000 | 422 | `invalid` | `batches_have_one_to_a_thousand` |
+//! | a missing, invalid or duplicate `Idempotency-Key` | 400 | `idempotency_key_missing`, `idempotency_key_invalid` | `sale.rs: every_refusal_has_its_code`, `input.rs: a_key_that_is_none_is_refused` |
+//! | the same key with another body; a key in flight | 422; 409, `Retry-After` | `idempotency_key_reused`; `idempotency_in_flight` | `sale.rs: every_refusal_has_its_code`, `lock.rs: a_key_that_is_under_way_is_not_asked_twice` |
+//! | a lock that is held, without or after a wait | 409, `Retry-After` | `lock_busy` | `lock.rs: a_busy_lock_says_when_to_come_back`, `a_wait_for_a_lock_that_is_over_says_that_it_is_held` |
+//! | an outdated token or ticket | 409, nothing is changed | `not_held`, `stale` | `whoever_is_not_the_owner_changes_nothing` |
+//! | a repeated completion, with the same key or without | 200, the same answer; 409 | `stale` | `a_completion_is_answered_again_under_its_key_and_not_without` |
+//! | sold out; purchase limit exceeded; not open; ended | 409 | `sold_out`, `all_held`; `limit_reached`; `sale_not_open`; `sale_ended` | `sale.rs: one_phone_is_reserved_confirmed_and_sold_out`, `sale.rs: every_refusal_has_its_code` |
+//! | an expired hold; an invalid receipt | 409 | `decided`; `receipt_refused` | `a_hold_that_ran_out_is_not_confirmed`, `sale.rs: a_receipt_of_a_known_reservation_gives_it_as_it_stands` |
+//! | a quantity of 0, negative, or above the limit | 422 | `invalid` | `numbers_outside_their_range_are_refused_by_name` |
+//! | rate limit exceeded | 429, `Retry-After` | `too_many` | `access.rs: a_buyer_and_an_address_ask_as_often_as_they_may` |
+//! | an unreachable store | 503, `Retry-After`, nothing is changed | `unavailable` | `a_store_that_is_away_is_said_to_be_and_nothing_is_changed` |
 
 mod common;
 
@@ -88,7 +88,7 @@ async fn numbers_outside_their_range_are_refused_by_name() {
             let body = body(n);
             let said =
                 stand.ask(Ask::new("POST", path).raw("application/json", body.as_bytes()).key("k")).await;
-            // A field that may be left out may be null.
+            // An optional field may be null.
             let may_be = n == "null" && said.status < 300;
             assert!(may_be || (said.status == 422 && said.code() == "invalid"), "{path} {body}: {said:?}");
         }
@@ -176,7 +176,7 @@ async fn a_wait_for_a_lock_that_is_over_says_that_it_is_held() {
     let said = stand.ask(Ask::new("POST", "/v1/locks/a/acquire").json(&json!({})).wait(1)).await;
     assert_eq!((said.status, said.code().as_str()), (409, "lock_busy"));
     assert_eq!(said.header("preference-applied"), "", "a refusal applies nothing");
-    assert_eq!(stand.gate.lock("a").unwrap().waiters().await.unwrap().len(), 0, "nobody waits any more");
+    assert_eq!(stand.gate.lock("a").unwrap().waiters().await.unwrap().len(), 0, "no waiter is left");
     stand.end().await;
 }
 
@@ -224,7 +224,7 @@ async fn a_completion_is_answered_again_under_its_key_and_not_without() {
         if verb == "retry" {
             assert_eq!(first.ok(200), stand.ask(ask.key(verb)).await.ok(200));
         } else {
-            assert_eq!(first.code(), "stale", "it was given up before");
+            assert_eq!(first.code(), "stale", "the task was given up before");
         }
     }
     stand.end().await;
@@ -247,7 +247,7 @@ async fn a_hold_that_ran_out_is_not_confirmed() {
     stand.end().await;
 }
 
-/// Either the request is refused, or its chunks are its body and the connection has nothing more to say.
+/// Either the request is refused, or the chunks are its body and the server answers nothing else.
 #[tokio::test]
 async fn nothing_is_smuggled_behind_a_second_length() {
     let stand = Stand::open().await;
@@ -283,11 +283,11 @@ async fn a_store_that_is_away_is_said_to_be_and_nothing_is_changed() {
     stand.post(TASKS, json!({ "id": "a" })).await.ok(201);
     stand.get("/v1/queues/q").await.ok(200);
     redis.kill();
-    // A look changes nothing, whether or not its answer came.
+    // A read changes nothing, so its outcome is never unknown.
     for path in ["/v1/queues/q", "/v1/queues", "/v1/sales"] {
         assert_eq!(stand.get(path).await.code(), "unavailable", "{path}");
     }
-    // The call that finds the connection broken may have been sent; those that come then find none.
+    // The call that finds the connection broken may have been sent; later calls are not.
     let away = async || {
         let said = stand.post("/v1/locks/a/acquire", json!({})).await;
         let (code, status) = (said.code(), said.status);

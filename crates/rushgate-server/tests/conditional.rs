@@ -1,4 +1,4 @@
-//! What a client has already is not sent to it again.
+//! Unchanged answers are not sent again.
 
 mod common;
 
@@ -9,7 +9,7 @@ async fn again(stand: &Stand, path: &str, tag: &str) -> Said {
     stand.ask(Ask::new("GET", path).header("if-none-match", tag)).await
 }
 
-/// Asks for it, and once more with its tag, while nothing changes; gives the tag.
+/// Requests the path twice, the second time with the tag of the first answer, and returns the tag.
 async fn is_sent_once(stand: &Stand, path: &str) -> String {
     let first = stand.get(path).await;
     first.ok(200);

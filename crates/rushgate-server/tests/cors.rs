@@ -1,4 +1,4 @@
-//! Pages of other origins: off unless named, and never with a browser's own credentials.
+//! CORS: off by default, on for named origins, and never with browser credentials.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn put_in(origin: &str) -> Ask {
     Ask::new("POST", TASKS).header("origin", origin).json(&json!({ "id": "a" }))
 }
 
-/// What the answer lets pages do; never everybody, and never with credentials.
+/// CORS headers of an answer. Checks that it allows neither all origins nor credentials.
 fn cors(said: &Said) -> Vec<&str> {
     assert!(!said.headers.contains_key("access-control-allow-credentials"), "{said:?}");
     assert_ne!(said.header("access-control-allow-origin"), "*");
@@ -43,11 +43,11 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
     assert_eq!(stand.ask(put_in(SHOP)).await.code(), "bad_origin");
     let looked = stand.ask(Ask::new("GET", "/v1/queues").header("origin", SHOP)).await;
     assert_eq!((looked.status, cors(&looked).len(), looked.header("vary")), (200, 0, ""));
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
-/// A proxy that speaks TLS says which scheme its client spoke.
+/// A proxy that terminates TLS reports the scheme of its client.
 #[tokio::test]
 async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
     let stand = Stand::with(|server, _| server.proxy("127.0.0.1".parse().unwrap())).await;
@@ -58,7 +58,7 @@ async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
     assert_eq!(stand.ask(from("ftp")).await.code(), "bad_origin");
     stand.end().await;
 
-    // The header of a client that is no proxy of ours counts for nothing.
+    // The header is ignored if the client is not a trusted proxy.
     let stand = Stand::open().await;
     let own = format!("http://{}", stand.address);
     stand.ask(put_in(&own).header("x-forwarded-proto", "https")).await.ok(201);
@@ -126,7 +126,7 @@ async fn other_origins_stay_out_however_alike_they_are() {
             assert_eq!(said.header("vary"), "origin", "{origin}");
         }
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -159,7 +159,7 @@ async fn a_write_that_a_browser_sends_for_another_site_is_refused_without_an_ori
         let with_cookie = ask().header("sec-fetch-site", site).header("cookie", "session=1");
         assert_eq!(stand.ask(with_cookie).await.code(), "bad_origin", "{site}");
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
     for site in ["same-origin", "none"] {
         assert!(stand.ask(ask().header("sec-fetch-site", site)).await.status < 300, "{site}");
     }
@@ -172,7 +172,7 @@ async fn a_named_origin_is_no_token() {
         server.tokens(TokenFile::at(dir.path().join("tokens.json"))).origin(SHOP.parse().unwrap())
     })
     .await;
-    assert_eq!(stand.ask(preflight(SHOP)).await.status, 204, "browsers send no token with the question");
+    assert_eq!(stand.ask(preflight(SHOP)).await.status, 204, "browsers send no token with a preflight");
     let said = stand.ask(put_in(SHOP)).await;
     assert_eq!((said.code().as_str(), said.header("access-control-allow-origin")), ("unauthorized", SHOP));
     stand.end().await;

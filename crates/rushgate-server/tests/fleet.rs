@@ -1,4 +1,4 @@
-//! Several servers on one store, as behind one address: whatever one of them said holds at all of them.
+//! Several servers on one store behind one address: an answer of one holds at all of them.
 
 mod common;
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// Two servers with one store and one ledger, of which each has a connection of its own.
+/// Two servers with the same store and ledger, each with its own connections.
 struct Fleet {
     one: Arc<Stand>,
     two: Arc<Stand>,
     ledgers: [Arc<dyn Ledger>; 2],
-    // Last, so that what they serve outlives them.
+    // Last, so that these outlive the servers.
     _books: TempDir,
     _redis: Option<RedisServer>,
 }
@@ -42,7 +42,7 @@ impl Fleet {
         Self { one: Arc::new(one), two: Arc::new(two), ledgers, _books: books, _redis: redis }
     }
 
-    /// An open sale of so many phones.
+    /// Creates and opens a sale of `units` phones.
     async fn opened(&self, units: u32) {
         let sale = json!({ "id": "phones", "skus": [{ "sku": "phone", "units": units }] });
         self.one.post("/v1/sales", sale).await.ok(201);
@@ -52,7 +52,7 @@ impl Fleet {
     async fn end(self) {
         let Self { one, two, ledgers, .. } = self;
         for stand in [one, two] {
-            let stand = Arc::into_inner(stand).expect("nobody asks any more");
+            let stand = Arc::into_inner(stand).expect("no request is in flight");
             assert!(stand.end().await.is_orderly);
         }
         for ledger in ledgers {
@@ -66,7 +66,7 @@ fn reserve(buyer: &str) -> Ask {
     Ask::new("POST", "/v1/sales/phones/reservations").json(&body).key("click")
 }
 
-/// Sends so many buyers to both servers in turn, and gives the reservations of those who were told that they have one.
+/// Sends `buyers` requests to both servers in turn, and returns the reservations made.
 async fn crowd(fleet: &Fleet, buyers: u32) -> Vec<Value> {
     let mut clicks = JoinSet::new();
     for n in 0..buyers {
@@ -116,7 +116,7 @@ async fn a_stock_change_is_made_once(fleet: Fleet) {
     fleet.end().await;
 }
 
-/// A process that starts later knows no answer but the store's.
+/// A restarted process knows only what the store has.
 #[tokio::test]
 async fn a_stock_change_is_made_once_although_the_server_was_restarted() {
     let books = TempDir::new().unwrap();
@@ -142,7 +142,7 @@ async fn a_lock_key_is_for_one_request(fleet: Fleet) {
     };
     fleet.one.ask(acquire(60_000)).await.ok(201);
     assert_eq!(fleet.one.ask(acquire(50_000)).await.code(), "idempotency_key_reused");
-    // The other server cannot know the body that came with the key, and does not take this for the same acquisition.
+    // The other server does not know the body that came with the key, and treats this as a new acquisition.
     assert_eq!(fleet.two.ask(acquire(50_000)).await.code(), "lock_busy");
     fleet.two.ask(acquire(60_000)).await.ok(201);
     fleet.end().await;
@@ -171,7 +171,7 @@ async fn exactly_what_there_is(fleet: Fleet) {
     let told = crowd(&fleet, 60).await;
     assert_eq!(told.len(), 10);
     for (n, hold) in told.iter().enumerate() {
-        // Reserved at one of the servers, paid for at either, and told of by the other.
+        // Reserved at one server, confirmed at either, and read from the other.
         let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
         let (at, then) = if n % 2 == 0 { (&fleet.one, &fleet.two) } else { (&fleet.two, &fleet.one) };
         at.post(&format!("{path}/confirm"), json!({})).await;
@@ -205,7 +205,7 @@ async fn one_may_go(fleet: Fleet) {
     let told: Vec<_> = clicks.join_all().await.into_iter().flatten().collect();
     drop(one);
     assert!(!told.is_empty());
-    // Whoever was told "yours" has it, and whoever was not may ask the other server.
+    // Every buyer who was told of a reservation has it; the others may ask the other server.
     for n in 0..60 {
         let said = fleet.two.ask(reserve(&format!("buyer-{n}"))).await;
         let known = said.status == 200;

@@ -1,4 +1,4 @@
-//! Bad input: a typed problem each, never a 500, and nothing is changed.
+//! Bad input: the answer is a problem with its code, never a 500, and nothing is changed.
 
 mod common;
 
@@ -61,7 +61,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
     );
     let said = stand.post("/v1/queues/q/batch", json!({ "tasks": [["a"]] })).await;
     assert_eq!((said.code().as_str(), said.json()["field"].as_str()), ("invalid", Some("tasks[0]")));
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was put in");
+    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -212,7 +212,7 @@ async fn a_name_has_one_spelling_and_nothing_invisible() {
     stand.end().await;
 }
 
-/// Sends bytes as they are, and reads until the server closes the connection.
+/// Sends raw bytes, and reads until the server closes the connection.
 async fn raw(stand: &Stand, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_body_that_breaks_off_changes_nothing() {
 #[tokio::test]
 async fn who_sends_too_slowly_loses_the_connection() {
     let stand = Stand::with(|server, _| server.arrival(Duration::from_millis(50))).await;
-    // What comes never ends: the server must not wait for it.
+    // The request never completes: the server must not wait for it.
     let said = raw(&stand, b"GET /healthz HTTP/1.1\r\nHost: local").await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
     let head = format!(
@@ -270,7 +270,8 @@ async fn who_sends_too_slowly_loses_the_connection() {
     stand.end().await;
 }
 
-/// The body of a refused request comes after its answer, or is there already, and the connection goes on.
+/// The body of a refused request may come before or after the answer; the connection stays open for the next
+/// request.
 #[tokio::test]
 async fn a_request_that_is_refused_early_leaves_the_connection_to_the_next() {
     let (stand, _) = Stand::with_tokens().await;
@@ -292,7 +293,7 @@ async fn a_request_that_is_refused_early_leaves_the_connection_to_the_next() {
     stand.end().await;
 }
 
-/// Whoever asks for a body first, and is refused, does not send it.
+/// A client that waits for `100 Continue` and is refused does not send its body.
 #[tokio::test]
 async fn a_body_that_waits_to_be_asked_for_is_not_asked_for_in_vain() {
     let (stand, _) = Stand::with_tokens().await;
@@ -310,7 +311,7 @@ async fn who_reads_nothing_loses_the_connection() {
     let stand = Stand::with(|server, _| server.arrival(Duration::from_millis(200))).await;
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
     let ask = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-    // Most of it waits in the server's buffers: the answers are more than the two sides may have under way.
+    // Most answers fit into the buffers, so send more requests than the two sides can buffer.
     let written = async {
         loop {
             if stream.write_all(ask.as_bytes()).await.is_err() {
@@ -348,7 +349,8 @@ async fn a_page_of_large_tasks_is_short_and_says_that_more_follow() {
     stand.end().await;
 }
 
-/// As many as Linux lets wait by default, or half of what it lets here; a listener that asks for no number has 1,024.
+/// 4,096 connections, Linux's default backlog, or half of this system's limit. A listener without an explicit
+/// backlog has 1,024.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_crowd_that_comes_within_a_moment_waits_to_be_accepted() {
@@ -356,10 +358,11 @@ async fn a_crowd_that_comes_within_a_moment_waits_to_be_accepted() {
         std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
     let crowd = most.min(4_096) / 2;
     let gate = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
-    // It listens, and accepts nobody yet.
+    // The server listens, but accepts no connection yet.
     let bound = Server::new(gate.clone()).bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     for n in 0..crowd {
-        // Whoever has left stands in line all the same, so this takes one file at a time.
+        // A connection stays in the backlog after the client closes it, so this needs only one file
+        // descriptor.
         let coming = TcpStream::connect(bound.address());
         let came = tokio::time::timeout(Duration::from_secs(10), coming).await;
         assert!(matches!(came, Ok(Ok(_))), "{n} of {crowd}: {came:?}");

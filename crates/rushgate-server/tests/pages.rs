@@ -1,4 +1,4 @@
-//! The pages for people.
+//! Pages for operators and buyers.
 
 mod common;
 

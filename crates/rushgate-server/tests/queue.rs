@@ -77,7 +77,7 @@ async fn text_is_a_string_without_its_quotes() {
     enqueue(&stand, json!({ "id": "a", "payload": said, "content_type": "text/plain" })).await.ok(201);
     let task = claim(&stand).await;
     assert_eq!((&task["payload"], &task["content_type"]), (&json!(said), &json!("text/plain")));
-    // What is stored is the text.
+    // The store holds the plain text.
     let in_base64 = json!({ "id": "b", "payload_base64": "c2F5ICJoaSIK", "content_type": "text/plain" });
     enqueue(&stand, in_base64).await.ok(201);
     assert_eq!(claim(&stand).await["payload"], said);
@@ -272,7 +272,7 @@ async fn who_goes_away_while_waiting_takes_no_task_along() {
     let ask = Ask::new("POST", &format!("{QUEUE}/claim")).json(&json!({ "lease_ms": 60_000 })).wait(60);
     stand.ask_and_leave(ask, async || stand.gate.calls().calls > calls).await;
     enqueue(&stand, json!({ "id": "a" })).await.ok(201);
-    // Whoever left may have been given the task: then it comes back.
+    // The task may have been claimed for the client that left; it then returns to the queue.
     eventually(async || claim(&stand).await["id"] == "a").await;
     stand.end().await;
 }
@@ -444,7 +444,7 @@ async fn a_result_is_waited_for_and_kept() {
     assert_eq!((dead.status, dead.code().as_str()), (410, "dead"));
     assert_eq!((&dead.json()["error"], &dead.json()["attempts"]), (&json!("no such address"), &json!(1)));
 
-    // Its earlier life, which ended well and is kept, is not what is asked for.
+    // An earlier task with this ID was completed and is retained. The latest end counts.
     enqueue(&stand, json!({ "id": "a" })).await.ok(201);
     let task = claim(&stand).await;
     let given_up = json!({ "ticket": task["ticket"], "error": "gone", "give_up": true });

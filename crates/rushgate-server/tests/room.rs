@@ -1,4 +1,4 @@
-//! Waiting rooms over HTTP: a place, a turn, a pass, and no reservation by a buyer without one.
+//! Waiting rooms over HTTP: position, turn, admission token, and no reservation by a buyer without one.
 
 mod common;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const ROOM: &str = "/v1/sales/phones/room";
 
-/// A server with tokens: of an operator, of a shop for all its buyers, and of ann.
+/// A server with three tokens: for an operator, for a shop and all its buyers, and for the buyer ann.
 struct Desk {
     stand: Stand,
     operator: String,
@@ -42,7 +42,7 @@ impl Desk {
         self.ask("PUT", ROOM, &self.operator, Some(body)).await
     }
 
-    /// Joins or enters as one of the shop's buyers.
+    /// Joins or enters as a buyer, with the shop's token.
     async fn buyer(&self, what: &str, buyer: &str) -> Said {
         let path = format!("/v1/sales/phones/{what}");
         self.ask("POST", &path, &self.shop, Some(json!({ "buyer": buyer }))).await
@@ -193,7 +193,11 @@ async fn a_draw_is_published_and_drawn_once() {
         async || desk.ask("POST", "/v1/sales/phones/room/close-entry", &desk.operator, None).await.ok(200);
     let closed = close().await;
     assert_eq!((&closed["entrants"], closed.get("secret")), (&1.into(), None));
-    assert_eq!(desk.buyer("tickets", "bob").await.ok(201)["place"], 1, "he stands behind them");
+    assert_eq!(
+        desk.buyer("tickets", "bob").await.ok(201)["place"],
+        1,
+        "a late buyer is behind the participants"
+    );
     let shown = desk.ask("GET", ROOM, &desk.ann, None).await.ok(200);
     assert_eq!((&shown["entrants"], &shown["entry_closed_us"]), (&1.into(), &closed["entry_closed_us"]));
     assert_eq!(close().await["entry_closed_us"], closed["entry_closed_us"]);

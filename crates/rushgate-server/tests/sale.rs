@@ -45,7 +45,7 @@ async fn one_phone_is_reserved_confirmed_and_sold_out() {
         (Some("confirmed"), "true")
     );
 
-    // The gate answers from memory, and asks the store again each 50 ms.
+    // The admission cache answers from memory, and probes the store every 50 ms.
     eventually(async || reserve(&stand, "bob", "click-2").await.code() == "sold_out").await;
     let late = reserve(&stand, "bob", "click-2").await;
     assert_eq!((late.status, late.json()["sku"].as_str()), (409, Some("phone")));
@@ -65,7 +65,7 @@ async fn every_refusal_has_its_code() {
     assert_eq!(stand.post("/v1/sales", phones(3)).await.ok(201)["status"], "created");
     assert_eq!(stand.post("/v1/sales", phones(3)).await.code(), "exists");
     assert_eq!(reserve(&stand, "ann", "k").await.code(), "sale_not_open");
-    // Known to open long after: nobody need ask each second, and nobody comes late if it is opened earlier.
+    // Opens far in the future: clients poll rarely, but often enough to notice an earlier opening.
     let later = json!({ "id": "later", "skus": [{ "sku": "phone", "units": 1 }], "opens_at_ms": 4_000_000_000_000_u64 });
     stand.post("/v1/sales", later).await.ok(201);
     stand.post("/v1/sales/later/open", json!({})).await.ok(200);
@@ -128,7 +128,7 @@ async fn orders_go_to_the_ledger_while_the_server_runs() {
     assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.ok(200)["paused"], true);
     assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_paused");
     let rebuilt = stand.post("/v1/sales/phones/rebuild", json!({ "receipts_first_ms": 0 })).await.ok(200);
-    assert_eq!(rebuilt["generation"], 3, "one to write what the store knows, one to go on: {rebuilt}");
+    assert_eq!(rebuilt["generation"], 3, "one to write the store's data, one to resume: {rebuilt}");
     reserve(&stand, "bob", "k").await.ok(202);
     assert!(stand.end().await.is_orderly);
 }
@@ -145,7 +145,7 @@ async fn a_ledger_that_is_away_is_down_and_the_server_ready() {
     postgres.start_again();
     eventually(async || ready().await == "up").await;
     postgres.pause();
-    assert_eq!(ready().await, "down", "it is silent");
+    assert_eq!(ready().await, "down", "the ledger does not answer");
     postgres.resume();
     stand.end().await;
     let without = Stand::open().await;
@@ -262,14 +262,14 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
     for path in ["pause", "dead/retry", "dead/delete"] {
         let body = if path == "pause" { json!({}) } else { json!({ "all": true }) };
         let said = ask("POST", &format!("/v1/queues/orders/{path}"), &operator, body).await;
-        assert_eq!(said.code(), "queue_reserved", "{path}: an operator says which sale it is about");
+        assert_eq!(said.code(), "queue_reserved", "{path}: operators use the sale's own routes");
     }
     assert_eq!(
         ask("POST", "/v1/sales/phones/orders/retry", &worker, json!({ "all": true })).await.status,
         403
     );
 
-    // Nobody makes another team's queue one of orders.
+    // A caller may not reserve another team's queue for orders.
     let sale =
         |id: &str, orders: &str| json!({ "id": id, "skus": [{ "sku": "x", "units": 1 }], "orders": orders });
     assert_eq!(ask("POST", "/v1/sales", &mine, sale("mine", "payments")).await.code(), "forbidden");

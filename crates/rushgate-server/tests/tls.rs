@@ -1,4 +1,4 @@
-//! HTTPS: who is trusted, what is refused, and certificates that are replaced.
+//! TLS: trusted certificates, refused connections, and certificates that are replaced at run time.
 
 mod common;
 
@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Puts a certificate and its key where a server reads them.
+/// Copies a certificate and its key to the server's directory.
 fn lay_out(certificates: &Certificates, dir: &TempDir) {
     fs::copy(certificates.certificate(), dir.path().join("crt")).unwrap();
     fs::copy(certificates.key(), dir.path().join("key")).unwrap();
@@ -33,7 +33,7 @@ async fn stand(certificates: &Certificates) -> Stand {
     impatient_stand(certificates, Duration::from_secs(30)).await
 }
 
-/// Whoever says nothing for so long is left.
+/// A server with a short time limit for silent clients.
 async fn impatient_stand(certificates: &Certificates, arrival: Duration) -> Stand {
     let tls = |server: Server, dir: &TempDir| {
         lay_out(certificates, dir);
@@ -42,7 +42,7 @@ async fn impatient_stand(certificates: &Certificates, arrival: Duration) -> Stan
     Stand::with(tls).await
 }
 
-/// A connection of somebody who trusts that authority.
+/// Connects as a client that trusts this authority.
 async fn connect(stand: &Stand, trusted: &Certificates) -> std::io::Result<SendRequest<Full<Bytes>>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted.authority()).unwrap()).unwrap();
@@ -72,7 +72,7 @@ async fn whoever_trusts_the_authority_is_answered_and_nobody_else_goes_on() {
     assert!(stand.end().await.is_orderly);
 }
 
-/// Whoever is on the way may write such a page, though its host is ours.
+/// An attacker on the network path can alter a plain-HTTP page of our host.
 #[tokio::test]
 async fn a_page_that_came_in_the_clear_writes_nothing() {
     let ours = Certificates::make();
@@ -96,7 +96,7 @@ async fn who_speaks_in_the_clear_or_says_nothing_is_left() {
         let mut stream = TcpStream::connect(stand.address).await.unwrap();
         stream.write_all(said).await.unwrap();
         let mut answer = Vec::new();
-        // What is said in the clear may be reset rather than ended.
+        // The server may reset a plain-text connection instead of closing it.
         let _ = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut answer)).await.unwrap();
         assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
     }
@@ -109,7 +109,7 @@ async fn a_certificate_that_is_replaced_is_shown_to_whoever_comes_and_one_that_i
     let stand = stand(&first).await;
     fs::write(stand.dir.path().join("crt"), "no certificate").unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    connect(&stand, &first).await.expect("the one before is kept");
+    connect(&stand, &first).await.expect("the previous certificate is kept");
     lay_out(&second, &stand.dir);
     common::eventually(async || connect(&stand, &second).await.is_ok()).await;
     assert!(connect(&stand, &first).await.is_err());

@@ -1,4 +1,4 @@
-//! Metrics, and streams of events.
+//! Metrics and event streams.
 
 mod common;
 
@@ -19,7 +19,7 @@ use rushgate_server::{NewToken, Role, TokenFile};
 use rushgate_testkit::ModelStore;
 use serde_json::{Value, json};
 
-/// A stream of events, read one by one.
+/// Reads an event stream, event by event.
 struct Stream {
     body: Incoming,
     text: String,
@@ -193,7 +193,7 @@ async fn metrics_count_requests_and_tell_how_the_store_stands() {
     stand.end().await;
 }
 
-/// Attempts by answer, as `/metrics` has them.
+/// Attempts by answer, from `/metrics`.
 fn attempts_of(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("rushgate_sale_attempts_total{"));
     lines
@@ -202,7 +202,7 @@ fn attempts_of(text: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Each answer to an attempt is counted once, for Prometheus and for whoever watches.
+/// Each answer to an attempt is counted once, in the metrics and in the snapshot.
 #[tokio::test]
 async fn attempts_to_reserve_are_counted_by_their_answers() {
     let day = Duration::from_secs(86_400);
@@ -251,8 +251,8 @@ async fn attempts_to_reserve_are_counted_by_their_answers() {
     assert_eq!(attempts[0]["sale"], "s");
     assert_eq!(attempts[0]["answers"], json!(wanted));
     let at_store = attempts[0]["at_store"].as_u64().unwrap();
-    assert!((3..=7).contains(&at_store), "what the gate knew was not asked for again: {at_store}");
-    assert_eq!(attempts[0].get("p50_us"), None, "nothing came since somebody watches");
+    assert!((3..=7).contains(&at_store), "the admission cache answered the others: {at_store}");
+    assert_eq!(attempts[0].get("p50_us"), None, "no attempt came while there were watchers");
     let one = json!({ "buyer": "late", "lines": [{ "sku": "x" }] });
     ask("s", &worker, one, "e").await.code();
     let next = loop {
@@ -265,14 +265,14 @@ async fn attempts_to_reserve_are_counted_by_their_answers() {
     stand.end().await;
 }
 
-/// The words of a text that begin with the prefix of our metrics, without what Prometheus adds to a histogram.
+/// Metric names of ours in a text, without the suffixes that Prometheus adds to a histogram.
 fn metrics_of(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_part(c)).filter(|word| word.starts_with("rushgate_"));
     words.map(|word| word.trim_end_matches("_bucket")).collect()
 }
 
-/// Every question that the dashboard and the alerts ask.
+/// Every query of the dashboard and the alerts.
 fn asked_of_prometheus() -> Vec<String> {
     let read = |path: &str| {
         let path = format!("{}/../../examples/{path}", env!("CARGO_MANIFEST_DIR"));
@@ -284,12 +284,12 @@ fn asked_of_prometheus() -> Vec<String> {
     let mut asked: Vec<_> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
     let rules = read("prometheus/rushgate.rules.yml");
     let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
-    // Whether a server answers at all is for Prometheus to say.
+    // Prometheus itself provides `up`.
     asked.extend(alerts.filter(|expr| !expr.starts_with("up{")).map(str::to_owned));
     asked
 }
 
-/// What a worker shows that has done one task.
+/// Metrics of a worker that has done one task.
 async fn shown_by_a_worker() -> String {
     let gate = Rushgate::with_store(Arc::new(ModelStore::new()));
     let queue = gate.queue("q").unwrap();
@@ -305,15 +305,21 @@ async fn shown_by_a_worker() -> String {
     prometheus([&metrics.snapshot()])
 }
 
-#[tokio::test]
-async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
+/// Metrics of a server with a sale, a reservation and a task.
+async fn shown_by_a_server() -> String {
     let stand = Stand::open().await;
     sale(&stand).await;
     stand.post("/v1/queues/q/tasks", json!({ "id": "a" })).await.ok(201);
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "x" }] });
     stand.ask(Ask::new("POST", "/v1/sales/s/reservations").json(&body).key("k")).await.ok(202);
     let said = stand.get("/metrics").await;
-    let said = std::str::from_utf8(&said.body).unwrap().to_owned() + &shown_by_a_worker().await;
+    stand.end().await;
+    String::from_utf8(said.body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
+    let said = shown_by_a_server().await + &shown_by_a_worker().await;
     let (there, asked) = (metrics_of(&said), asked_of_prometheus());
     assert!(asked.len() >= 15, "{asked:?}");
     for expr in &asked {
@@ -331,7 +337,69 @@ async fn the_dashboard_and_the_alerts_ask_for_what_there_is() {
         let is_asked = asked.iter().any(|expr| expr.contains(label.trim_end_matches("=\"")));
         assert!(is_asked && said.contains(label), "{label}");
     }
-    stand.end().await;
+}
+
+/// Table of `docs/reference/metrics.md` for these metrics. Name, type, unit and labels come from the metrics. The meaning
+/// stays as it is on the page; a new metric gets its help text.
+fn metrics_table(text: &str, page: &str) -> String {
+    let declared = |word: &str| -> Vec<(String, String)> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("# {word} "))?.split_once(' '));
+        lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let help: BTreeMap<_, _> = declared("HELP").into_iter().collect();
+    let mut table = "| Metric | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n".to_owned();
+    for (declared, kind) in declared("TYPE") {
+        let family = declared.trim_end_matches("_total");
+        let name = if kind == "counter" { format!("{family}_total") } else { family.to_owned() };
+        let unit = if family.ends_with("_seconds") { "seconds" } else { "" };
+        let labels =
+            labels_of(text, family).iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(" ");
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let meaning = row.and_then(|row| row.trim_end_matches(" |").rsplit("| ").next());
+        let meaning = meaning.unwrap_or_else(|| &help[&declared]);
+        table += &format!("| `{name}` | {kind} | {unit} | {labels} | {meaning} |\n");
+    }
+    table
+}
+
+/// Labels of a metric, in order, without the bounds of a histogram.
+fn labels_of<'a>(text: &'a str, family: &str) -> Vec<&'a str> {
+    let suffixes = ["", "_total", "_bucket", "_sum", "_count"];
+    let is_of = |name: &str| name.strip_prefix(family).is_some_and(|suffix| suffixes.contains(&suffix));
+    let mut labels = Vec::new();
+    for (name, rest) in text.lines().filter_map(|line| line.split_once('{')) {
+        // A label is the word before each `="`, and no value here contains one.
+        let parts: Vec<_> = rest.split("=\"").collect();
+        let words = parts[..parts.len() - 1].iter().filter_map(|part| part.rsplit(['"', ',']).next());
+        for word in words.filter(|word| is_of(name) && *word != "le") {
+            if !labels.contains(&word) {
+                labels.push(word);
+            }
+        }
+    }
+    labels
+}
+
+#[tokio::test]
+async fn the_reference_of_metrics_has_what_is_scraped() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let mut written = page.clone();
+    for (name, text) in [("server", shown_by_a_server().await), ("worker", shown_by_a_worker().await)] {
+        let (begin, end) = (format!("<!-- {name}: made by a test -->\n"), format!("<!-- end of {name} -->"));
+        let (before, rest) = written.split_once(&begin).unwrap_or_else(|| panic!("no table of the {name}"));
+        let (_, after) =
+            rest.split_once(&end).unwrap_or_else(|| panic!("the table of the {name} has no end"));
+        written = format!("{before}{begin}{}{end}{after}", metrics_table(&text, &page));
+    }
+    if std::env::var_os("RUSHGATE_WRITE_TABLES").is_some() {
+        std::fs::write(path, written).unwrap();
+    } else {
+        assert!(
+            page == written,
+            "docs/reference/metrics.md differs from the metrics; RUSHGATE_WRITE_TABLES=1 rewrites it"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,21 +1,22 @@
--- The first schema. Times are whole microseconds since the Unix epoch (`_us`); tokens and ids are 16-byte blobs.
+-- The initial schema. Times are whole microseconds since the Unix epoch (`_us`). Tokens and reservation IDs are
+-- 16-byte blobs.
 
 -- ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
--- A row per lock that is or lately was in use. An idle row keeps the fence and the latest releases.
+-- One row per lock that is or recently was in use. An idle row keeps the fencing token and the latest releases.
 CREATE TABLE lock (
     name           TEXT PRIMARY KEY,
     fence          INTEGER NOT NULL,
-    token          BLOB,                        -- the holder's; NULL if nobody holds it
-    lease_until_us INTEGER NOT NULL,            -- of the holder; when it was released, if nobody holds it
+    token          BLOB,                        -- the holder's; NULL if the lock is free
+    lease_until_us INTEGER NOT NULL,            -- the holder's; time of the release if the lock is free
     since_us       INTEGER NOT NULL,
     host           TEXT NOT NULL,
     pid            INTEGER NOT NULL,
     label          TEXT NOT NULL,
-    released       BLOB NOT NULL DEFAULT x'',   -- the tokens that released it, the last first
+    released       BLOB NOT NULL DEFAULT x'',   -- tokens of the latest releases, newest first
     waiters        INTEGER NOT NULL DEFAULT 0   -- rows in lock_waiter
 ) WITHOUT ROWID;
 
--- The line, by ticket. `state`: 0 waits, 1 was granted the lock for the claim window, 2 let the window pass.
+-- The wait queue, by ticket. `state`: 0 waits, 1 was granted the lock for the claim window, 2 let the window pass.
 CREATE TABLE lock_waiter (
     name          TEXT NOT NULL,
     ticket        INTEGER NOT NULL,
@@ -31,7 +32,7 @@ CREATE TABLE lock_waiter (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX lock_waiter_token ON lock_waiter (token, name);
 
--- News for clients in other processes. `kind`: 0 ask, 1 revoked.
+-- Notifications for clients in other processes. `kind`: 0 ask, 1 revoked.
 CREATE TABLE lock_notice (
     client INTEGER NOT NULL,
     token  BLOB NOT NULL,
@@ -40,7 +41,7 @@ CREATE TABLE lock_notice (
     PRIMARY KEY (client, token)
 ) WITHOUT ROWID;
 
--- The highest fence of any lock row that was forgotten: no later fence may be lower.
+-- The highest fencing token of any deleted lock row. No later token may be lower.
 CREATE TABLE lock_floor (
     one   INTEGER PRIMARY KEY CHECK (one = 1),
     fence INTEGER NOT NULL
@@ -54,12 +55,12 @@ CREATE TABLE queue (
     paused   INTEGER NOT NULL DEFAULT 0,
     bound    INTEGER,
     len      INTEGER NOT NULL DEFAULT 0,   -- rows in task
-    revision INTEGER NOT NULL DEFAULT 0,   -- the latest given
-    claim    INTEGER NOT NULL DEFAULT 0,   -- the latest given
-    reserved INTEGER NOT NULL DEFAULT 0    -- for the orders of sales
+    revision INTEGER NOT NULL DEFAULT 0,   -- latest revision assigned
+    claim    INTEGER NOT NULL DEFAULT 0,   -- latest claim number assigned
+    reserved INTEGER NOT NULL DEFAULT 0    -- whether reserved for the orders of sales
 );
 
--- One live record per id. It waits if `claim` is 0, otherwise it is leased under that number.
+-- One live record per ID. It waits if `claim` is 0; otherwise it is leased under that number.
 CREATE TABLE task (
     arrival        INTEGER PRIMARY KEY,
     queue          INTEGER NOT NULL,
@@ -75,7 +76,7 @@ CREATE TABLE task (
     claim          INTEGER NOT NULL DEFAULT 0,
     lease_until_us INTEGER NOT NULL DEFAULT 0,
     worker         TEXT,
-    replaced       INTEGER NOT NULL DEFAULT 0,  -- a row in newcomer waits for the end of this run
+    replaced       INTEGER NOT NULL DEFAULT 0,  -- a pending replacement waits for the end of this run
     cancelled      INTEGER NOT NULL DEFAULT 0,
     error          TEXT
 );
@@ -83,7 +84,7 @@ CREATE UNIQUE INDEX task_id ON task (queue, id);
 CREATE INDEX task_due ON task (queue, priority, due_us) WHERE claim = 0;
 CREATE INDEX task_lease ON task (queue, lease_until_us) WHERE claim > 0;
 
--- What an enqueue put in while the task was leased.
+-- Pending replacements: tasks that were enqueued while a task of the same ID was leased.
 CREATE TABLE newcomer (
     queue        INTEGER NOT NULL,
     id           TEXT NOT NULL,
@@ -111,31 +112,31 @@ CREATE TABLE dead (
 ) WITHOUT ROWID;
 
 -- ── sales ────────────────────────────────────────────────────────────────────────────────────────────────────────
--- `part`: 0 the sale itself, -1 what a rebuild has loaded so far, otherwise the generation that a rebuild has replaced:
--- its rows stay as they were, for whoever wants to know what was lost. Only `no` is in the other tables.
+-- `part`: 0 the sale itself, -1 the data that a rebuild has loaded, otherwise a generation that a rebuild replaced.
+-- The rows of a replaced generation are kept, to show what was lost. Other tables refer to `no` only.
 CREATE TABLE sale (
     no           INTEGER PRIMARY KEY,
     id           TEXT NOT NULL,
     part         INTEGER NOT NULL DEFAULT 0,
     status       INTEGER NOT NULL DEFAULT 0,   -- 0 created, 1 open, 2 ended
     generation   INTEGER NOT NULL DEFAULT 1,
-    seq          INTEGER NOT NULL DEFAULT 0,   -- the latest event
+    seq          INTEGER NOT NULL DEFAULT 0,   -- number of the latest event
     hold_us      INTEGER NOT NULL,
     opens_us     INTEGER,
     closes_us    INTEGER,
     orders       TEXT,
     secret       BLOB NOT NULL,
-    paused_us    INTEGER,                      -- since when it is stopped until it is rebuilt
-    reason       INTEGER NOT NULL DEFAULT 0,   -- why: the position in PauseReason::ALL
-    rebuilt_by   BLOB,                         -- the Op of whoever began to rebuild it last
-    stopped_us   INTEGER,                      -- when the previous generation was stopped,
-    switched_us  INTEGER,                      -- and when this one took its place
-    receipts_us  INTEGER,                      -- until when only receipts are honoured
+    paused_us    INTEGER,                      -- when it was halted; NULL if it is not
+    reason       INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in PauseReason::ALL
+    rebuilt_by   BLOB,                         -- Op of the latest rebuild
+    stopped_us   INTEGER,                      -- when the previous generation was halted
+    switched_us  INTEGER,                      -- when this generation replaced it
+    receipts_us  INTEGER,                      -- until when only receipts are honored
     UNIQUE (id, part)
 );
 
--- Numbers 1..=next were handed out or passed over at least once; those that are free again are in free_unit. All above
--- are free but for those in withdrawn_range.
+-- Units 1..=next were reserved or skipped at least once; those that are free again are in free_unit. All units above
+-- next are free, except those in withdrawn_range.
 CREATE TABLE sku (
     sale      INTEGER NOT NULL,
     no        INTEGER NOT NULL,
@@ -144,11 +145,11 @@ CREATE TABLE sku (
     per_buyer INTEGER NOT NULL,
     total     INTEGER NOT NULL,
     next      INTEGER NOT NULL DEFAULT 0,
-    ahead     INTEGER NOT NULL DEFAULT 0,      -- withdrawn numbers above next
+    ahead     INTEGER NOT NULL DEFAULT 0,      -- withdrawn units above next
     returned  INTEGER NOT NULL DEFAULT 0,      -- rows in free_unit
     held      INTEGER NOT NULL DEFAULT 0,
     confirmed INTEGER NOT NULL DEFAULT 0,
-    withdrawn INTEGER NOT NULL DEFAULT 0,      -- numbers in withdrawn_range
+    withdrawn INTEGER NOT NULL DEFAULT 0,      -- units in withdrawn_range
     PRIMARY KEY (sale, no),
     CHECK (next + ahead BETWEEN 0 AND total),
     CHECK (next + ahead = returned + held + confirmed + withdrawn)
@@ -161,8 +162,8 @@ CREATE TABLE free_unit (
     PRIMARY KEY (sale, sku, unit)
 ) WITHOUT ROWID;
 
--- Ranges do not overlap, and none lies on both sides of its SKU's next. By their ends: the first that ends at a number
--- or later either has it or lies above it.
+-- Ranges do not overlap, and none spans its SKU's next. The key orders them by their end: the first range that ends
+-- at or after a unit either contains it or lies above it.
 CREATE TABLE withdrawn_range (
     sale  INTEGER NOT NULL,
     sku   INTEGER NOT NULL,
@@ -172,7 +173,7 @@ CREATE TABLE withdrawn_range (
     CHECK (first <= last)
 ) WITHOUT ROWID;
 
--- A unit that is held or sold has exactly one row: the key refuses a second owner.
+-- A held or sold unit has exactly one row: the primary key prevents a second owner.
 CREATE TABLE owned_unit (
     sale        INTEGER NOT NULL,
     sku         INTEGER NOT NULL,
@@ -189,8 +190,8 @@ CREATE TABLE buyer (
     PRIMARY KEY (sale, buyer, sku)
 ) WITHOUT ROWID;
 
--- `state` is the position in HoldState::ALL. `units` is a list of `sku:number` and `sku:first-last`, `lines` what was
--- asked for.
+-- `state` is the position in HoldState::ALL. `units` is a list of `sku:number` and `sku:first-last`. `lines` is the
+-- request.
 CREATE TABLE hold (
     sale        INTEGER NOT NULL,
     id          BLOB NOT NULL,
@@ -209,7 +210,7 @@ CREATE TABLE event (
     sale        INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
     at_us       INTEGER NOT NULL,
-    kind        INTEGER NOT NULL,              -- the position in EventKind::ALL
+    kind        INTEGER NOT NULL,              -- position in EventKind::ALL
     reservation BLOB,
     units       TEXT NOT NULL,
     PRIMARY KEY (sale, seq)

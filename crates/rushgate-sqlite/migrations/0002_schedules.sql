@@ -1,4 +1,4 @@
--- What puts tasks into a queue again and again.
+-- Schedules: each enqueues a task repeatedly.
 CREATE TABLE schedule (
     queue        INTEGER NOT NULL,
     id           TEXT NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE schedule (
     payload      BLOB NOT NULL,
     priority     INTEGER NOT NULL,
     max_attempts INTEGER NOT NULL,
-    next_us      INTEGER,                       -- never again if there is none
+    next_us      INTEGER,                       -- NULL: never
     previous_us  INTEGER,
     paused       INTEGER NOT NULL,
     PRIMARY KEY (queue, id)

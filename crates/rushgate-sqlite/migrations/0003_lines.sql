@@ -1,5 +1,5 @@
--- Lines of tasks with a key, and limits.
-ALTER TABLE queue ADD COLUMN places INTEGER NOT NULL DEFAULT 0;     -- the latest given
+-- Key groups and limits.
+ALTER TABLE queue ADD COLUMN places INTEGER NOT NULL DEFAULT 0;     -- latest place assigned
 ALTER TABLE queue ADD COLUMN concurrency INTEGER;
 ALTER TABLE queue ADD COLUMN rate_n INTEGER;
 ALTER TABLE queue ADD COLUMN rate_us INTEGER;
@@ -11,10 +11,11 @@ ALTER TABLE queue ADD COLUMN key_fifo INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE newcomer ADD COLUMN key TEXT;
 ALTER TABLE dead ADD COLUMN key TEXT;
 
--- A task that waits may be given out from `at_us` on, in the order of `seat` among those of the same moment. A task with a
--- key has neither but while it is the first of its line and its key has room; it stands there by `line_us` and `place`.
+-- A waiting task becomes available at `at_us`. Tasks with the same `at_us` are ordered by `seat`. A task with a key
+-- has both only while it is the first of its key group and the key's limits allow it to run. Within the group, tasks
+-- are ordered by `line_us` and `place`.
 ALTER TABLE task ADD COLUMN key TEXT;
-ALTER TABLE task ADD COLUMN asked_us INTEGER;   -- when it was to be due, of a task with a key
+ALTER TABLE task ADD COLUMN asked_us INTEGER;   -- requested due time, of a task with a key
 ALTER TABLE task ADD COLUMN line_us INTEGER;
 ALTER TABLE task ADD COLUMN place INTEGER;
 ALTER TABLE task ADD COLUMN at_us INTEGER;
@@ -31,13 +32,13 @@ CREATE TABLE line (
     queue    INTEGER NOT NULL,
     key      TEXT NOT NULL,
     priority INTEGER NOT NULL,
-    turn_us  INTEGER NOT NULL,   -- when its last task was given out
-    place    INTEGER NOT NULL,   -- when it arrived: as it began, and anew with each turn
-    first    INTEGER,            -- the arrival of the task that was seated last
+    turn_us  INTEGER NOT NULL,   -- when the group's last task was claimed
+    place    INTEGER NOT NULL,   -- arrival of the group, renewed with each turn
+    first    INTEGER,            -- arrival of the group's latest task to get a seat
     PRIMARY KEY (queue, key, priority)
 ) WITHOUT ROWID;
 
--- When tasks were given out, where there is a rate. `per_key`: 0 for the queue's rate, 1 for its keys'.
+-- Claim times, for rate limits. `per_key`: 0 for the queue's rate limit, 1 for those of its keys.
 CREATE TABLE start (
     no      INTEGER PRIMARY KEY,
     queue   INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- Up to which number a queue has what an outbox in another database had for it.
+-- The highest task number that a queue has from each outbox.
 CREATE TABLE relayed (
     queue  INTEGER NOT NULL,
     outbox TEXT NOT NULL,

@@ -1,14 +1,14 @@
--- What is kept of tasks that are over, of runs that did not succeed, and of runs under way.
-ALTER TABLE queue ADD COLUMN keep_us INTEGER;           -- how long those that are over are kept, and how many
+-- Finished tasks, unsuccessful runs, and progress of running tasks.
+ALTER TABLE queue ADD COLUMN keep_us INTEGER;           -- retention: maximum age and number of finished tasks
 ALTER TABLE queue ADD COLUMN keep_n INTEGER;
 ALTER TABLE queue ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;   -- rows in finished
 
-ALTER TABLE task ADD COLUMN past TEXT;                  -- the latest runs that did not succeed, as JSON
+ALTER TABLE task ADD COLUMN past TEXT;                  -- latest unsuccessful runs, as JSON
 ALTER TABLE task ADD COLUMN progress_percent INTEGER;
-ALTER TABLE task ADD COLUMN progress_note TEXT;         -- NULL if the worker has said nothing
+ALTER TABLE task ADD COLUMN progress_note TEXT;         -- NULL if the worker has reported none
 ALTER TABLE dead ADD COLUMN past TEXT;
 
--- `how`: 0 done, 1 discarded, 2 cancelled. The result is NULL if there is none.
+-- `how`: 0 done, 1 discarded, 2 canceled. `result` is NULL if there is none.
 CREATE TABLE finished (
     no           INTEGER PRIMARY KEY,
     queue        INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- From when on a task is not given out any more; NULL for never.
+-- Deadline: from then on the task is never claimed. NULL: none.
 ALTER TABLE task ADD COLUMN deadline_us INTEGER;
 ALTER TABLE newcomer ADD COLUMN deadline_us INTEGER;
 ALTER TABLE finished ADD COLUMN deadline_us INTEGER;

@@ -1,4 +1,4 @@
--- Until when ids are not taken again, whether their tasks are live or not.
+-- Uniqueness windows: until `until_us` the ID is not accepted again, whether or not its task is live.
 CREATE TABLE unique_id (
     queue    INTEGER NOT NULL,
     id       TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Changes of stock that were answered, so that a repeat gets the same answer: also from a process that starts later.
+-- Answered stock changes, so that a repeated call gets the same answer, also from a process that starts later.
 CREATE TABLE stock_change (
     op      BLOB NOT NULL PRIMARY KEY,  -- 16 bytes
     at_us   INTEGER NOT NULL,

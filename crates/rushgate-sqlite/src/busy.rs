@@ -1,20 +1,20 @@
-//! Waiting for the other processes that use the file.
+//! Retries while other processes have the file locked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
-/// Tries until the file is not locked by another process, or the limit has passed.
+/// Retries `attempt` while another process has the file locked, for at most `limit`.
 ///
-/// The naps are short and uneven. SQLite's own handler sleeps up to 100 ms at a time, which starves whoever came
-/// first when several processes write without a pause, and it is not asked at all when two processes switch a fresh
-/// file to write-ahead logging at the same moment.
+/// The pauses are short and random. SQLite's own busy handler sleeps up to 100 ms at a time, which starves the
+/// longest waiting process when several write continuously. SQLite does not call it at all when two processes switch
+/// a new file to write-ahead logging at the same time.
 pub(crate) fn patiently<T>(
     limit: Duration,
     mut attempt: impl FnMut() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    // Most attempts succeed at once: the clock is read only if not.
+    // Most attempts succeed at once, so the clock is read only after a failure.
     let (mut end, mut tries) = (None, 0);
     loop {
         match attempt() {

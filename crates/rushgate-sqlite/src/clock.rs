@@ -3,7 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rushgate_core::Timestamp;
 
-/// What tells the store the time. Every process of one machine reads the same one.
+/// The store's clock. All processes of a machine read the same clock.
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub(crate) fn system() -> Clock {

@@ -1,16 +1,16 @@
-//! SQLite's faults, translated into core's words at this one place.
+//! Translates SQLite's errors into core's, in one place.
 
 use std::panic::AssertUnwindSafe;
 
 use rushgate_core::Error;
 use rusqlite::{ErrorCode, ffi};
 
-/// Why a verb stopped before its answer.
+/// Why a step stopped without an answer.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The request cannot be carried out. Nothing was written: verbs refuse before their first write.
+    /// The request was refused. Nothing was written: a step refuses before its first write.
     Refused(Error),
-    /// SQLite failed. Whatever the verb wrote must be rolled back.
+    /// SQLite failed. The step's writes must be rolled back.
     Fault(rusqlite::Error),
 }
 
@@ -28,16 +28,16 @@ impl From<rusqlite::Error> for Stop {
 
 pub(crate) type Result<T> = std::result::Result<T, Stop>;
 
-/// Runs a verb; if it panics, only its own call fails.
+/// Runs a step. A panic fails only its own call.
 pub(crate) fn caught<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Nothing is used again that the verb may have left half-changed: its step is rolled back.
+    // Nothing that the step may have left inconsistent is used again: the step is rolled back.
     let ran = std::panic::catch_unwind(AssertUnwindSafe(verb));
     ran.unwrap_or_else(|_| {
         Err(Error::bug("Rushgate panicked; nothing was changed").hint("please report it").into())
     })
 }
 
-/// What a stop means to a caller.
+/// Converts a stop to the caller's error.
 pub(crate) fn explain(stop: Stop, path: &str) -> Error {
     match stop {
         Stop::Refused(error) => error,
@@ -45,8 +45,8 @@ pub(crate) fn explain(stop: Stop, path: &str) -> Error {
     }
 }
 
-/// What a fault of SQLite means to a caller, if whatever was begun has been rolled back. `path` is the store's file,
-/// for the reader's sake.
+/// Converts an SQLite error to the caller's error, for a step that was rolled back. `path` is the store's file, for
+/// the message.
 pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
     let text = match fault.sqlite_error() {
         Some(error) => format!("{fault}; SQLite's code {}", error.extended_code),
@@ -78,7 +78,7 @@ pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
         Some(ErrorCode::OutOfMemory) => {
             Error::unavailable(unchanged("SQLite ran out of memory")).hint("try again with more memory")
         }
-        // No code of SQLite's: a value in the file is not what it was when it was written.
+        // Not an SQLite error code: a stored value has an unexpected form.
         None => damaged(&unchanged(&format!("`{path}` holds a value that cannot be read"))),
         Some(_) => Error::bug(unchanged(&format!("an SQLite statement failed on `{path}`"))),
     };
@@ -89,14 +89,14 @@ fn damaged(why: &str) -> Error {
     Error::corrupt(why).hint("restore it from a backup, or salvage it with `sqlite3 FILE .recover`")
 }
 
-/// The error of a file that may not be written to.
+/// The error of a file without write permission.
 pub(crate) fn read_only(path: &str) -> Error {
     Error::misconfigured(format_args!("`{path}` may not be written to; nothing was changed")).hint(
         "give the user that runs Rushgate permission to write to the file and to its directory, or name another file",
     )
 }
 
-/// The error of a file that is not where it was when it was opened.
+/// The error of a file that was moved, deleted or replaced.
 pub(crate) fn moved(path: &str) -> Error {
     let why =
         format_args!("`{path}` was moved, deleted or replaced while it was in use; nothing was changed");
@@ -108,10 +108,10 @@ fn is_moved(fault: &rusqlite::Error) -> bool {
     fault.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_DBMOVED)
 }
 
-/// How a commit failed: known to have changed nothing, or nobody knows.
+/// Converts the error of a commit: either nothing was changed, or the outcome is unknown.
 ///
-/// Without room SQLite stops before the mark that makes a commit one. Any other fault may have come after it: a
-/// failed sync leaves the mark in the log, where a restart may or may not find it.
+/// When the disk is full, SQLite stops before it writes the commit record. Any other error may have come after it: a
+/// failed sync leaves the record in the log, where a restart may or may not find it.
 pub(crate) fn translate_commit(fault: rusqlite::Error, path: &str) -> Error {
     match fault.sqlite_error_code() {
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => translate(fault, path),

@@ -1,13 +1,12 @@
-//! The embedded store of Rushgate: locks, queues and sales in one SQLite file, shared by the processes of one
-//! machine.
+//! Embedded store of Rushgate: locks, queues and sales in one SQLite file, shared by the processes of one machine.
 //!
-//! - One thread writes. It carries out the calls that are waiting in one transaction and commits; a lone call does
-//!   not wait for company. Another thread syncs the log and answers them, while the next are carried out. Two threads
-//!   read beside them.
-//! - Nothing is answered before the log was synced: an acknowledged write survives a power cut (class D2). With
-//!   `?durability=process` there is no sync: the latest writes may be lost in a power cut, but none in the death of a
-//!   process, and the file is never damaged (class D1).
-//! - Waiters are woken at once inside a process, and within about 2 ms by another process's write.
+//! - One thread writes. It executes all waiting calls in one transaction and commits; a single call does not wait for
+//!   others. A second thread syncs the log and answers the callers while the next calls execute. Two more threads
+//!   read.
+//! - No call is answered before the log is synced: an acknowledged write survives a power cut (class D2). With
+//!   `?durability=process` there is no sync. A power cut may then lose the latest writes, but the death of a process
+//!   does not, and the file is never damaged (class D1).
+//! - Waiters in the same process are woken at once, and waiters in other processes within about 2 ms of the write.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

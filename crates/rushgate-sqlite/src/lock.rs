@@ -1,4 +1,4 @@
-//! The verbs of a lock, each one step.
+//! The lock methods, each one step.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::step::Step;
 use crate::stored::{micros, stored, time};
 
 const TOKEN_BYTES: usize = 16;
-/// What a row keeps of the latest releases.
+/// Size of the list of latest releases in a row, in bytes.
 const RELEASED_BYTES: usize = Released::REMEMBERED * TOKEN_BYTES;
 
-/// A lock's row, as far as the verbs decide by it.
+/// The columns of a lock's row that the methods need.
 struct LockRow {
     fence: u64,
     token: Option<Token>,
@@ -45,7 +45,7 @@ impl LockRow {
         self.token.filter(|_| self.lease_until > now)
     }
 
-    /// The answer to a token that does not hold the lock.
+    /// The answer to a release by a token that does not hold the lock.
     fn answer_late(&self, token: Token) -> Released {
         let mut released = self.released.chunks_exact(TOKEN_BYTES);
         if released.any(|earlier| earlier == token.to_bytes()) {
@@ -56,7 +56,7 @@ impl LockRow {
     }
 }
 
-/// The first in line.
+/// The first waiter.
 struct First {
     ticket: i64,
     token: Token,
@@ -92,7 +92,7 @@ pub(crate) fn acquire(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
     }
 }
 
-/// The lock is held, or somebody is in line.
+/// Acquires a lock that is held or has waiters.
 fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
     let now = step.now;
     let Some(row) = LockRow::load(step, &ask.name)? else {
@@ -127,7 +127,7 @@ fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
     stand_in_line(step, ask, present)
 }
 
-/// The token has the lock already: its lease begins anew, and if it was in the claim window it has arrived.
+/// Renews the lease of a token that already holds the lock, and ends its claim window.
 fn confirm(step: &mut Step<'_>, ask: &Acquire, row: &LockRow) -> Result<Acquired> {
     let until = step.now + ask.lease.get();
     step.exec(sql!("lock/line", "lease"), (ask.name.as_str(), stored(until)))?;
@@ -137,7 +137,7 @@ fn confirm(step: &mut Step<'_>, ask: &Acquire, row: &LockRow) -> Result<Acquired
     Ok(Acquired::Granted(grant(row.fence, until, step.now)))
 }
 
-/// Takes the token out of the line. It needs no notice any more.
+/// Removes the token from the wait queue, with its pending notification.
 fn step_out(step: &mut Step<'_>, name: &LockName, token: Token) -> Result<()> {
     if step.exec(sql!("lock/line", "leave"), (name.as_str(), token.to_bytes()))? > 0 {
         recount(step, name)?;
@@ -150,7 +150,7 @@ fn client(token: Token) -> i64 {
     token.client().as_u64().cast_signed()
 }
 
-/// `present` is the latest grant.
+/// Adds the token to the wait queue. `present` is the latest grant.
 fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, present: Grant) -> Result<Acquired> {
     let now = step.now;
     let left = present.lease_left;
@@ -163,7 +163,7 @@ fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, present: Grant) -> Result<A
     if let Some((_, wait_until)) = at
         && wait_until <= now
     {
-        // Its first wait ran out before anybody noticed: this is a new one, at the end of the line.
+        // Its first wait expired before its row was removed, so it joins the end of the wait queue.
         step.exec(sql!("lock/line", "leave"), (ask.name.as_str(), ask.token.to_bytes()))?;
         at = None;
     }
@@ -183,7 +183,7 @@ fn stand_in_line(step: &mut Step<'_>, ask: &Acquire, present: Grant) -> Result<A
     }))
 }
 
-/// The token lives: it is served again if it was skipped. What it was told before is past.
+/// Makes a skipped waiter eligible again, and deletes its outdated notification.
 fn ask_again(step: &mut Step<'_>, ask: &Acquire, ticket: i64) -> Result<()> {
     step.exec(sql!("lock/acquire", "ask_again"), (ask.name.as_str(), ticket))?;
     step.exec(sql!("lock/line", "told"), (client(ask.token), ask.token.to_bytes())).map(drop)
@@ -207,7 +207,7 @@ fn join(step: &mut Step<'_>, ask: &Acquire) -> Result<i64> {
     Ok(ticket.unwrap_or_default())
 }
 
-/// Where the token stands in line: its ticket, and when it gives up.
+/// The token's ticket in the wait queue, and when it stops waiting.
 fn place(step: &mut Step<'_>, name: &LockName, token: Token) -> Result<Option<(i64, Timestamp)>> {
     step.row(sql!("lock/line", "place"), (name.as_str(), token.to_bytes()), |row| {
         Ok((row.get(0)?, time(row, 1)?))
@@ -229,8 +229,8 @@ fn recount(step: &mut Step<'_>, name: &LockName) -> Result<()> {
     step.exec(sql!("lock/line", "count"), [name.as_str()]).map(drop)
 }
 
-/// Nobody holds the lock: an expired holder that never confirmed goes back to its place, and those who have
-/// stopped waiting are forgotten.
+/// Cleans up a lock without a holder: a waiter that let its claim window pass keeps its position, and expired waiters
+/// are removed.
 fn end_expired(step: &mut Step<'_>, name: &LockName, row: &LockRow) -> Result<()> {
     if row.waiters == 0 {
         return Ok(());
@@ -242,7 +242,7 @@ fn end_expired(step: &mut Step<'_>, name: &LockName, row: &LockRow) -> Result<()
     if gone > 0 { recount(step, name) } else { Ok(()) }
 }
 
-/// Writes a new holder into the row, with a new fence.
+/// Writes a new holder and a new fencing token into the row.
 fn give(
     step: &mut Step<'_>,
     name: &LockName,
@@ -268,10 +268,10 @@ fn give(
     Ok(fence)
 }
 
-/// Grants the lock to a waiter and tells it.
+/// Grants the lock to a waiter and notifies it.
 ///
-/// A waiter that listens in this process will hear, so it gets its whole lease and leaves the line; any other gets
-/// the claim window, and keeps its place until it confirms.
+/// A waiter that listens in this process will receive the notification, so it gets its full lease and leaves the wait
+/// queue. Any other waiter gets the claim window, and keeps its position until it confirms.
 fn hand_over(step: &mut Step<'_>, name: &LockName, row: &LockRow, to: First) -> Result<Grant> {
     let now = step.now;
     if step.listeners.hears(to.token) {
@@ -295,7 +295,7 @@ fn tell_elsewhere(step: &mut Step<'_>, token: Token, kind: i64) -> Result<()> {
     step.exec(sql!("lock/line", "tell"), (client(token), token.to_bytes(), kind, at)).map(drop)
 }
 
-/// Nobody holds the lock any more: hands it to the first in line, if there is one, or leaves it free.
+/// Hands a lock without a holder to the first waiter, or leaves it free.
 fn serve(step: &mut Step<'_>, name: &LockName, row: &LockRow, released: Option<Token>) -> Result<()> {
     let released: Vec<u8> = released.into_iter().flat_map(Token::to_bytes).collect();
     step.exec(sql!("lock/line", "clear"), (name.as_str(), step.now_us(), released, RELEASED_BYTES))?;
@@ -356,7 +356,7 @@ pub(crate) fn leave(step: &mut Step<'_>, name: &LockName, token: Token) -> Resul
     }
     let Some((_, wait_until)) = place(step, name, token)? else { return Ok(Left::Nothing) };
     step_out(step, name, token)?;
-    // One whose wait is over was out of the line before anybody removed its row.
+    // A waiter whose wait has expired has left the queue, even if its row still exists.
     Ok(if wait_until > step.now { Left::Line } else { Left::Nothing })
 }
 

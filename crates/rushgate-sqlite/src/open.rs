@@ -1,4 +1,4 @@
-//! Opening the file: its URL, its pragmas, its schema.
+//! Opens the file: URL, pragmas, schema.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -13,12 +13,12 @@ use crate::busy::patiently;
 use crate::fault::{moved, read_only, translate};
 use crate::syncer::Log;
 
-/// "RGAT": says that a file is ours.
+/// "RGAT": marks a file as a Rushgate store.
 const APPLICATION_ID: i64 = 0x5247_4154;
-/// The pages that a connection keeps in memory, in KiB.
+/// Page cache of the writer's connection, in KiB.
 const CACHE_KIB: i64 = 65_536;
 
-/// Every migration, in order: the schema's version is how many have been carried out.
+/// All migrations, in order. The schema version is the number of applied migrations.
 const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_schedules.sql"),
@@ -35,7 +35,7 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0013_stock_changes.sql"),
 ];
 
-/// Where the store is and how careful it is.
+/// Target and durability class of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     pub(crate) target: Target,
@@ -50,7 +50,7 @@ pub(crate) enum Target {
 }
 
 impl Location {
-    /// Reads `sqlite:PATH`, `sqlite::memory:`, and `?durability=power|process`.
+    /// Parses `sqlite:PATH` and `sqlite::memory:`, with the option `?durability=power|process`.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let rest = url.strip_prefix("sqlite:").ok_or_else(|| {
             Error::invalid("the store's URL", format_args!("`{url}` does not begin with `sqlite:`"))
@@ -76,7 +76,7 @@ impl Location {
         }
     }
 
-    /// The path as text, for people.
+    /// The path, for messages.
     pub(crate) fn shown(&self) -> String {
         match &self.target {
             Target::File(path) => path.display().to_string(),
@@ -84,7 +84,7 @@ impl Location {
         }
     }
 
-    /// The writer's connection, on a file that is known to have today's schema.
+    /// Opens the writer's connection, after checking the file's owner and migrating its schema.
     pub(crate) fn open_writer(&self, limits: &Limits) -> Result<Connection> {
         let path = self.shown();
         let conn = match &self.target {
@@ -94,7 +94,7 @@ impl Location {
             Target::Memory => Connection::open_in_memory().map_err(|fault| translate(fault, &path))?,
         };
         let fault = |fault| translate(fault, &path);
-        // The writer waits in its own way, see `patiently`.
+        // The writer retries on its own, see `patiently`.
         conn.busy_timeout(Duration::ZERO).map_err(fault)?;
         check_ours(&conn, &path, limits)?;
         patiently(limits.patience, || self.prepare(&conn, limits)).map_err(fault)?;
@@ -105,7 +105,7 @@ impl Location {
         Ok(conn)
     }
 
-    /// A connection that only reads. There is none for a store in memory.
+    /// Opens a read-only connection; `None` for a store in memory.
     pub(crate) fn open_reader(&self, limits: &Limits) -> Result<Option<Connection>> {
         let Target::File(path) = &self.target else { return Ok(None) };
         let conn = open_file(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -121,12 +121,12 @@ impl Location {
         Ok(Some(conn))
     }
 
-    /// The log of the file that `conn` has open, if commits are to survive a power cut.
+    /// Opens the write-ahead log of `conn`'s file; `None` if commits need not survive a power cut.
     pub(crate) fn open_log(&self, conn: &Connection) -> Result<Option<Log>> {
         if self.durability < Durability::D2 {
             return Ok(None);
         }
-        // As SQLite names it, which follows symbolic links.
+        // Use SQLite's own name of the file, which has symbolic links resolved.
         let log = format!("{}-wal", conn.path().unwrap_or_default());
         let path = self.shown();
         match File::open(&log) {
@@ -139,7 +139,7 @@ impl Location {
 
     fn prepare(&self, conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
         keep_plans(conn)?;
-        // Commits do not wait for the disk here: see `Syncer`.
+        // Commits do not wait for the disk here. `Syncer` syncs the log.
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
         conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
@@ -155,10 +155,10 @@ impl Location {
     }
 }
 
-/// Which file a path led to when it was opened.
+/// The file that a path referred to when the store was opened.
 ///
-/// A file that is moved or deleted stays writable for whoever has it open, and the next process to come makes a new
-/// one: then two processes would hold one lock, and acknowledged work would be gone with the old file.
+/// A moved or deleted file stays writable for processes that have it open, and the next process creates a new file.
+/// Two processes could then hold the same lock, and acknowledged writes would be lost with the old file.
 pub(crate) struct SameFile {
     path: PathBuf,
     inode: (u64, u64),
@@ -174,7 +174,7 @@ impl SameFile {
         looked().map(Some).map_err(|error: std::io::Error| moved(&location.shown()).caused_by(error))
     }
 
-    /// Refuses if the path leads to another file now, or to none.
+    /// Fails if the path refers to another file now, or to none.
     pub(crate) fn check(&self) -> Result<()> {
         match inode(&self.path) {
             Ok(inode) if inode == self.inode => Ok(()),
@@ -188,17 +188,17 @@ fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// What a store puts up with.
+/// Limits of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How long to wait while another process keeps the file locked.
+    /// How long to retry while another process has the file locked.
     pub(crate) patience: Duration,
-    /// The largest file.
+    /// Maximum size of the file, in bytes.
     pub(crate) max_bytes: Option<u64>,
 }
 
-/// Statements keep the plan that they were prepared with. Otherwise SQLite plans anew when a value is bound that
-/// might change its mind, which costs more than most of our statements do.
+/// Keeps the plan with which a statement was prepared. By default SQLite replans when a bound value could change the
+/// plan, which costs more than most of the store's statements.
 fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
@@ -215,12 +215,12 @@ fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection> {
             .hint(format_args!("make it with `mkdir -p {folder}`, or name a file elsewhere")));
     }
     if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
-        // The secrets of sales are in it. SQLite itself says why a file cannot be created.
+        // The file contains the secrets of sales. SQLite reports why a file cannot be created.
         let _ = create_private(path);
     }
     let conn = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|fault| translate(fault, &shown.to_string()))?;
-    // SQLite opens a file that it may not write for reading, and says so only at the first write.
+    // SQLite opens a file without write permission read-only, and reports that only at the first write.
     if conn.is_readonly(MAIN_DB).unwrap_or_default() {
         return Err(read_only(&shown.to_string()));
     }
@@ -243,9 +243,9 @@ fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
     Err(Error::misconfigured(why).hint("keep the file on a local disk, not on a network file system"))
 }
 
-/// Refuses a database that belongs to another program or to a newer build.
+/// Fails for a database that belongs to another program or a newer version.
 fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
-    // In one transaction: another process may be making the schema at this moment.
+    // Read in one transaction, because another process may be migrating the schema.
     let read = || {
         let seen = conn.unchecked_transaction()?;
         let pragma = |name| seen.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -277,7 +277,7 @@ fn migrate(conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
     if patiently(limits.patience, version)? >= MIGRATIONS.len() {
         return Ok(());
     }
-    // Another process may be migrating as well: look again once the file is ours.
+    // Another process may be migrating too: read the version again with the file locked.
     patiently(limits.patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let run = || {
         for migration in MIGRATIONS.iter().skip(version()?) {

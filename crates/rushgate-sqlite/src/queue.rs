@@ -1,4 +1,4 @@
-//! The verbs of a queue, each one step.
+//! The queue methods, each one step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,44 +26,44 @@ pub(crate) mod schedule;
 pub(crate) mod unique;
 pub(crate) mod wait;
 
-/// A queue's counters while a group of calls is carried out.
+/// A queue's row, cached for a group of calls.
 pub(crate) struct QueueRow {
     name: QueueName,
     id: i64,
     paused: bool,
-    /// Whether it is reserved for the orders of sales.
+    /// Whether the queue is reserved for the orders of sales.
     reserved: bool,
     limits: QueueLimits,
     len: u64,
     revision: u64,
     claim: u64,
-    /// The latest place that was given.
+    /// The latest place assigned.
     places: u64,
-    /// No lease of the queue ends before this.
+    /// Lower bound of the lease expiries.
     lease_floor: i64,
-    /// No task that waits has a deadline before this.
+    /// Lower bound of the deadlines of waiting tasks.
     deadline_floor: i64,
-    /// No id of the queue is unique for longer than this.
+    /// Upper bound of the ends of the uniqueness windows.
     unique_until: i64,
-    /// Whether tasks of the queue wait for others, or have waited and are live.
+    /// Whether any live task waits for other tasks or has done so.
     linked: bool,
-    /// Whether those that wait for what is over have not all heard of it.
+    /// Whether tasks have finished whose waiting tasks have not been updated.
     ended: bool,
-    /// How many tasks became due, which as many listeners will be told.
+    /// Number of tasks that became available: as many listeners are notified.
     news: usize,
     changed: bool,
-    /// How many tasks were dropped because of the bound.
+    /// Number of tasks dropped by the overflow policy.
     dropped: u64,
-    /// How many are kept that are over, and whether that has changed.
+    /// Number of retained tasks, and whether it changed.
     kept: u64,
     kept_changed: bool,
-    /// The number of the latest event, and whether that has changed.
+    /// Number of the latest event, and whether it changed.
     event_last: u64,
     events_changed: bool,
 }
 
 impl QueueRow {
-    /// Writes the counters back, if a call of the group changed them.
+    /// Writes the counters back if a call of the group changed them.
     pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
         if self.news > 0 {
             step.tell_queue(&self.name, self.news);
@@ -91,33 +91,33 @@ impl QueueRow {
     }
 }
 
-/// A verb's view of one queue: the step, and the queue's counters taken out of it.
+/// A queue during a call: the step, and the queue's row, removed from the step's cache meanwhile.
 struct Queue<'s, 'w> {
     step: &'s mut Step<'w>,
     row: QueueRow,
-    /// When what is being done happens: now, or when the lease ran out that is ended.
+    /// Time of the current change: now, or the expiry of the lease that is being ended.
     moment: i64,
-    /// Whether it has come to be kept that something is over.
+    /// Whether a task was added to the retained ones.
     finished: bool,
-    /// What has happened, and is not written yet.
+    /// Events that are not written yet.
     noted: Vec<event::Noted>,
 }
 
-/// What a verb may do to a queue.
+/// Kind of access to a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// It only reads, or takes away what no reserved queue has.
+    /// Reads, or deletes rows that a reserved queue never has.
     Look,
-    /// It changes the queue, and needs authority over one that is reserved for orders.
+    /// Changes the queue. Requires authority over a queue that is reserved for orders.
     Change,
-    /// As `Change`, and it makes the queue.
+    /// Like `Change`, and creates the queue if needed.
     Make,
-    /// It is part of a sale's step, and makes the queue.
+    /// Part of a sale's step. Creates the queue if needed.
     Order,
 }
 
-/// Runs a verb on a queue, with all leases that ran out given back first. `None` if the queue was never used and
-/// the verb is not one that makes it.
+/// Runs `verb` on a queue, after ending all expired leases. Returns `None` if the queue was never used and the access
+/// does not create it.
 fn on_queue<T>(
     step: &mut Step<'_>,
     name: &QueueName,
@@ -204,7 +204,7 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
     })
 }
 
-/// Reserves a queue for the orders of sales. It must never have been used for anything else.
+/// Reserves a queue for the orders of sales. Fails if it was ever used for anything else.
 pub(crate) fn reserve(step: &mut Step<'_>, name: &QueueName) -> Result<()> {
     let row = match step.queues.remove(name) {
         Some(row) => Some(row),
@@ -223,8 +223,8 @@ pub(crate) fn reserve(step: &mut Step<'_>, name: &QueueName) -> Result<()> {
     if reserved { Ok(()) } else { Err(Error::orders_queue_in_use(name).into()) }
 }
 
-/// The bound in a column, the other limits in seven that follow one another, the retention in two and the overflow
-/// behind it, and the number of events.
+/// Reads the capacity from column `bound`, the other limits from the seven columns at `others`, the retention from
+/// two columns at `keep` with the overflow policy after them, and the number of events from `events`.
 fn read_limits(
     row: &Row<'_>,
     bound: usize,
@@ -256,10 +256,10 @@ fn read_limits(
     })
 }
 
-/// In which line a task stands.
+/// The key group of a task: key and priority.
 type LineOf = Option<(TaskKey, u8)>;
 
-/// The columns `priority` and `key`.
+/// Reads the columns `priority` and `key`.
 fn read_line(row: &Row<'_>, at: usize) -> rusqlite::Result<LineOf> {
     Ok(key(row, at + 1)?.zip(Some(row.get(at)?)))
 }
@@ -268,7 +268,7 @@ fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<TaskKey>> {
     row.get_ref(at)?.as_str_or_null()?.map(|text| parse(text, at)).transpose()
 }
 
-/// A leased task as its end needs it.
+/// The columns of a leased task that its end needs.
 struct Run {
     arrival: i64,
     lease_until: i64,
@@ -281,12 +281,12 @@ struct Run {
     worker: String,
     past: Option<String>,
     deadline: Option<i64>,
-    /// When it was due.
+    /// Due time of the task.
     due: i64,
 }
 
 impl Run {
-    /// The columns that `expired` and `claimed` begin with.
+    /// Reads the columns that the statements `expired` and `claimed` begin with.
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             arrival: row.get(0)?,
@@ -305,33 +305,31 @@ impl Run {
     }
 }
 
-/// How a run that did not succeed leaves the record.
+/// State of a record after an unsuccessful run.
 enum Ended {
-    /// A newcomer waits in its place.
+    /// The pending replacement took its place.
     Newcomer,
-    /// It was to be cancelled, and is gone.
+    /// It was marked as canceled and is gone.
     Cancelled,
-    /// It waits again.
     Waiting,
-    /// It is a dead letter.
     Dead,
 }
 
-/// What becomes of a task whose run did not succeed.
+/// An unsuccessful end of a run.
 struct Failure<'a> {
     /// When the run ended.
     at: i64,
-    /// When the next may begin. Without it the task waits where it did, as if it had not been claimed.
+    /// Due time of the next attempt. Without it the task keeps its place, as if it had not been claimed.
     due: Option<i64>,
     attempts: u32,
     error: Option<&'a str>,
     dead: bool,
-    /// How it is remembered, if it is.
+    /// How the run is recorded among the past runs, if it is.
     how: Option<PastEnd>,
 }
 
 impl Failure<'_> {
-    /// What is told of a task that waits again.
+    /// The event of a task that waits again.
     fn event(&self, run: &Run) -> TaskChange {
         let (attempt, due) = (run.attempts, moment(self.due.unwrap_or(run.due)));
         match self.how {
@@ -361,7 +359,7 @@ impl Queue<'_, '_> {
         self.row.len -= 1;
     }
 
-    /// Takes a record out of which nothing is kept.
+    /// Deletes a record without retaining it.
     fn remove(&mut self, arrival: i64, id: &str) -> Result<()> {
         self.step.exec(sql!("queue/end", "remove"), [arrival])?;
         self.removed();
@@ -369,14 +367,14 @@ impl Queue<'_, '_> {
         self.forget_waits(arrival)
     }
 
-    /// Wakes listeners if the task that was just made to wait may be given out.
+    /// Notifies a listener if the task, which just began to wait, is available.
     fn waits(&mut self, due: i64) {
         if due <= self.now() && !self.row.paused {
             self.row.news = self.row.news.saturating_add(1);
         }
     }
 
-    /// Ends every lease that ran out; then what waited for too long dies.
+    /// Ends expired leases, then turns waiting tasks past their deadline into dead letters.
     fn reap(&mut self) -> Result<()> {
         self.settle()?;
         if self.row.lease_floor <= self.now() {
@@ -409,7 +407,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// The first deadline of a task that waits.
+    /// The earliest deadline of a waiting task.
     fn first_deadline(&mut self) -> Result<i64> {
         if self.row.deadline_floor == i64::MAX {
             return Ok(i64::MAX);
@@ -479,7 +477,7 @@ impl Queue<'_, '_> {
         Ok(Ended::Waiting)
     }
 
-    /// Puts the newcomer in the place of the record whose run has ended.
+    /// Replaces the record whose run has ended with the pending replacement.
     fn promote(&mut self, at: i64, id: &str, run: &Run) -> Result<()> {
         self.note(at, id, || TaskChange::Requeued { attempt: run.attempts });
         self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
@@ -497,7 +495,7 @@ impl Queue<'_, '_> {
         self.run_ended(&run.line)
     }
 
-    /// The run that the ticket claims to be, if it is.
+    /// The run that the ticket names, if it is current.
     fn claimed(&mut self, ticket: &Ticket) -> Result<Option<Run>> {
         let Some(claim) = ticket.claim else { return Ok(None) };
         let params = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed());
@@ -557,12 +555,12 @@ impl Queue<'_, '_> {
         })
     }
 
-    /// Whether what waits may be dropped for a newcomer.
+    /// Whether waiting tasks may be dropped for new ones.
     fn gives_way(&self) -> bool {
         self.row.limits.overflow == Overflow::DropOldest
     }
 
-    /// One too many comes: what was dropped for it, or the answer that it gets.
+    /// Applies the overflow policy to a new task: returns the ID of the task dropped for it, or its answer.
     fn overflow(&mut self, id: &TaskId, bound: u64) -> Result<std::result::Result<TaskId, Enqueued>> {
         match self.row.limits.overflow {
             Overflow::Refuse => Ok(Err(Enqueued::Full { bound })),
@@ -579,7 +577,7 @@ impl Queue<'_, '_> {
         (self.row.dropped, self.row.changed) = (self.row.dropped + 1, true);
     }
 
-    /// Drops the task that waits and was put in the longest ago, if any waits.
+    /// Drops the waiting task that was enqueued first, if any.
     fn drop_oldest(&mut self) -> Result<Option<TaskId>> {
         let oldest = self.step.row(sql!("queue/enqueue", "oldest"), [self.row.id], |row| {
             Ok((row.get(0)?, parsed(row, 1)?, read_line(row, 2)?))
@@ -615,7 +613,7 @@ impl Queue<'_, '_> {
         })
     }
 
-    /// The id has a live record.
+    /// Enqueues a task whose ID has a live record.
     fn enqueue_again(&mut self, task: &NewTask, due: i64) -> Result<Enqueued> {
         let Some(present) = self.present(&task.id)? else {
             return Err(Error::bug("a task's record vanished within a step").into());
@@ -682,14 +680,14 @@ impl Queue<'_, '_> {
         self.note(self.now(), id.as_str(), || TaskChange::Replaced { due: moment(due) });
     }
 
-    /// When the newcomer behind a run was first put in: now, if there is none yet.
+    /// When the pending replacement of a run was first enqueued; now, if there is none yet.
     fn newcomer_first(&mut self, task: &NewTask) -> Result<i64> {
         let params = (self.row.id, task.id.as_str());
         let first = self.step.row(sql!("queue/enqueue", "newcomer"), params, |row| row.get(2))?;
         Ok(first.unwrap_or(self.now()))
     }
 
-    /// The present run is the record's last: the first newcomer behind it is the one to keep.
+    /// Enqueues behind a canceled run. The first pending replacement is kept.
     fn follow_cancelled(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
         let params = (self.row.id, task.id.as_str());
         let newcomer = self.step.value::<i64>(sql!("queue/enqueue", "newcomer"), params)?;
@@ -719,7 +717,7 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Puts the newcomer behind the present run.
+    /// Stores the task as the pending replacement of the current run.
     fn follow(&mut self, task: &NewTask, due: i64, first: i64, present: &Present) -> Result<Enqueued> {
         let revision = self.next_revision();
         let params = (
@@ -743,7 +741,7 @@ impl Queue<'_, '_> {
         Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
     }
 
-    /// The first waiting tasks of a priority and of those after it, due or not.
+    /// The first waiting tasks of the given priority and those after it, due or not.
     fn waiting(&mut self, priority: u8, n: usize) -> Result<Vec<Waiting>> {
         self.step.rows(sql!("queue/claim", "waiting"), (self.row.id, priority, n), read_waiting)
     }
@@ -756,8 +754,8 @@ impl Queue<'_, '_> {
 
     /// The first `n` due tasks.
     ///
-    /// One statement gives the first `n` waiting tasks. They are what is wanted unless one of them is not due:
-    /// then the rest of its priority is not due either, and the next priority is looked into.
+    /// One statement reads the first `n` waiting tasks. If one of them is not due, the rest of its priority is not
+    /// due either, and the search continues with the next priority.
     fn due_tasks(&mut self, n: u32) -> Result<Vec<Task>> {
         let mut found = Vec::new();
         let mut priority = 0;
@@ -773,8 +771,9 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Gives out the first `n` due tasks, one after another. As [`due_tasks`](Self::due_tasks); but where a line had its
-    /// turn, the priority is looked into again before the next, because the line may have another.
+    /// Claims or pops the first `n` due tasks in order, with `give`. Unlike in [`due_tasks`](Self::due_tasks), a
+    /// priority is queried again after a task with a key, because the next task of its key group may be available
+    /// now.
     fn give_out(
         &mut self,
         n: u32,
@@ -817,7 +816,7 @@ impl Queue<'_, '_> {
         self.step.row(sql!("queue/claim", "next"), params, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// How long until something may be given out: the earliest over the priorities, or the end of a lease.
+    /// How long until a task may become available: the earliest due time of all priorities, lease expiry or deadline.
     fn next_due(&mut self) -> Result<Option<Duration>> {
         if self.row.ended {
             return Ok(Some(Duration::ZERO));
@@ -895,7 +894,7 @@ impl Queue<'_, '_> {
         Ok(Completed::Done)
     }
 
-    /// Ends a run that has succeeded, of which nothing is kept.
+    /// Completes a task of a queue that does not retain it.
     fn take_done(&mut self, ticket: &Ticket) -> Result<Completed> {
         let Some(claim) = ticket.claim else { return Ok(Completed::Stale) };
         let params = (self.row.id, ticket.id.as_str(), claim.as_u64().cast_signed());
@@ -993,7 +992,7 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Where others may wait for it, or events are kept, its end is another than that of one that is done.
+    /// Removes a claimed task without completing it: for waiting tasks and events, it was deleted.
     fn dequeue_claimed(&mut self, ticket: &Ticket) -> Result<Dequeued> {
         let Some(run) = self.claimed(ticket)? else { return Ok(Dequeued::Stale) };
         let id = ticket.id.as_str();
@@ -1077,7 +1076,7 @@ fn moment(us: i64) -> Timestamp {
     Timestamp::from_micros(us.cast_unsigned())
 }
 
-/// A live record that an enqueue met.
+/// The live record that an enqueue found.
 struct Present {
     arrival: i64,
     revision: u64,
@@ -1087,15 +1086,15 @@ struct Present {
     replaced: bool,
     cancelled: bool,
     line: LineOf,
-    /// Whether it waits for others.
+    /// Whether it waits for other tasks.
     held: bool,
 }
 
-/// A task that waits.
+/// A waiting task.
 struct Waiting {
     arrival: i64,
     task: Task,
-    /// From when on it may be given out.
+    /// When it becomes available.
     at: i64,
 }
 
@@ -1108,7 +1107,7 @@ fn line_of(task: &NewTask) -> LineOf {
     task.key.clone().zip(Some(task.priority.get()))
 }
 
-/// The columns that every listing of tasks begins with, and its deadline.
+/// Reads the columns that every listing of tasks begins with, and the deadline from the given column.
 fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64, Task)> {
     let micros = row.get::<_, Option<i64>>(deadline)?;
     let task = Task {
@@ -1128,7 +1127,7 @@ fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64, Task)> {
     Ok((row.get(0)?, task))
 }
 
-/// The content type and the bytes after it.
+/// Reads the content type, and the payload from the column after it.
 fn payload(row: &Row<'_>, at: usize) -> rusqlite::Result<Payload> {
     let bytes = row.get_ref(at + 1)?.as_blob()?;
     Payload::new(parsed(row, at)?, bytes).map_err(|error| unreadable(at + 1, error))
@@ -1145,7 +1144,7 @@ pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask])
     Ok(answers.unwrap_or_default())
 }
 
-/// Puts a task in whatever the queue's bound: for tasks that belong to another thing's step.
+/// Enqueues a task regardless of the queue's capacity, as part of a sale's step.
 pub(crate) fn enqueue_unbounded(step: &mut Step<'_>, queue: &QueueName, task: &NewTask) -> Result<()> {
     on_queue(step, queue, Access::Order, |queue| queue.enqueue(task, false)).map(drop)
 }
@@ -1163,7 +1162,7 @@ pub(crate) fn claim(step: &mut Step<'_>, queue: &QueueName, claim: &Claim) -> Re
     Ok(claimed.unwrap_or(Claimed { tasks: Vec::new(), next_due: None }))
 }
 
-/// Answers each ticket by itself; on a queue that was never used every ticket is `stale`.
+/// Runs `verb` for each item. In a queue that was never used, every answer is `stale`.
 fn each<I, T: Clone>(
     step: &mut Step<'_>,
     queue: &QueueName,
@@ -1214,7 +1213,7 @@ pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Res
         queue.row.paused = paused;
         queue.row.changed = true;
         if !paused {
-            // Everybody may look: how many tasks are due is not known here.
+            // The number of due tasks is unknown here, so all listeners are notified.
             queue.row.news = usize::MAX;
         }
         Ok(())
@@ -1243,12 +1242,12 @@ pub(crate) fn bury(step: &mut Step<'_>, queue: &QueueName, which: &Selection) ->
     Ok(on_queue(step, queue, Access::Change, |queue| queue.bury(which))?.unwrap_or_default())
 }
 
-/// Ends the leases that ran out: what reading a queue needs first, if there are any.
+/// Ends expired leases, before a read that needs it.
 pub(crate) fn reap(step: &mut Step<'_>, queue: &QueueName) -> Result<()> {
     on_queue(step, queue, Access::Look, |_| Ok(())).map(drop)
 }
 
-/// Whether leases of the queue have run out that no verb has ended yet.
+/// Whether the queue has expired leases or other changes that [`reap`] has to apply first.
 pub(crate) fn must_reap(reader: &Reader<'_>, queue: &QueueName) -> Result<bool> {
     let params = (queue.as_str(), stored(reader.now));
     Ok(reader.row(sql!("queue/reap", "any"), params, |row| row.get(0))?.unwrap_or(false))

@@ -1,4 +1,4 @@
-//! The threads that read, beside the writer.
+//! Reader threads, which run beside the writer.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::fault::Result;
 use crate::writer::Counters;
 
-/// One read transaction: everything read through it is of one moment.
+/// A read transaction: a consistent snapshot.
 pub(crate) struct Reader<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) now: Timestamp,
@@ -19,7 +19,7 @@ pub(crate) struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// The first row that a statement gives, if any.
+    /// The first row, if any.
     pub(crate) fn row<T>(
         &self,
         sql: &'static str,
@@ -30,7 +30,7 @@ impl Reader<'_> {
         Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
     }
 
-    /// Every row that a statement gives.
+    /// All rows.
     pub(crate) fn rows<T>(
         &self,
         sql: &'static str,
@@ -46,13 +46,13 @@ impl Reader<'_> {
 
 type ReadJob = Box<dyn FnOnce(&Reader<'_>) + Send>;
 
-/// A few threads that take turns at one list of questions.
+/// A pool of threads that run read jobs from a shared queue.
 pub(crate) struct Readers {
     jobs: Mutex<Option<Sender<ReadJob>>>,
 }
 
 impl Readers {
-    /// The readers, and their threads, which end once the readers are closed.
+    /// Starts the threads. They end once the pool is closed.
     pub(crate) fn start(
         connections: Vec<Connection>,
         clock: &Clock,
@@ -86,7 +86,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock, coun
         let Ok(job) = job else { break };
         let opened = conn.execute_batch("BEGIN");
         if opened.is_ok() {
-            // With the COMMIT that follows: whoever has the answer finds everything counted.
+            // Count the COMMIT now, so that the counters are complete when the caller gets its answer.
             counters.count_statements(2);
         }
         job(&Reader { conn, now: clock(), counters });
@@ -96,7 +96,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock, coun
     }
 }
 
-/// The error of a store that was closed.
+/// The error of a closed store.
 pub(crate) fn closed() -> Error {
     Error::unavailable("the store was closed").hint("open it again with `Rushgate::connect`")
 }

@@ -1,4 +1,4 @@
-//! The verbs of a sale's waiting room, each one step.
+//! The waiting-room methods, each one step.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{micros, parse, stored, time};
 
-/// A room as it is stored.
+/// A room's row.
 struct Room {
     no: i64,
     rules: RoomRules,
@@ -28,7 +28,7 @@ struct Room {
     drawn: Option<Drawn>,
 }
 
-/// A buyer's serial, and until when his pass holds.
+/// A buyer's serial, and when the admission token expires.
 struct Ticket {
     serial: u64,
     until: Option<Timestamp>,
@@ -99,7 +99,8 @@ impl Room {
         step.exec(sql!("room/ticket", "store"), params).map(drop)
     }
 
-    /// Whether the ticket's place is served. Before a draw nobody's is; after it the caller says which it is.
+    /// Whether the buyer's position is served. In a room with a draw the caller computes the position: `said` is the
+    /// serial and its position.
     fn is_served(&self, now: Timestamp, ticket: &Ticket, said: Option<(u64, u64)>) -> bool {
         let place = match self.rules.order {
             RoomOrder::FirstCome => Some(ticket.serial),
@@ -144,7 +145,7 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
     })
 }
 
-/// The sale's room; none if it has none.
+/// Loads the sale's room, if it has one. Fails if the sale does not exist.
 fn load(step: &mut Step<'_>, sale: &SaleId) -> Result<Option<Room>> {
     let room = step.row(sql!("room/row", "load"), [sale.as_str()], read_room)?;
     if room.is_none() {
@@ -153,7 +154,7 @@ fn load(step: &mut Step<'_>, sale: &SaleId) -> Result<Option<Room>> {
     Ok(room)
 }
 
-/// When the first place is served.
+/// The initial pace: when the first position is served.
 fn first_pace(now: Timestamp, rules: &RoomRules) -> Pace {
     Pace::from(rules.rate, now.max(rules.from.unwrap_or_default()))
 }
@@ -213,7 +214,7 @@ pub(crate) fn show(reader: &Reader<'_>, sale: &SaleId) -> Result<Option<RoomStat
 pub(crate) fn join(step: &mut Step<'_>, sale: &SaleId, buyer: &BuyerId) -> Result<Option<Joined>> {
     let now = step.now;
     let Some(mut room) = load(step, sale)? else { return Ok(None) };
-    // Whoever missed his turn joins anew.
+    // A buyer whose admission token has expired joins again at the end.
     let kept = room.ticket(step, buyer)?.filter(|ticket| ticket.until.is_none_or(|until| now < until));
     let again = kept.is_some();
     let ticket = kept.unwrap_or(Ticket { serial: room.joined, until: None });
@@ -267,7 +268,7 @@ pub(crate) fn draw(step: &mut Step<'_>, sale: &SaleId, beacon: &Beacon) -> Resul
     Ok(Some(Draw::of(room.state(now))))
 }
 
-/// Its tickets are swept later, some at a time: there may be a million of them.
+/// Closes the room. The sweep deletes its tickets in parts, because there may be millions.
 pub(crate) fn close(step: &mut Step<'_>, sale: &SaleId) -> Result<bool> {
     let Some(room) = load(step, sale)? else { return Ok(false) };
     step.value::<i64>(sql!("room/close", "room"), [sale.as_str()])?;

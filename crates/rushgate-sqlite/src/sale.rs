@@ -1,4 +1,4 @@
-//! The verbs of a sale, each one step.
+//! The sale methods, each one step.
 
 mod books;
 mod rebuild;
@@ -23,15 +23,15 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{json, micros, parsed, read_json, stored, time, unreadable};
 
-/// How often an order's task may be claimed: an accepted order is not given up lightly.
+/// Maximum attempts of an order's task. An accepted order must not be given up easily.
 const ORDER_ATTEMPTS: u32 = 1_000;
 
-/// The part that is the sale.
+/// Value of `part` for the sale itself.
 const LIVE: i64 = 0;
-/// The part that a rebuild has loaded so far.
+/// Value of `part` for the data that a rebuild has loaded.
 const STAGED: i64 = -1;
 
-/// A sale and its stock while a group of calls is carried out.
+/// A sale and its stock, cached for a group of calls.
 pub(crate) struct SaleRow {
     no: i64,
     spec: SaleSpec,
@@ -39,9 +39,9 @@ pub(crate) struct SaleRow {
     generation: u32,
     seq: u64,
     paused: Option<Pause>,
-    /// Who began to rebuild it last.
+    /// Token of the latest rebuild.
     rebuilt_by: Option<Op>,
-    /// When the previous generation was stopped, and when this one took its place.
+    /// When the previous generation was halted, and when this one replaced it.
     since: Option<(Timestamp, Timestamp)>,
     receipts_until: Option<Timestamp>,
     skus: Vec<SkuRow>,
@@ -63,7 +63,7 @@ struct SkuRow {
 }
 
 impl SkuRow {
-    /// Free numbers that were never handed out.
+    /// Number of free units that were never reserved.
     fn fresh(&self) -> u32 {
         self.total - self.next - self.ahead
     }
@@ -72,7 +72,7 @@ impl SkuRow {
         self.fresh() + self.returned
     }
 
-    /// Hands out fresh numbers, or passes over them. Those below them that were not are withdrawn.
+    /// Reserves or skips fresh units. All units below the range that are not yet passed are withdrawn ones.
     fn pass(&mut self, range: UnitRange) {
         self.ahead -= range.first() - self.next - 1;
         self.next = range.last();
@@ -93,7 +93,7 @@ impl SkuRow {
 }
 
 impl SaleRow {
-    /// Writes the sale and its stock back, if a call of the group changed them.
+    /// Writes the sale and its stock back if a call of the group changed them.
     pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
         if self.changed {
             let params = (
@@ -153,7 +153,7 @@ fn kind_code(kind: EventKind) -> i64 {
     EventKind::ALL.iter().position(|it| *it == kind).unwrap_or_default() as i64
 }
 
-/// Reads `sql/sale/row.sql`'s `sale`; its SKUs come from a second statement.
+/// Reads `sale` of `sql/sale/row.sql`. A second statement reads the SKUs.
 fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
     let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
     let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
@@ -225,7 +225,7 @@ fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
     Ok((spec, stock))
 }
 
-/// Reads `sql/sale/row.sql`'s `skus`, which are numbered without gaps.
+/// Reads `skus` of `sql/sale/row.sql`, which are numbered without gaps.
 fn read_skus() -> impl FnMut(&Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
     let mut numbers = 0_usize..;
     move |row| match numbers.next() == Some(row.get(0)?) {
@@ -243,7 +243,7 @@ fn with_skus(mut sale: SaleRow, skus: Vec<(SkuSpec, SkuRow)>) -> SaleRow {
     sale
 }
 
-/// The sale itself, as [`SaleRow`] of [`LIVE`], or what a rebuild has [`STAGED`] beside it.
+/// Loads the sale itself ([`LIVE`]) or the data of a rebuild ([`STAGED`]).
 fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> {
     let Some(sale) = step.row(sql!("sale/row", "sale"), (id.as_str(), part), |row| read_sale(row, id))?
     else {
@@ -257,7 +257,7 @@ pub(crate) fn unknown(id: &SaleId) -> Error {
     Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
 }
 
-/// Stops the step if the rows have fewer free units than were counted: the file is damaged.
+/// Fails if fewer free units were found than counted, because the file is then damaged.
 fn check_count(missing: u32) -> Result<()> {
     if missing == 0 {
         return Ok(());
@@ -266,7 +266,7 @@ fn check_count(missing: u32) -> Result<()> {
     Err(unreadable(0, Error::corrupt(why)).into())
 }
 
-/// A verb's view of one sale: the step, and the sale's row taken out of it.
+/// A sale during a call: the step, and the sale's row, removed from the step's cache meanwhile.
 struct Sale<'s, 'w> {
     step: &'s mut Step<'w>,
     row: SaleRow,
@@ -288,7 +288,7 @@ fn on_sale<T>(
     answer
 }
 
-/// Units as `(index of the SKU, numbers)`, in as few ranges as their order allows.
+/// Units as `(index of the SKU, numbers)`. Adjacent numbers are merged.
 #[derive(Clone, Debug, Default)]
 struct Units(Vec<(usize, UnitRange)>);
 
@@ -308,7 +308,7 @@ impl Units {
         units
     }
 
-    /// Each unit.
+    /// Iterates over the units.
     fn each(&self) -> impl Iterator<Item = (usize, UnitNumber)> {
         self.0.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (*sku, unit)))
     }
@@ -360,7 +360,7 @@ fn read_range(row: &Row<'_>) -> rusqlite::Result<UnitRange> {
     range.map_err(|error| unreadable(0, error))
 }
 
-/// What was asked for, as it is compared when the key comes again.
+/// Serializes a request, to compare it with a later one of the same key.
 fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
     use std::fmt::Write;
     let mut text = String::from(match choice {
@@ -373,7 +373,8 @@ fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
     text
 }
 
-/// The inverse of [`write_lines`]: `None` for what came back after a loss.
+/// Parses the output of [`write_lines`]. `Some(None)` for a reservation restored after a loss, whose request is
+/// unknown.
 fn read_lines(text: &str) -> Option<Option<(Vec<Line>, UnitChoice)>> {
     let mut words = text.split(' ');
     let choice = match words.next()? {
@@ -390,7 +391,7 @@ fn read_lines(text: &str) -> Option<Option<(Vec<Line>, UnitChoice)>> {
     Some(Some((lines, choice)))
 }
 
-/// A reservation as it is stored.
+/// A reservation's row.
 struct HoldRow {
     id: ReservationId,
     buyer: BuyerId,
@@ -461,7 +462,7 @@ impl Sale<'_, '_> {
         let lines = write_lines(&request.lines, request.choice);
         if let Some(row) = self.find(request.id)? {
             let hold = self.hold(&row);
-            // What came back after a loss is not compared: nobody knows what was asked for.
+            // The request of a reservation that was restored after a loss is unknown, so it cannot be compared.
             let same = row.lines == lines || row.lines.is_empty();
             return Ok(if same { Reserved::Replayed(hold) } else { Reserved::KeyReused });
         }
@@ -471,7 +472,7 @@ impl Sale<'_, '_> {
             return Ok(shut);
         }
         if let Some(short) = self.short(request, &wanted)? {
-            // Holds that ran out may be all that is in the way.
+            // Expired holds may be all that stands in the way.
             if self.expire(SaleSpec::SWEEP_MAX)? == 0 {
                 return Ok(short);
             }
@@ -489,7 +490,7 @@ impl Sale<'_, '_> {
         Ok(Reserved::Reserved(self.hold(&row)))
     }
 
-    /// Why the sale does not sell now, if it does not.
+    /// Why the sale refuses buyers now, if it does.
     fn shut(&self) -> Option<Reserved> {
         let spec = &self.row.spec;
         let now = self.step.now;
@@ -504,14 +505,14 @@ impl Sale<'_, '_> {
         }
     }
 
-    /// When to ask again, if nobody is let in for the moment.
+    /// When to retry, if the sale refuses buyers temporarily.
     fn retry_at(&self) -> Option<Timestamp> {
         let now = self.step.now;
         let paused = self.row.paused.map(|_| now + SaleSpec::ASK_AGAIN_AFTER);
         paused.or(self.row.receipts_until.filter(|until| now < *until))
     }
 
-    /// Why the buyer cannot have the lines as things stand, if so: the limit, or the stock.
+    /// Why the request cannot be served now, if so: the purchase limit, or the stock.
     fn short(&mut self, request: &Reserve, wanted: &[(usize, u32)]) -> Result<Option<Reserved>> {
         for (sku, quantity) in wanted {
             let params = (self.row.no, request.buyer.as_str(), *sku);
@@ -546,7 +547,7 @@ impl Sale<'_, '_> {
         Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
     }
 
-    /// Takes numbers of each line, lowest first: those given back, then fresh ones.
+    /// Takes units for each line, lowest first: released ones, then fresh ones.
     fn take_any(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
         let mut units = Units::default();
         for (sku, quantity) in wanted {
@@ -565,7 +566,7 @@ impl Sale<'_, '_> {
         Ok(units)
     }
 
-    /// Takes numbers that were given back, by a statement that says which.
+    /// Takes released units, as selected by the statement.
     fn take_returned(&mut self, sku: usize, sql: &'static str, n: u32) -> Result<Vec<UnitRange>> {
         if n == 0 {
             return Ok(Vec::new());
@@ -579,7 +580,7 @@ impl Sale<'_, '_> {
         Ok(UnitRange::gather(numbers))
     }
 
-    /// The fresh numbers from `from` on, up to the next that is withdrawn.
+    /// The fresh units from `from` up to the next withdrawn one.
     fn fresh_from(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitRange>> {
         let row = &self.row.skus[sku];
         let (mut first, mut last) = (from.max(row.next + 1), row.total);
@@ -598,8 +599,8 @@ impl Sale<'_, '_> {
 
     /// The lowest number that is free in every line.
     ///
-    /// Each line in turn is asked for its lowest free number from the candidate on; the highest answer is the next
-    /// candidate, until all agree.
+    /// Each line is asked for its lowest free number from a candidate on. The highest answer is the next candidate,
+    /// until all lines agree.
     fn common(&mut self, wanted: &[(usize, u32)]) -> Result<Option<UnitNumber>> {
         let mut candidate = 1;
         loop {
@@ -637,7 +638,7 @@ impl Sale<'_, '_> {
         Ok(units)
     }
 
-    /// Takes one free number. Fresh numbers below it stay free, as if they had been given back.
+    /// Takes one free unit. Fresh units below it become released ones.
     fn take_number(&mut self, sku: usize, unit: UnitNumber) -> Result<()> {
         if unit <= self.row.skus[sku].next {
             self.row.skus[sku].changed = true;
@@ -657,7 +658,7 @@ impl Sale<'_, '_> {
         Ok(())
     }
 
-    /// Writes a reservation down: units, buyer, event.
+    /// Stores a reservation: units, buyer, event.
     fn record(
         &mut self,
         id: ReservationId,
@@ -691,7 +692,7 @@ impl Sale<'_, '_> {
         Ok(row)
     }
 
-    /// Puts the order into the orders' queue, if the sale has one.
+    /// Enqueues the order, if the sale has an orders queue.
     fn order(&mut self, row: &HoldRow, intent: OrderIntent) -> Result<()> {
         if self.row.spec.orders.is_none() {
             return Ok(());
@@ -719,7 +720,7 @@ impl Sale<'_, '_> {
         queue::enqueue_unbounded(self.step, orders, &task)
     }
 
-    /// Decides an undecided hold: to its end, or until the ledger has committed.
+    /// Decides an undecided hold: finally, or until the ledger has committed.
     fn decide(&mut self, row: &mut HoldRow, intent: OrderIntent) -> Result<()> {
         let (waiting, kind, end) = match intent {
             OrderIntent::Confirm => (HoldState::Confirming, EventKind::Confirming, EventKind::Confirmed),
@@ -788,7 +789,7 @@ impl Sale<'_, '_> {
         Ok(ended)
     }
 
-    /// Confirms or cancels.
+    /// Confirms or cancels a hold.
     fn resolve(&mut self, id: ReservationId, intent: OrderIntent) -> Result<Decision> {
         let (pending, done) = match intent {
             OrderIntent::Confirm => (HoldState::Confirming, HoldState::Confirmed),
@@ -853,7 +854,7 @@ impl Sale<'_, '_> {
         self.order_stock(at, seq, Vec::new())
     }
 
-    /// Withdraws the highest free numbers: fresh ones, then those given back.
+    /// Withdraws the highest free units: fresh ones first, then released ones.
     fn withdraw_stock(&mut self, at: usize, n: u32) -> Result<()> {
         let fresh = self.row.skus[at].fresh().min(n);
         let given_back = self.take_returned(at, sql!("sale/unit", "take_highest"), n - fresh)?;
@@ -865,7 +866,7 @@ impl Sale<'_, '_> {
         self.row.skus[at].changed = true;
         let units = Units::of(at, given_back.iter().chain(&fresh).copied());
         let seq = self.append(EventKind::StockWithdrawn, None, &units)?;
-        // All numbers above the lowest fresh one are out now.
+        // All units above the lowest withdrawn fresh one are withdrawn now.
         let to_the_top =
             fresh.first().and_then(|lowest| UnitRange::new(lowest.first(), self.row.skus[at].total));
         self.order_stock(at, seq, UnitRange::gather(given_back.into_iter().chain(to_the_top)))
@@ -876,8 +877,8 @@ impl Sale<'_, '_> {
         self.step.exec(sql!("sale/unit", "withdraw"), params).map(drop)
     }
 
-    /// Withdraws the highest fresh numbers, and gives them. One range is left of all that is withdrawn from the lowest
-    /// of them to the top.
+    /// Withdraws the highest fresh units and returns them. All withdrawn ranges from the lowest of them up are
+    /// replaced by one.
     fn withdraw_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
         let taken = self.highest_fresh(at, n)?;
         let row = &mut self.row.skus[at];
@@ -890,7 +891,7 @@ impl Sale<'_, '_> {
         Ok(taken)
     }
 
-    /// The highest `n` fresh numbers, in ascending order.
+    /// The highest `n` fresh units, in ascending order.
     fn highest_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
         let (no, next) = (self.row.no, self.row.skus[at].next);
         let (mut ranges, mut left, mut top) = (Vec::new(), n, self.row.skus[at].total);
@@ -941,7 +942,7 @@ pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
     Ok(Created::Created)
 }
 
-/// A sale with its whole stock, untouched.
+/// Creates a sale with its full stock.
 fn insert(step: &mut Step<'_>, spec: &SaleSpec, part: i64) -> Result<i64> {
     let params = (
         spec.id.as_str(),
@@ -1013,7 +1014,7 @@ pub(crate) fn stock(
     sku: &Sku,
     change: StockChange,
 ) -> Result<StockChanged> {
-    // The answer is kept in the file: an operator's retry may arrive after a restart.
+    // The answer is stored in the file, because an operator's retry may come after a restart.
     let asked = json(&(id, sku, change))?;
     let kept = step.row(sql!("sale/stock", "kept"), [op.to_bytes()], |row| {
         Ok((row.get::<_, String>(0)?, read_json(row, 1)?))

@@ -1,6 +1,7 @@
-//! The SQL of each verb lives in `sql/{lock,queue,sale}/<verb>.sql`, one or more named statements to a file.
+//! SQL statements. Each method's statements are in `sql/{lock,queue,room,sale}/<method>.sql`, each under a `name`
+//! comment.
 
-/// The statement `$name` of `sql/$file`, found at compile time: a name that is not in the file does not compile.
+/// The statement `$name` of `sql/$file`, resolved at compile time. An unknown name is a compile error.
 macro_rules! sql {
     ($file:literal, $name:literal) => {
         const {
@@ -13,7 +14,7 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
-/// What stands after the line `-- name: NAME` and before the next such line.
+/// The text between the line `-- name: NAME` and the next such line.
 pub(crate) const fn statement(file: &'static str, name: &str) -> &'static str {
     const MARK: &[u8] = b"-- name: ";
     let (text, name) = (file.as_bytes(), name.as_bytes());

@@ -1,4 +1,4 @@
-//! One open write transaction, in which a group of calls is carried out.
+//! A write transaction that executes a group of calls.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use crate::queue::QueueRow;
 use crate::sale::SaleRow;
 use crate::wake::Listeners;
 
-/// What the calls of one group share: the transaction, its time, the rows that every call would read and write
-/// again, and the news to tell after the commit.
+/// State shared by the calls of a group: the transaction, its time, cached rows, and the notifications to send after
+/// the commit.
 ///
-/// Rows that many calls of a group touch (a queue's counters, a sale's stock) are read once and written once a
-/// group. They are forgotten with the transaction.
+/// Rows that many calls of a group use (a queue's counters, a sale's stock) are read and written once per group. The
+/// cache is dropped with the transaction.
 pub(crate) struct Step<'w> {
     pub(crate) conn: &'w Connection,
     pub(crate) now: Timestamp,
-    /// Whether the call at hand has authority over queues that are reserved for orders.
+    /// Whether the current call may change queues that are reserved for orders.
     pub(crate) for_orders: bool,
     pub(crate) listeners: &'w Listeners,
     pub(crate) queues: HashMap<QueueName, QueueRow>,
@@ -32,13 +32,13 @@ pub(crate) struct Step<'w> {
     statements: u64,
 }
 
-/// What listeners are told of a step.
+/// A notification for listeners, sent after the commit.
 pub(crate) enum News {
     Token(Token, Notice),
     Queue(QueueName, usize),
-    /// A task of a queue is over, or all may be if it has no id.
+    /// A task of the queue has finished, or any of its tasks may have if there is no ID.
     Over(QueueName, Option<String>),
-    /// A queue's latest event has that number.
+    /// The number of the queue's latest event.
     Events(QueueName, u64),
 }
 
@@ -63,23 +63,23 @@ impl<'w> Step<'w> {
         }
     }
 
-    /// The time of this group as it is stored.
+    /// The time of this group, in microseconds.
     pub(crate) fn now_us(&self) -> i64 {
         self.now.as_micros().cast_signed()
     }
 
-    /// Carries out a statement and says how many rows it changed.
+    /// Executes a statement and returns the number of changed rows.
     pub(crate) fn exec(&mut self, sql: &'static str, params: impl Params) -> Result<usize> {
         self.statements += 1;
         Ok(self.conn.prepare_cached(sql)?.execute(params)?)
     }
 
-    /// The number of the row that was put in last.
+    /// The ID of the row inserted last.
     pub(crate) fn inserted(&self) -> i64 {
         self.conn.last_insert_rowid()
     }
 
-    /// The first row that a statement gives, if any.
+    /// The first row, if any.
     pub(crate) fn row<T>(
         &mut self,
         sql: &'static str,
@@ -95,7 +95,7 @@ impl<'w> Step<'w> {
         self.row(sql, params, |row| row.get(0))
     }
 
-    /// Every row that a statement gives.
+    /// All rows.
     pub(crate) fn rows<T>(
         &mut self,
         sql: &'static str,
@@ -108,32 +108,32 @@ impl<'w> Step<'w> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Tells the token's listener, once this has been committed.
+    /// Notifies the token's listener after the commit.
     pub(crate) fn tell_token(&mut self, token: Token, notice: Notice) {
         self.news.push(News::Token(token, notice));
     }
 
-    /// Tells listeners of the queue of so many due tasks, once this has been committed.
+    /// Notifies up to `tasks` listeners of the queue after the commit.
     pub(crate) fn tell_queue(&mut self, queue: &QueueName, tasks: usize) {
         self.news.push(News::Queue(queue.clone(), tasks));
     }
 
-    /// Tells whoever waits for the task that it is over, once this has been committed.
+    /// Notifies listeners for the end of a task after the commit.
     pub(crate) fn tell_over(&mut self, queue: &QueueName, id: &str) {
         self.news.push(News::Over(queue.clone(), Some(id.to_owned())));
     }
 
-    /// Tells whoever follows the queue, once this has been committed.
+    /// Notifies followers of the queue's events after the commit.
     pub(crate) fn tell_events(&mut self, queue: &QueueName, last: u64) {
         self.news.push(News::Events(queue.clone(), last));
     }
 
-    /// Tells whoever waits for any task of the queue, once this has been committed.
+    /// Notifies listeners for the end of any task of the queue after the commit.
     pub(crate) fn tell_all_over(&mut self, queue: &QueueName) {
         self.news.push(News::Over(queue.clone(), None));
     }
 
-    /// The answer that `op` got before, or else the answer of `run`, remembered under `op`.
+    /// Returns the earlier answer to `op`. If there is none, calls `run` and remembers its answer under `op`.
     pub(crate) fn once<T: Clone + Send + 'static>(
         &mut self,
         op: Op,
@@ -156,7 +156,7 @@ impl<'w> Step<'w> {
         Ok(answer)
     }
 
-    /// Writes back the rows that the group kept in memory.
+    /// Writes the cached rows back.
     pub(crate) fn write_back(&mut self) -> Result<()> {
         for (_, mut row) in std::mem::take(&mut self.queues) {
             row.write_back(self)?;
@@ -167,7 +167,7 @@ impl<'w> Step<'w> {
         Ok(())
     }
 
-    /// After the commit: remembers the answers, and gives the news to tell.
+    /// Remembers the answers and returns the notifications to send. Call it after the commit.
     pub(crate) fn committed(self) -> Vec<News> {
         for (op, answer) in self.fresh {
             self.replays.remember(op, answer);
@@ -175,7 +175,7 @@ impl<'w> Step<'w> {
         self.news
     }
 
-    /// How many statements were carried out so far.
+    /// Number of statements executed.
     pub(crate) fn statements(&self) -> u64 {
         self.statements
     }
@@ -197,10 +197,10 @@ struct Remembered {
     weight: usize,
 }
 
-/// The latest answers by [`Op`].
+/// The latest answers, by [`Op`].
 ///
-/// They are kept in memory, not in the file: an answer can be lost only between this process's writer and its
-/// callers, and they die together.
+/// They are kept in memory only. An answer can be lost only between this process's writer and its callers, which die
+/// together.
 #[derive(Default)]
 pub(crate) struct Replays {
     answers: HashMap<Op, Remembered>,
@@ -209,11 +209,11 @@ pub(crate) struct Replays {
 }
 
 impl Replays {
-    /// Answers kept at most.
+    /// Maximum number of answers kept.
     const COUNT_MAX: usize = 4_096;
-    /// Answers kept however heavy they are.
+    /// Minimum number of answers kept, whatever their size.
     const COUNT_MIN: usize = 16;
-    /// Bytes of payload kept at most, above the minimum count.
+    /// Maximum size of the payloads kept, in bytes, above the minimum number.
     const WEIGHT_MAX: usize = 32 << 20;
 
     fn get(&self, op: Op) -> Option<&Remembered> {

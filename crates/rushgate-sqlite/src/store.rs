@@ -1,4 +1,4 @@
-//! The store as the rest of Rushgate sees it: each trait method names its verb and sends it.
+//! The public store: each trait method sends its step to the writer or a reader.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -30,13 +30,13 @@ use crate::wake::{Listeners, Watcher};
 use crate::writer::{Counters, Writer, WriterHandle};
 use crate::{lock, queue, room, sale};
 
-/// Threads that read beside the writer.
+/// Number of reader threads.
 const READERS: usize = 2;
 
-/// A store in one SQLite file.
+/// A store in an SQLite file.
 ///
-/// Cheap to share by [`Arc`]. Dropping the last one lets what was sent be carried out in the background;
-/// [`close`](Store::close) waits for it.
+/// Share it with [`Arc`]. When the last reference is dropped, calls that were sent still complete in the background.
+/// [`close`](Store::close) waits for them.
 pub struct SqliteStore {
     inner: Arc<Inner>,
     for_orders: bool,
@@ -52,7 +52,7 @@ struct Inner {
     horizon: Arc<Horizon>,
 }
 
-/// How to open a store, beyond what its URL says.
+/// Options for opening a store, in addition to its URL.
 ///
 /// ```
 /// # fn main() -> Result<(), rushgate_core::Error> {
@@ -72,21 +72,21 @@ pub struct Options {
 }
 
 impl Options {
-    /// The machine's clock, five seconds of patience, and as much room as the disk has.
+    /// Creates the default options: the machine's clock, a patience of 5 s, and no size limit.
     pub fn new() -> Self {
         let limits = Limits { patience: Duration::from_secs(5), max_bytes: None };
         Self { clock: clock::system(), limits }
     }
 
-    /// Another clock than the machine's, for tests that pass the time in. All processes that share a file must read
-    /// the same one.
+    /// Sets the clock. Default: the machine's clock. For tests; all processes that share a file must read the same
+    /// clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How long a call waits while another process keeps the file locked, before it fails with
+    /// Sets how long a call waits while another process has the file locked. Default: 5 s. Then the call fails with
     /// [`is_unavailable`](Error::is_unavailable). Processes lock the file for a few milliseconds at a time.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
@@ -94,9 +94,9 @@ impl Options {
         self
     }
 
-    /// The largest that the file may become, in whole pages of 4 KiB. A call that needs more fails with
-    /// [`is_full`](Error::is_full) and changes nothing. The log beside the file is not counted: it is kept below
-    /// 64 MiB, unless readers hold it up. Every process that opens the file has its own limit.
+    /// Sets the maximum size of the file in bytes, rounded to pages of 4 KiB. Default: unlimited. A call that needs
+    /// more fails with [`is_full`](Error::is_full) and changes nothing. The write-ahead log is not included: it is
+    /// kept below 64 MiB, unless readers prevent a checkpoint. Each process that opens the file has its own limit.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.limits.max_bytes = Some(bytes);
@@ -111,18 +111,18 @@ impl Default for Options {
 }
 
 impl SqliteStore {
-    /// Opens `sqlite:PATH` or `sqlite::memory:`, and makes the file if there is none. Its directory must exist.
+    /// Opens `sqlite:PATH` or `sqlite::memory:`, and creates the file if needed. Its directory must exist.
     ///
-    /// `?durability=process` trades the survival of a power cut for speed; see the crate's first page. Beside the
-    /// file there are two more while it is open, `PATH-wal` and `PATH-shm`; the last process to close the store folds
-    /// them in. Copy or move the file only then. It must be on a local disk: processes share memory through it.
+    /// `?durability=process` gives up surviving a power cut for speed; see the crate's documentation. An open store
+    /// has two more files, `PATH-wal` and `PATH-shm`. The last process to close the store merges them into the main
+    /// file; copy or move it only then. The file must be on a local disk, because processes share memory through it.
     ///
     /// # Errors
-    /// - [`is_invalid`](Error::is_invalid): the URL.
-    /// - [`is_misconfigured`](Error::is_misconfigured): a directory, a file or directory that may not be written, a
-    ///   missing directory, a file of another program, a schema from a newer build, a network file system.
+    /// - [`is_invalid`](Error::is_invalid): the URL is invalid.
+    /// - [`is_misconfigured`](Error::is_misconfigured): a directory, a file or directory without write permission, a
+    ///   missing directory, a file of another program, a schema of a newer version, a network file system.
     /// - [`is_corrupt`](Error::is_corrupt): a file that is not a database, or damaged.
-    /// - [`is_full`](Error::is_full): no room on the disk.
+    /// - [`is_full`](Error::is_full): the disk is full.
     /// - [`is_unavailable`](Error::is_unavailable): another process kept the file locked for too long
     ///   ([`Options::patience`]), or the disk failed.
     ///
@@ -131,7 +131,7 @@ impl SqliteStore {
         Self::open_with(url, Options::new())
     }
 
-    /// As [`open`](Self::open), with options.
+    /// Like [`open`](Self::open), with options.
     pub fn open_with(url: &str, options: Options) -> Result<Self, Error> {
         let location = Location::parse(url)?;
         Self::start(location, options).map_err(|error| error.doing(format_args!("open the store `{url}`")))
@@ -174,7 +174,7 @@ impl SqliteStore {
         Ok(Self { inner: Arc::new(inner), for_orders: false })
     }
 
-    /// Sends a verb to the writer, unless the request is outside its limits.
+    /// Sends a step to the writer, unless the request exceeds its limits.
     fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -192,7 +192,7 @@ impl SqliteStore {
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }
 
-    /// Sends a question to a reader, or to the writer if the store is in memory.
+    /// Sends a query to a reader, or to the writer if the store is in memory.
     fn read<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -202,7 +202,7 @@ impl SqliteStore {
         let Some(readers) = &self.inner.readers else {
             let counters = Arc::clone(&self.inner.counters);
             return self.write(doing, checked, move |step| {
-                // What the group has changed so far must be there to be read.
+                // The query must see the changes of the group.
                 step.write_back()?;
                 question(&Reader { conn: step.conn, now: step.now, counters: &counters })
             });
@@ -215,14 +215,14 @@ impl SqliteStore {
         let (path, horizon) = (self.inner.location.shown(), Arc::clone(&self.inner.horizon));
         readers.send(Box::new(move |reader| {
             let found = caught(|| question(reader)).map_err(|stop| explain(stop, &path));
-            // Nothing is told that a power cut may take back.
+            // Wait until the answer is durable: a power cut must not undo what a caller has read.
             horizon.settle();
             let _ = reply.send(found);
         }));
         Box::pin(async move { answer.await.map_err(|_| closed())?.map_err(|error| error.doing(doing)) })
     }
 
-    /// Reads a queue, after leases that ran out have been ended.
+    /// Reads a queue, after ending its expired leases.
     fn read_queue<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -245,7 +245,7 @@ impl SqliteStore {
 }
 
 impl Inner {
-    /// Ends the threads, once they have carried out what was sent.
+    /// Ends the threads once they have executed all calls that were sent.
     fn take_no_more(&self) {
         self.listeners.close();
         self.writer.close();
@@ -255,7 +255,7 @@ impl Inner {
     }
 }
 
-/// The readers of a store on a file; their threads go to the others.
+/// Starts the readers of a store on a file. Adds their threads to `threads`.
 fn start_readers(
     location: &Location,
     limits: &Limits,
@@ -331,7 +331,7 @@ impl Store for SqliteStore {
         }
     }
 
-    /// A file that takes the place of this one is not seen before it is opened.
+    /// Constant: an open store never switches to another file.
     fn incarnation(&self) -> String {
         String::new()
     }
@@ -344,7 +344,7 @@ impl Store for SqliteStore {
         self.inner.take_no_more();
         let writer = self.inner.writer.take_thread();
         let (tell, told) = oneshot::channel::<()>();
-        // Joining blocks, so it has a thread of its own; it ends with the writer, which ends last.
+        // Joining blocks, so it runs on a separate thread. That thread ends with the writer, the last one to end.
         let joiner = std::thread::Builder::new().name("rushgate-closer".into()).spawn(move || {
             writer.into_iter().for_each(|thread| drop(thread.join()));
             let _ = tell.send(());
@@ -414,7 +414,7 @@ impl LockStore for SqliteStore {
     }
 }
 
-/// What an answer that is remembered for replay weighs, beyond its own few words.
+/// Size of an answer that is kept for replay, in bytes.
 fn weight(tasks: &[Task]) -> usize {
     tasks.iter().map(|task| 100 + task.payload.bytes().len()).sum()
 }

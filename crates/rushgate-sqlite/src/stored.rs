@@ -1,4 +1,4 @@
-//! How core's words are written in SQLite's columns.
+//! Conversions between core's types and SQLite columns.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use rusqlite::types::Type;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A time, as microseconds.
+/// Converts a timestamp to microseconds.
 pub(crate) const fn stored(time: Timestamp) -> i64 {
-    // SQLite's integers are signed; nothing this side of the year 294,000 is above their middle.
+    // SQLite's integers are signed. Timestamps exceed their range only after the year 294,000.
     let micros = time.as_micros();
     if micros > i64::MAX as u64 { i64::MAX } else { micros as i64 }
 }
 
-/// A length of time, as microseconds.
+/// Converts a duration to microseconds.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
@@ -24,28 +24,28 @@ pub(crate) fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, i64>(at)?.cast_unsigned()))
 }
 
-/// A column whose text must be one of core's names or ids.
+/// Reads a text column as one of core's names or IDs.
 pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     parse(row.get_ref(at)?.as_str()?, at)
 }
 
-/// Text that must be one of core's names or ids.
+/// Parses a text as one of core's names or IDs.
 pub(crate) fn parse<T: std::str::FromStr<Err = Error>>(text: &str, at: usize) -> rusqlite::Result<T> {
     text.parse().map_err(|error| unreadable(at, error))
 }
 
-/// A value as JSON text.
+/// Serializes a value as JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::bug(error.to_string()))
 }
 
-/// A column whose text is JSON that [`json`] wrote.
+/// Reads a column that [`json`] wrote.
 pub(crate) fn read_json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(at)?.as_str()?;
     serde_json::from_str(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
 }
 
-/// A column whose value is none that was ever written.
+/// The error for a column value that the store never writes.
 pub(crate) fn unreadable(at: usize, why: Error) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(why))
 }

@@ -1,4 +1,4 @@
-//! Forgetting what nobody needs any more.
+//! Deletes data that is no longer needed.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::busy::patiently;
 use crate::sql::sql;
 use crate::writer::Counters;
 
-/// Idle locks and undelivered news are kept for so long.
+/// Minimum time for which idle locks and undelivered notifications are kept, in microseconds.
 const KEEP_US: i64 = 3_600_000_000;
-/// Lock rows looked at in one sweep.
+/// Maximum number of lock rows examined per sweep.
 const ROWS: i64 = 2_000;
-/// Periods that are over that one sweep forgets.
+/// Maximum number of expired uniqueness windows deleted per sweep.
 const PERIODS: u32 = 20_000;
-/// Tickets of a closed room that one sweep forgets.
+/// Maximum number of tickets of a closed room deleted per sweep.
 const TICKETS: usize = 20_000;
 
-/// Forgets locks that were idle for an hour, a stretch of names at a time, and old news.
+/// Deletes locks that were idle for an hour, one range of names per call, and old notifications.
 ///
-/// A forgotten lock's fence raises the floor under all later fences, so no fence is ever given twice, even if the
-/// machine's clock steps back.
+/// The fencing token of a deleted lock raises the floor for all later ones. No token is ever assigned twice, even if
+/// the machine's clock steps back.
 pub(crate) fn sweep(
     conn: &Connection,
     patience: Duration,
@@ -39,7 +39,7 @@ pub(crate) fn sweep(
         return Ok(());
     };
     patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN and COMMIT are statements too.
+    // BEGIN and COMMIT.
     counters.count_statements(2);
     let (first, end) = (from.as_str(), last.as_str());
     let exec = |sql, params: &[&dyn ToSql]| {
@@ -57,7 +57,7 @@ pub(crate) fn sweep(
     Ok(())
 }
 
-/// Forgets some periods of uniqueness that are over. Others do so as they begin; this is for those that are the last.
+/// Deletes some expired uniqueness windows. A new window also deletes expired ones; this handles the last of them.
 pub(crate) fn sweep_periods(
     conn: &Connection,
     patience: Duration,
@@ -70,7 +70,7 @@ pub(crate) fn sweep_periods(
         return Ok(());
     }
     patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN and COMMIT are statements too.
+    // BEGIN, DELETE and COMMIT.
     counters.count_statements(3);
     conn.prepare_cached(sql!("queue/unique", "forget"))?.execute((now, PERIODS))?;
     conn.execute_batch("COMMIT")?;
@@ -78,13 +78,13 @@ pub(crate) fn sweep_periods(
     Ok(())
 }
 
-/// Forgets some tickets of a room that was closed, and the room with the last of them.
+/// Deletes some tickets of a closed room, and the room's entry once no ticket is left.
 pub(crate) fn sweep_room(conn: &Connection, patience: Duration, counters: &Counters) -> rusqlite::Result<()> {
     counters.count_statements(1);
     let closed = conn.prepare_cached(sql!("room/close", "next"))?.query_row([], |row| row.get::<_, i64>(0));
     let Some(no) = closed.optional()? else { return Ok(()) };
     patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN and COMMIT are statements too.
+    // BEGIN, DELETE and COMMIT.
     counters.count_statements(3);
     let tickets = conn.prepare_cached(sql!("room/close", "tickets"))?.execute((no, TICKETS))?;
     if tickets < TICKETS {

@@ -1,9 +1,9 @@
-//! Puts commits on the disk and then answers their callers, while the writer goes on with the next group.
+//! Syncs commits to disk and then answers their callers, while the writer executes the next group.
 //!
-//! The writer's connection commits without waiting for the disk (`synchronous=NORMAL`): the commit is then in the
-//! log, whole or not at all, but a power cut may take it back. Nobody is told of it before the log has been synced
-//! here, so that whatever was told stays true; one sync serves all the commits that came in during the one before.
-//! With `durability=process` there is nothing to sync, and callers are answered at once.
+//! The writer commits without waiting for the disk (`synchronous=NORMAL`). The commit is then in the log as a whole,
+//! but a power cut may undo it. Callers are answered only after the log has been synced here. One sync serves all
+//! commits that arrived during the previous one. With `durability=process` there is nothing to sync, and callers are
+//! answered at once.
 
 use std::fs::File;
 use std::io;
@@ -18,21 +18,21 @@ use crate::step::News;
 use crate::wake::Listeners;
 use crate::writer::Job;
 
-/// A group that was committed, to be told of once `number` is on the disk.
+/// A committed group, to be answered once commit `number` is on disk.
 pub(crate) struct Committed {
     pub(crate) group: Vec<Box<dyn Job>>,
     pub(crate) news: Vec<News>,
     pub(crate) number: u64,
 }
 
-/// The log of the store's file.
+/// The write-ahead log of the store's file.
 pub(crate) struct Log {
     pub(crate) file: File,
-    /// The store's file, for people.
+    /// Path of the store's file, for messages.
     pub(crate) path: String,
 }
 
-/// Which commits there are, and which of them are on the disk.
+/// Tracks the latest commit and the latest synced commit.
 #[derive(Default)]
 pub(crate) struct Horizon {
     begun: AtomicU64,
@@ -42,12 +42,12 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// A new commit, from before anybody can see it.
+    /// Numbers a new commit. Call it before the commit becomes visible.
     pub(crate) fn begin(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// The latest commit that was begun.
+    /// Number of the latest commit.
     pub(crate) fn latest(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
@@ -62,7 +62,7 @@ impl Horizon {
         self.moved.notify_all();
     }
 
-    /// Waits until all that can be seen now is on the disk.
+    /// Waits until all commits that are visible now are on disk.
     pub(crate) fn settle(&self) {
         let seen = self.latest();
         if self.has(seen) {
@@ -75,12 +75,12 @@ impl Horizon {
     }
 }
 
-/// The way to the thread that syncs.
+/// Handle to the sync thread.
 pub(crate) struct Syncer {
     shared: Arc<Shared>,
     commits: Option<Sender<Committed>>,
     thread: Option<JoinHandle<()>>,
-    /// The latest commit that the thread was given.
+    /// Number of the latest commit sent to the thread.
     handed: u64,
 }
 
@@ -93,7 +93,7 @@ struct Shared {
 }
 
 impl Syncer {
-    /// Waking the thread takes longer than waking fewer callers than this.
+    /// Minimum size of a group for the sync thread: answering fewer callers is faster than waking the thread.
     const GROUP_MIN: usize = 8;
 
     pub(crate) fn start(
@@ -109,26 +109,26 @@ impl Syncer {
         Ok(Self { shared, commits: Some(commits), thread: Some(thread), handed: 0 })
     }
 
-    /// Sees to it that the commit gets on the disk and is told of. A few callers with nobody before them are answered
-    /// here and now, which saves them the way through another thread.
+    /// Syncs and answers a commit. A small group is handled on the calling thread if no earlier one is pending, which
+    /// saves a thread switch.
     pub(crate) fn see_to(&mut self, commit: Committed) {
         let idle = self.shared.horizon.has(self.handed);
         match &self.commits {
             Some(commits) if commit.group.len() >= Self::GROUP_MIN || !idle => {
                 self.handed = commit.number;
-                // The thread lives for as long as there is a sender; else the callers are told by the drop.
+                // The thread lives as long as the sender. Otherwise dropping the commit answers the callers.
                 let _ = commits.send(commit);
             }
             _ => self.shared.finish(vec![commit]),
         }
     }
 
-    /// Why nothing that was committed since is known to be on the disk.
+    /// The first sync failure. Nothing committed since is known to be on disk.
     pub(crate) fn failed(&self) -> Option<&Error> {
         self.shared.failed.get()
     }
 
-    /// Returns when everybody has been answered.
+    /// Returns once all callers have been answered.
     pub(crate) fn close(&mut self) {
         drop(self.commits.take());
         drop(self.thread.take().map(JoinHandle::join));
@@ -146,7 +146,7 @@ impl Shared {
 
     fn finish(&self, commits: Vec<Committed>) {
         let latest = commits.iter().map(|commit| commit.number).max().unwrap_or_default();
-        // What changed nothing may rest on a commit whose sync failed.
+        // A step without changes may depend on a commit whose sync failed.
         let is_safe = self.failed.get().is_none() && self.horizon.has(latest);
         let failed = if is_safe { None } else { self.sync().err() };
         self.horizon.reach(latest);
@@ -158,7 +158,8 @@ impl Shared {
         }
     }
 
-    /// After a sync that failed the system may take the next for done although it is not: there is none.
+    /// Syncs the log. After a failure there is no second attempt, because the operating system may report success
+    /// although the data is not on disk.
     fn sync(&self) -> Result<(), Error> {
         if let Some(error) = self.failed.get() {
             return Err(error.duplicate());
@@ -220,7 +221,7 @@ mod tests {
         assert!(!horizon.has(second));
         let third = horizon.begin();
         horizon.reach(second);
-        // The reader began with two or with three in sight.
+        // The reader started with two or three commits in sight.
         horizon.reach(third);
         reader.join().unwrap();
     }

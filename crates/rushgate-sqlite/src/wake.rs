@@ -1,4 +1,4 @@
-//! Who in this process listens for news, and how news of other processes' writes arrives.
+//! Listeners of this process, and the thread that detects writes of other processes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::sql::sql;
 
-/// How often another process's writes are looked for, while somebody listens.
+/// Polling interval for writes of other processes, while there are listeners.
 const LOOK_EVERY: Duration = Duration::from_micros(1_500);
 
-/// The listeners of one process. News is sent after the commit that made it.
+/// The listeners of a process. Notifications are sent after the commit.
 #[derive(Default)]
 pub(crate) struct Listeners {
     inner: Mutex<Inner>,
@@ -28,11 +28,11 @@ pub(crate) struct Listeners {
 #[derive(Default)]
 struct Inner {
     tokens: HashMap<Token, oneshot::Sender<Notice>>,
-    /// Of each queue, in the order in which they came.
+    /// Per queue, in order of arrival.
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
-    /// Of each queue, who waits for which task to be over.
+    /// Per queue, listeners for the end of a task.
     over: HashMap<QueueName, Vec<Waiter<TaskId>>>,
-    /// Of each queue, who waits for an event behind which.
+    /// Per queue, listeners for events after a number.
     followers: HashMap<QueueName, Vec<Waiter<u64>>>,
     next: u64,
 }
@@ -49,7 +49,7 @@ impl Inner {
     }
 }
 
-/// Tells and forgets some who wait for something of a queue.
+/// Notifies and removes the selected listeners of a queue.
 fn take<T>(
     of_all: &mut HashMap<QueueName, Vec<Waiter<T>>>,
     queue: &QueueName,
@@ -57,7 +57,7 @@ fn take<T>(
 ) {
     let Some(of_queue) = of_all.get_mut(queue) else { return };
     for one in of_queue.extract_if(.., |one| which(one)) {
-        // One that is gone listens no more.
+        // A listener may be gone.
         let _ = one.tell.send(());
     }
     if of_queue.is_empty() {
@@ -65,7 +65,7 @@ fn take<T>(
     }
 }
 
-/// A listener that is forgotten when this is dropped.
+/// A registered listener. Dropping it unregisters it.
 pub(crate) struct Listening<'a> {
     listeners: &'a Listeners,
     what: What,
@@ -102,7 +102,7 @@ impl Listeners {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a listener under a number of its own, and wakes the watcher.
+    /// Registers a listener under a new number, and wakes the watcher.
     fn listen<T>(
         &self,
         enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>) -> What,
@@ -153,17 +153,17 @@ impl Listeners {
         })
     }
 
-    /// Tells whoever follows the queue and does not know of its latest event.
+    /// Notifies followers of the queue that do not know its latest event.
     pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
         take(&mut self.lock().followers, queue, |one| one.what != last);
     }
 
-    /// Tells whoever waits for that task, or for any of the queue.
+    /// Notifies listeners for the end of the task, or of any task of the queue.
     pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
         take(&mut self.lock().over, queue, |one| id.is_none_or(|id| one.what.as_str() == id));
     }
 
-    /// Whether the token's owner is listening in this process, so that a grant reaches it for certain.
+    /// Whether the token's owner listens in this process, so that a grant is certain to reach it.
     pub(crate) fn hears(&self, token: Token) -> bool {
         self.lock().tokens.get(&token).is_some_and(|tell| !tell.is_closed())
     }
@@ -174,12 +174,12 @@ impl Listeners {
         }
     }
 
-    /// Wakes as many listeners of the queue as there are new tasks.
+    /// Notifies up to `tasks` listeners of the queue.
     pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: usize) {
         let mut inner = self.lock();
         let Some(of_queue) = inner.queues.get_mut(queue) else { return };
         for _ in 0..tasks {
-            // The one that has waited longest.
+            // The listener that has waited longest.
             let Some((_, tell)) = of_queue.pop_first() else { break };
             let _ = tell.send(());
         }
@@ -199,7 +199,7 @@ impl Listeners {
         self.somebody.notify_all();
     }
 
-    /// Waits until somebody listens. False once closed.
+    /// Waits until there is a listener. Returns false once closed.
     fn somebody_listens(&self) -> bool {
         let mut inner = self.lock();
         while inner.is_empty() && !self.closed.load(Ordering::Acquire) {
@@ -208,18 +208,18 @@ impl Listeners {
         !self.closed.load(Ordering::Acquire)
     }
 
-    /// What is listened for now.
+    /// The tokens and queues that are listened for.
     fn wanted(&self) -> (Vec<Token>, Vec<QueueName>) {
         let inner = self.lock();
         (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
     }
 
-    /// Which queues are followed now.
+    /// The queues whose events are followed.
     fn followed(&self) -> Vec<QueueName> {
         self.lock().followers.keys().cloned().collect()
     }
 
-    /// Which tasks are waited for now.
+    /// The tasks whose end is listened for.
     fn awaited(&self) -> Vec<(QueueName, TaskId)> {
         let inner = self.lock();
         let ids = inner.over.iter().flat_map(|(queue, of)| of.iter().map(move |one| (queue, &one.what)));
@@ -227,15 +227,15 @@ impl Listeners {
     }
 }
 
-/// The thread that looks for other processes' writes while somebody listens, and sleeps otherwise.
+/// The thread that polls for writes of other processes while there are listeners, and sleeps otherwise.
 ///
-/// `PRAGMA data_version` changes when another connection has committed; asking costs a few microseconds and no
+/// `PRAGMA data_version` changes when another connection has committed. Reading it takes a few microseconds and no
 /// disk access.
 pub(crate) struct Watcher {
     conn: Connection,
     listeners: Arc<Listeners>,
     clock: Clock,
-    /// When the first task of a queue is due, as a listener in this process was told.
+    /// The next due time of each queue, as notified to a listener of this process.
     next_due: HashMap<QueueName, i64>,
 }
 
@@ -250,7 +250,7 @@ impl Watcher {
     }
 
     fn run(&mut self) {
-        // Not a version that SQLite gives, so the first look always looks.
+        // SQLite never returns this version, so the first poll always checks.
         let mut seen = -1;
         while self.listeners.somebody_listens() {
             match self.look(seen) {
@@ -263,9 +263,9 @@ impl Watcher {
         }
     }
 
-    /// Tells the news if the file has another version than the one that was seen. Gives its version.
+    /// Sends notifications if the file's version differs from `seen`, and returns the version.
     fn look(&mut self, seen: i64) -> rusqlite::Result<i64> {
-        // The version first: whoever listens before a write is then among the listeners that hear of it.
+        // Read the version first: a listener registered before a write is then notified of it.
         let version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get::<_, i64>(0))?;
         if version != seen {
@@ -315,7 +315,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Wakes as many listeners as there are due tasks, or one if they may not know when the first will be due.
+    /// Notifies as many listeners as there are due tasks, or one if the next due time may be unknown to them.
     fn look_for_tasks(&mut self, queues: &[QueueName]) -> rusqlite::Result<()> {
         let now = (self.clock)().as_micros().cast_signed();
         self.next_due.retain(|queue, _| queues.contains(queue));
@@ -326,7 +326,7 @@ impl Watcher {
             let next: Option<i64> = next.query_row([queue.as_str()], |row| row.get(0))?;
             let next = next.unwrap_or(i64::MAX);
             let before = self.next_due.insert(queue.clone(), next).unwrap_or(i64::MAX);
-            // Once what was waited for is due, whoever was told of it may be busy with it.
+            // Once the announced task is due, the listener that was notified of it may be busy with it.
             let unknown = next < before || (before <= now && next < i64::MAX);
             let told = n.max(usize::from(unknown));
             if told > 0 {

@@ -1,8 +1,7 @@
-//! The one thread that writes.
+//! The writer thread.
 //!
-//! It takes whatever calls are waiting, carries them out in one transaction, commits, and hands them to the
-//! [`Syncer`], which answers them. A lone call finds the writer idle and does not wait for company. Those that come
-//! meanwhile make up the next group, so that callers and writer work side by side.
+//! It executes all waiting calls in one transaction, commits, and passes them to the [`Syncer`], which answers them.
+//! A single call finds the writer idle and does not wait for others. Calls that arrive meanwhile form the next group.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -24,16 +23,16 @@ use crate::sweep;
 use crate::syncer::{Committed, Horizon, Syncer};
 use crate::wake::Listeners;
 
-/// Calls per transaction at most.
+/// Maximum number of calls per transaction.
 const GROUP_MAX: usize = 512;
 /// How often old rows are swept, if anything was written.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-/// A call on its way to the writer and back.
+/// A call to the writer.
 pub(crate) trait Job: Send {
-    /// Carries the call out. May run again after a rollback. An error means that what it wrote must be rolled back.
+    /// Executes the call. May run again after a rollback. After an error, its writes must be rolled back.
     fn run(&mut self, step: &mut Step<'_>) -> Result<()>;
-    /// Answers the caller: with what `run` found if the group was committed.
+    /// Answers the caller, with the result of `run` if the group was committed.
     fn answer(self: Box<Self>, failed: Option<&Error>);
 }
 
@@ -52,7 +51,7 @@ where
         let before = step.conn.total_changes();
         self.found = match caught(|| (self.verb)(step)) {
             Ok(answer) => Some(Ok(answer)),
-            // Refused before its first write: the rest of the group need not suffer.
+            // Refused before its first write, so the rest of the group can continue.
             Err(Stop::Refused(error)) if step.conn.total_changes() == before && !error.is_bug() => {
                 Some(Err(error))
             }
@@ -67,12 +66,12 @@ where
             Some(error) => Err(error.duplicate()),
             None => self.found.unwrap_or_else(lost),
         };
-        // The caller may have gone: the step stands all the same.
+        // The caller may have dropped the receiver. The step stands.
         let _ = self.reply.send(answer);
     }
 }
 
-/// What has been done, counted by whoever did it.
+/// Counters of the work done, for [`Store::calls`](rushgate_core::Store::calls).
 #[derive(Default)]
 pub(crate) struct Counters {
     calls: AtomicU64,
@@ -102,14 +101,14 @@ impl Counters {
     }
 }
 
-/// The way to the writer.
+/// Handle to send calls to the writer.
 pub(crate) struct WriterHandle {
     jobs: Mutex<Option<Sender<Box<dyn Job>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl WriterHandle {
-    /// Sends a verb to be carried out; the receiver gets the answer after the commit.
+    /// Sends a call. The receiver gets the answer after the commit.
     pub(crate) fn send<F, T>(&self, verb: F) -> oneshot::Receiver<std::result::Result<T, Error>>
     where
         F: FnMut(&mut Step<'_>) -> Result<T> + Send + 'static,
@@ -123,7 +122,7 @@ impl WriterHandle {
         answer
     }
 
-    /// No more calls; what was sent is still carried out.
+    /// Accepts no more calls. Calls that were sent still complete.
     pub(crate) fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -138,7 +137,7 @@ pub(crate) struct Writer {
     pub(crate) path: String,
     /// `None` for a store in memory.
     pub(crate) file: Option<SameFile>,
-    /// How long to wait for other processes.
+    /// How long to retry while other processes have the file locked.
     pub(crate) patience: Duration,
     /// The other threads with connections to the file.
     pub(crate) companions: Vec<JoinHandle<()>>,
@@ -146,7 +145,7 @@ pub(crate) struct Writer {
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) replays: Replays,
-    /// Set when a commit failed in a way after which nothing more may be promised.
+    /// Set after a commit failure that rules out any further write.
     pub(crate) broken: Option<Error>,
     pub(crate) swept: Instant,
     pub(crate) sweep_from: String,
@@ -183,12 +182,12 @@ impl Writer {
         }
         self.syncer.close();
         self.heed_failed_sync();
-        // Whoever closes the file last folds the log into it, so that what is left behind is one file.
+        // The last connection to close merges the log into the file, so that a single file is left.
         self.companions.drain(..).for_each(|thread| drop(thread.join()));
     }
 
-    /// Carries out a group in one transaction, and has it answered. If one call makes it fail, the halves are carried
-    /// out by themselves, so that in the end only those are told so that fail alone.
+    /// Executes a group in one transaction and has it answered. If a call makes the transaction fail, the group is
+    /// split in two halves, so that in the end only the failing call gets the error.
     fn carry_out(&mut self, mut group: Vec<Box<dyn Job>>) {
         let done = self.transaction(&mut group);
         if let Err(Failed::Before(_)) = done
@@ -206,7 +205,7 @@ impl Writer {
                 self.syncer.see_to(Committed { group, news, number });
             }
             Err(failed) => {
-                // Readers need not wait for it any more.
+                // Readers need not wait for this commit.
                 self.syncer.see_to(Committed { group: Vec::new(), news: Vec::new(), number });
                 let error = failed.into_error();
                 group.into_iter().for_each(|job| job.answer(Some(&error)));
@@ -214,7 +213,7 @@ impl Writer {
         }
     }
 
-    /// Gives the news to tell once the commit is on the disk.
+    /// Executes a group and returns the notifications to send once the commit is on disk.
     fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<Vec<News>, Failed> {
         self.heed_failed_sync();
         if let Some(error) = &self.broken {
@@ -230,7 +229,7 @@ impl Writer {
             .try_for_each(|job| job.run(&mut step))
             .and_then(|()| step.write_back())
             .map_err(|stop| Failed::Before(explain(stop, path)));
-        // BEGIN and COMMIT are statements too.
+        // 2: BEGIN and COMMIT.
         self.counters.count_statements(step.statements() + 2);
         let changed = self.conn.total_changes() != before;
         let committed = ran.and_then(|()| {
@@ -255,8 +254,7 @@ impl Writer {
         patiently(self.patience, || self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))
     }
 
-    /// Leaves no transaction open. In a damaged file, and after a commit of which nobody knows the outcome, nothing
-    /// more is written.
+    /// Rolls back. Stops all writes if the file is damaged or the outcome of a commit is unknown.
     fn recover(&mut self, failed: &Failed) {
         self.roll_back();
         match failed {
@@ -266,7 +264,7 @@ impl Writer {
         }
     }
 
-    /// A sync that failed after its commit: nobody knows what is on the disk.
+    /// Stops after a failed sync, because it is unknown what is on disk.
     fn heed_failed_sync(&mut self) {
         if self.broken.is_none()
             && let Some(error) = self.syncer.failed().map(Error::duplicate)
@@ -281,11 +279,11 @@ impl Writer {
         self.stop(error, Error::unavailable(why).hint(hint));
     }
 
-    /// Writes no more, and answers every later call with `error`.
+    /// Stops writing, and answers every later call with `error`.
     fn stop(&mut self, cause: &Error, error: Error) {
         tracing::error!(%cause, "this process writes no more to the store");
         self.broken = Some(error);
-        // Nor may the log be folded into the file when it is closed.
+        // Closing must not merge the log into the file either.
         if let Err(fault) = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
             tracing::error!(%fault, "the log will be folded into the file");
         }
@@ -317,13 +315,13 @@ impl Writer {
     }
 }
 
-/// How a transaction failed.
+/// Where a transaction failed.
 enum Failed {
-    /// Before the commit, by one of the calls: the others may still be carried out.
+    /// In one of the calls, before the commit. The other calls can still be executed.
     Before(Error),
     /// Before anything was done.
     Known(Error),
-    /// In the commit: nobody knows.
+    /// In the commit: the outcome is unknown.
     Unknown(Error),
 }
 

@@ -1,4 +1,4 @@
-//! The shared suite, on a file and in memory.
+//! The contract suite, on a file and in memory.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a store says that it did is what it did.
+//! The store's counters match the work that it does.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{ask, fresh, token, url};
 use rushgate_core::{LockStore, Page, QueueStore, Store, StoreCalls};
 use rushgate_sqlite::SqliteStore;
 
-/// What was done between two looks.
+/// Difference between two readings.
 fn done(before: StoreCalls, after: StoreCalls) -> (u64, u64, u64) {
     (
         after.calls - before.calls,
@@ -23,7 +23,7 @@ async fn a_read_is_a_call_and_its_statements_and_no_write_transaction() {
     let store = SqliteStore::open(&url(&path)).unwrap();
     let before = store.calls();
     store.queues().await.unwrap();
-    // BEGIN, one question, COMMIT.
+    // BEGIN, one query, COMMIT.
     assert_eq!(done(before, store.calls()), (1, 0, 3));
 }
 

@@ -1,4 +1,4 @@
-//! Damage, and a disk that fails: what is known to be wrong is not made worse.
+//! Damaged files and failing disks: the store does not make things worse.
 
 mod common;
 
@@ -27,7 +27,7 @@ async fn after_damage_was_found_nothing_is_written() {
     let store = store(&path);
     refused(store.claim(op(1_000), &queue("q"), claim(1_000)).await, "corrupt", "is damaged");
     refused(store.enqueue(op(1_001), &queue("other"), vec![task("a", 1)]).await, "corrupt", "is damaged");
-    // What can be read is still answered.
+    // Readable data is still served.
     assert_eq!(store.queues().await.unwrap(), [queue("q")]);
     store.close().await.unwrap();
     assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
@@ -41,7 +41,7 @@ async fn a_file_that_was_moved_away_is_not_written_until_it_is_back() {
     fs::rename(&path, &elsewhere).unwrap();
     let answer = store.enqueue(op(2), &queue("q"), vec![task("b", 1)]).await;
     refused(answer, "misconfigured", "was moved, deleted or replaced");
-    // Another process has begun a new store meanwhile: still not ours.
+    // Another process has created a new store: still a different file.
     fs::write(&path, "").unwrap();
     let answer = store.enqueue(op(3), &queue("q"), vec![task("b", 1)]).await;
     refused(answer, "misconfigured", "was moved, deleted or replaced");
@@ -50,7 +50,7 @@ async fn a_file_that_was_moved_away_is_not_written_until_it_is_back() {
     assert_eq!(store.stats(&queue("q")).await.unwrap().ready, 2);
 }
 
-/// How many tasks the child has put in before it meets the fault.
+/// Number of tasks that the child enqueues before the fault.
 const BEFORE: u64 = 5;
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn after_a_failed_sync_the_process_writes_no_more_and_a_restart_is_well() 
     let (_folder, path) = fresh();
     store(&path).close().await.unwrap();
     let mut strace = Command::new("strace");
-    // Counted for each thread: the writer's first syncs succeed.
+    // Counted per thread: the writer's first syncs succeed.
     let fault = format!("inject=fsync,fdatasync:error=EIO:when={}+", BEFORE + 3);
     let trace = path.with_extension("trace");
     strace
@@ -74,7 +74,7 @@ async fn after_a_failed_sync_the_process_writes_no_more_and_a_restart_is_well() 
 
     assert_eq!(integrity(&path), "ok");
     let ready = store(&path).stats(&queue("q")).await.unwrap().ready;
-    // The one of which nobody knew may be there or not.
+    // The unacknowledged one may or may not be there.
     let known = acknowledged.len() as u64;
     assert!(ready == known || ready == known + 1, "{ready} of {known}");
 }
@@ -98,7 +98,7 @@ async fn child_writes_until_a_sync_fails() {
     store.close().await.unwrap();
 }
 
-/// How many callers write at the same moment, and how often: crowds go through the thread that syncs.
+/// Number of concurrent callers, and of bursts. Large groups go through the sync thread.
 const CROWD: u64 = 40;
 const BURSTS: u64 = 5;
 
@@ -113,7 +113,7 @@ async fn nobody_is_answered_before_the_log_was_synced() {
     let said = Process::of(with_child(strace, "child_writes_in_bursts", &path)).finish();
     assert_eq!(said.len() as u64, BURSTS);
 
-    // What was written to the log before a sync began is on the disk when that sync has ended.
+    // Log writes before the start of a sync are on disk when that sync has ended.
     let (mut unsynced, mut syncing) = (false, false);
     let (mut answers, mut log_writes) = (0, 0);
     for line in fs::read_to_string(&trace).unwrap().lines() {
@@ -164,7 +164,7 @@ async fn after_a_failed_sync_none_of_a_crowd_is_told_that_it_was_done() {
     let said = Process::of(with_child(strace, "child_writes_as_a_crowd", &path)).finish();
     assert_eq!(said.len() as u64, CROWD + 1);
     for answer in &said[..CROWD as usize] {
-        // Those that were sent after the fault was known have changed nothing, and are told so.
+        // Calls sent after the fault was known change nothing, and their errors say so.
         assert!(answer.starts_with("unavailable, may have happened: "), "{answer}");
     }
     assert_eq!(said[0], "unavailable, may have happened: true");

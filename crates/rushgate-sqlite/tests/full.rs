@@ -1,5 +1,5 @@
-//! No room: a call that needs more changes nothing, the calls beside it are carried out, and work goes on once there
-//! is room again.
+//! Out of space: a call that needs more changes nothing, concurrent calls succeed, and work continues once there is
+//! space.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn assert_full(error: &Error) {
     assert!(error.to_string().contains("nothing was changed") && error.hint_text().is_some(), "{error}");
 }
 
-/// Puts tasks in until there is no room for one more; gives how many are in.
+/// Enqueues tasks until there is no space for another, and returns their number.
 async fn fill(store: &SqliteStore) -> u64 {
     for n in 0.. {
         if let Err(error) = store.enqueue(op(n), &queue("q"), vec![task(&format!("t{n}"), 20_000)]).await {
@@ -62,7 +62,7 @@ async fn the_calls_beside_one_that_finds_no_room_are_carried_out() {
     let lease = Lease::new(Duration::from_secs(60)).unwrap();
     let extend = || vec![Extend { name: common::lock("l"), token: token(1), lease }];
     let transactions = store.calls().transactions;
-    // Sent without a pause, so that they wait together.
+    // Sent without a pause, so that they form one group.
     let mut large = Vec::new();
     let mut small = Vec::new();
     for number in 0..50 {
@@ -110,8 +110,8 @@ async fn a_sale_in_a_full_store_has_no_half_reservations() {
 
 // ── a disk that is full ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A command that runs a child on a disk of four megabytes of its own, mounted on the folder. `None` where the system
-/// lets nobody mount anything: then the limit above is all that is tested.
+/// A command that runs a child with a 4 MiB disk mounted on the folder. `None` if the system does not permit mounts:
+/// then only the size limit is tested.
 fn on_a_small_disk(folder: &Path, test: &str) -> Option<Process> {
     let may = Command::new("unshare").args(["--mount", "--map-root-user", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
@@ -162,7 +162,7 @@ async fn a_call_that_fails_half_way_changes_nothing() {
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON task WHEN NEW.id <> 'a'
                   BEGIN SELECT RAISE(ABORT, 'not now'); END";
     other.execute_batch(refuse).unwrap();
-    // The unit is taken and the event written before it is seen that there can be no order.
+    // The unit is taken and the event written before the order fails.
     let refused = store.reserve(wish("ann"));
     let beside = store.enqueue(op(1), &queue("mail"), vec![task("a", 1)]);
     let error = refused.await.unwrap_err();

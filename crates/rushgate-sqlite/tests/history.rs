@@ -1,10 +1,10 @@
-//! Random histories: the store answers every call as the model does.
+//! Random histories: the store gives the same answers as the model.
 
 mod common;
 
 use rushgate_testkit::history;
 
-/// Histories with fixed seeds. Each test runs one more, from the time of day.
+/// Number of histories with fixed seeds. Each test runs one more, seeded from the time of day.
 const SEEDS: u64 = 60;
 const STEPS: usize = 400;
 

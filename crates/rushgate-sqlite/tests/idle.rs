@@ -1,4 +1,4 @@
-//! What a store costs on which nothing happens. On its own, because it counts the threads of its process.
+//! Cost of an idle store. Runs in a separate process, because it counts the process's threads.
 
 mod common;
 
@@ -8,11 +8,11 @@ use std::time::Duration;
 use common::{fresh, queue, store};
 use rushgate_core::QueueStore;
 
-/// How often the threads of this process that look for other processes' writes have gone to sleep.
+/// How often each watcher thread of this process has gone to sleep.
 fn naps_of_the_watcher() -> Vec<String> {
     let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path());
     let watchers = threads.filter(|thread| {
-        // The system cuts a thread's name after 15 bytes.
+        // The system truncates a thread's name to 15 bytes.
         fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == "rushgate-watche")
     });
     let naps =
@@ -24,7 +24,7 @@ fn naps_of_the_watcher() -> Vec<String> {
 async fn a_store_on_which_nobody_listens_does_not_look_for_news() {
     let (_folder, path) = fresh();
     let store = store(&path);
-    // Somebody has listened, and listens no more.
+    // There was a listener, and it is gone.
     drop(store.ready(&queue("q")));
     let pause = Duration::from_millis(300);
     tokio::time::sleep(pause).await;

@@ -1,4 +1,4 @@
-//! What opening a store says of files that it cannot use, none of which is changed, and what it makes of older ones.
+//! Errors when opening unusable files, which must stay unchanged, and migration of older files.
 
 mod common;
 
@@ -17,7 +17,7 @@ use rushgate_sqlite::SqliteStore;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// Opens the file, which must be refused and stay as it is, alone in its folder.
+/// Opens the file, which must fail and leave the file unchanged, alone in its folder.
 #[track_caller]
 fn refused_unchanged(path: &Path, code: &str, words: &str) {
     let before = fs::read(path).unwrap();
@@ -72,7 +72,7 @@ async fn a_schema_of_a_newer_build_is_left_alone() {
     refused_unchanged(&path, "misconfigured", "has schema 99, this build knows schemas up to");
 }
 
-/// A room of a file as the version before left it, drawn or not.
+/// A room in a file as the previous version left it, drawn or not.
 async fn opened_by_the_version_before(changes: &str) -> (TempDir, SqliteStore) {
     let (folder, path) = fresh();
     let first = store(&path);
@@ -143,11 +143,11 @@ async fn closing_leaves_one_file_with_everything_in_it() {
     assert_eq!(store(&copy).stats(&common::queue("q")).await.unwrap().ready, 1);
 }
 
-// ── as somebody who may not write ────────────────────────────────────────────────────────────────────────────────────
+// ── without write permission ─────────────────────────────────────────────────────────────────────────────────────────
 
-/// What a child without rights is told that opens the file.
+/// Output of a child without permissions that opens the file.
 fn told_without_rights(folder: &Path, path: &Path) -> String {
-    // Root may write anything, so the child is nobody; it needs a copy of this program that it may read.
+    // Root may write anything, so the child runs as nobody. It needs a copy of this program that it may read.
     let root = rustix::process::geteuid().is_root();
     let program = folder.with_extension("program");
     fs::copy(this_program(), &program).unwrap();

@@ -1,4 +1,4 @@
-//! Uniqueness for a period leaves nothing behind: what is over is forgotten when others begin.
+//! Uniqueness windows leave nothing behind: new ones delete expired ones.
 
 mod common;
 

@@ -20,7 +20,7 @@ use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_testkit::ManualClock;
 use rusqlite::Connection;
 
-/// News that comes by a timer of the waiter's comes no earlier than this.
+/// Notifications from a waiter's own timer come no earlier than this.
 const TIMER: Duration = Duration::from_secs(10);
 
 #[test]
@@ -63,7 +63,7 @@ async fn calls_wait_for_another_programs_transaction_and_fail_after_a_while() {
     let error = refused(answer, "unavailable", "locked for too long");
     assert!(!error.may_have_happened() && start.elapsed() >= patience);
 
-    // Whoever reads need not wait, and whoever waits goes on at once.
+    // Readers do not wait, and waiting writers continue at once.
     assert_eq!(store.stats(&queue("q")).await.unwrap().ready, 0);
     let waiting = store.enqueue(op(2), &queue("q"), vec![task("a", 1)]);
     other.execute_batch("ROLLBACK").unwrap();
@@ -75,7 +75,7 @@ async fn calls_wait_for_another_programs_transaction_and_fail_after_a_while() {
 const TASKS: u64 = 8;
 const TURNS: u64 = 15;
 
-/// Waits until the lock is the token's.
+/// Waits until the token holds the lock.
 async fn wait_for(store: &SqliteStore, name: &str, token: Token) -> Grant {
     loop {
         let notice = store.notice(token);
@@ -90,7 +90,7 @@ async fn wait_for(store: &SqliteStore, name: &str, token: Token) -> Grant {
     }
 }
 
-/// Adds one to a number in a file, in two steps between which anything could come.
+/// Increments a number in a file, in two steps, between which another process could interfere.
 async fn count_up(file: &Path) {
     let n: u64 = fs::read_to_string(file).unwrap().parse().unwrap();
     tokio::task::yield_now().await;
@@ -218,8 +218,8 @@ async fn a_release_and_an_enqueue_wake_another_process_without_its_timer() {
     };
     assert!(queued.check_after > 2 * TIMER);
     child.go();
-    tokio::time::timeout(TIMER, notice).await.expect("the release was not heard of").unwrap();
-    tokio::time::timeout(TIMER, ready).await.expect("the enqueue was not heard of").unwrap();
+    tokio::time::timeout(TIMER, notice).await.expect("no notification of the release").unwrap();
+    tokio::time::timeout(TIMER, ready).await.expect("no notification of the enqueue").unwrap();
     let again = store.acquire(ask("l", mine, Duration::from_secs(60))).await.unwrap();
     assert!(matches!(again, Acquired::Granted(_)), "{again:?}");
     child.finish();
@@ -241,17 +241,17 @@ async fn child_releases_and_enqueues() {
 #[tokio::test]
 async fn another_listener_hears_of_the_next_delay_when_the_first_is_over() {
     let (_folder, path) = fresh();
-    // Two stores of one process see each other as two processes do.
+    // Two stores in one process see each other as two processes do.
     let (here, there) = (store(&path), store(&path));
     let (first, second) = (here.ready(&queue("q")), here.ready(&queue("q")));
     let delayed = |id, ms| NewTask { due: Due::After(Duration::from_millis(ms)), ..task(id, 1) };
     there.enqueue(op(1), &queue("q"), vec![delayed("a", 200), delayed("b", 60_000)]).await.unwrap();
-    tokio::time::timeout(TIMER, first).await.expect("the delays were not heard of").unwrap();
+    tokio::time::timeout(TIMER, first).await.expect("no notification of the delayed tasks").unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
-    // Whoever heard takes the first and is busy with it: the other has to learn when the next is due.
+    // The notified listener claims the first task and is busy with it. The other must learn when the next is due.
     let claimed = here.claim(op(2), &queue("q"), claim(1)).await.unwrap();
     assert_eq!(claimed.tasks.len(), 1);
-    tokio::time::timeout(TIMER, second).await.expect("the second delay was not heard of").unwrap();
+    tokio::time::timeout(TIMER, second).await.expect("no notification of the second delayed task").unwrap();
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn a_waiter_that_was_too_late_and_asked_again_is_not_told_of_the_past() {
         let clock = clock.clone();
         SqliteStore::open_with(&url(&path), Options::new().clock(move || clock.now())).unwrap()
     };
-    // Two stores of one process see each other as two processes do.
+    // Two stores in one process see each other as two processes do.
     let (here, there) = (open(), open());
     let wait = Duration::from_secs(600);
     here.acquire(ask("l", token(1), wait)).await.unwrap();
@@ -276,7 +276,7 @@ async fn a_waiter_that_was_too_late_and_asked_again_is_not_told_of_the_past() {
     let again = there.acquire(ask("l", token(2), wait)).await.unwrap();
     assert!(matches!(again, Acquired::Queued(_)), "{again:?}");
     let told = tokio::time::timeout(Duration::from_millis(200), there.notice(token(2))).await;
-    assert!(told.is_err(), "it was told: {told:?}");
+    assert!(told.is_err(), "unexpected notification: {told:?}");
 }
 
 // ── killed in the middle ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,10 +293,10 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
         let mut command = child_command("child_writes_until_it_is_killed", &path);
         command.env("RUSHGATE_TEST_DURABILITY", if round % 2 == 0 { "power" } else { "process" });
         let mut child = Process::of(command);
-        // Each round dies after another number of answers, at a moment that nothing has chosen.
+        // Each round kills the child after another number of answers, at an arbitrary moment.
         let last = (0..20 + 30 * round).filter_map(|_| child.hear()).last().expect("the child writes");
         child.kill();
-        // What it said before it died and nobody heard yet was acknowledged too.
+        // Answers that the child printed before its death, but that were not read yet, are acknowledged too.
         let last = std::iter::from_fn(|| child.hear()).last().unwrap_or(last);
         let (client, n) = last.split_once(' ').unwrap();
         let n: u64 = n.parse().unwrap();
@@ -308,7 +308,7 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
         assert!(books.reservations.len() >= reserved, "{} of {reserved}", books.reservations.len());
         reserved = books.reservations.len();
         assert_eq!(store.stats(&queue("orders")).await.unwrap().ready, reserved as u64);
-        // Its lock is still its own until the lease ends.
+        // The child still holds its lock until the lease expires.
         let token = Token::new(ClientId::from_u64(client.parse().unwrap()), 0);
         let lease = Lease::new(Duration::from_secs(1)).unwrap();
         let extend = Extend { name: lock(&format!("of-{client}")), token, lease };
@@ -326,7 +326,7 @@ async fn child_writes_until_it_is_killed() {
     let client = me().as_u64();
     wait_for(&store, &format!("of-{client}"), token(0)).await;
     for n in 1.. {
-        // Nobody waits for this one: there is always something in the middle.
+        // Nothing waits for this call, so the kill always interrupts something.
         drop(store.enqueue(op(n), &queue("q"), vec![task(&format!("{client}-{n}"), 5_000)]));
         let answer = store.reserve(wish(&format!("{client}-{n}"))).await.unwrap();
         assert!(matches!(answer, Reserved::Reserved(_)), "{answer:?}");

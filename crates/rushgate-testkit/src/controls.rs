@@ -1,7 +1,7 @@
-//! Negative controls: designs of a sale that are known to be wrong. The audit must fail them, or it proves nothing.
+//! Negative controls: sale designs that are known to be wrong. An audit that passes them proves nothing.
 //!
-//! Both run on a schedule: buyers are lists of steps, and the schedule says whose step comes next. So the bad
-//! interleaving is the same in every run.
+//! Both run on a fixed schedule: buyers are lists of steps, and the schedule determines whose step comes next. The
+//! bad interleaving is therefore the same in every run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use rushgate_core::{
     Sku, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
 };
 
-/// What a run of a wrong design leaves behind.
+/// Data left by a run of a wrong design.
 pub struct Wreck {
-    /// What its store says.
+    /// Snapshot of its store.
     pub books: Books,
-    /// What its orders' database says.
+    /// Snapshot of its ledger.
     pub ledger: LedgerBooks,
 }
 
-/// Runs buyers of two steps each, the second delayed behind other buyers' first ones by `overlap` places.
+/// Runs buyers of two steps each. A buyer's second step runs after the first steps of `overlap` later buyers.
 fn interleave(buyers: u32, overlap: usize, mut first: impl FnMut(u32), mut second: impl FnMut(u32)) {
     let mut between = VecDeque::new();
     for buyer in 0..buyers {
@@ -33,7 +33,8 @@ fn interleave(buyers: u32, overlap: usize, mut first: impl FnMut(u32), mut secon
     between.into_iter().for_each(second);
 }
 
-/// Reads the stock, compares it, and writes it back, in three steps: whoever reads between sells the same unit.
+/// Reads the stock, compares it, and writes it back, in three steps. Buyers who read in between are sold the same
+/// unit.
 pub struct ReadCompareWrite {
     units: u32,
     sold: u32,
@@ -42,7 +43,7 @@ pub struct ReadCompareWrite {
 }
 
 impl ReadCompareWrite {
-    /// Lets a crowd buy, each reading the stock while `overlap` others stand between reading and writing.
+    /// Runs `buyers` buyers, each with `overlap` others between reading and writing.
     pub fn run(units: u32, buyers: u32, overlap: usize) -> Wreck {
         let shop = std::cell::RefCell::new(Self { units, sold: 0, read: BTreeMap::new(), sales: Vec::new() });
         interleave(
@@ -75,8 +76,8 @@ impl ReadCompareWrite {
     }
 }
 
-/// Decrements a counter atomically and publishes the order in a second step: whoever dies between has taken a unit
-/// that no order will ever name.
+/// Decrements a counter atomically and publishes the order in a second step. A process that dies in between has taken
+/// a unit that no order names.
 pub struct DecrementThenPublish {
     units: u32,
     left: u32,
@@ -85,7 +86,7 @@ pub struct DecrementThenPublish {
 }
 
 impl DecrementThenPublish {
-    /// Lets a crowd buy, of whom every `dies`th dies between the two steps.
+    /// Runs `buyers` buyers. Every `dies`th process dies between the two steps.
     pub fn run(units: u32, buyers: u32, dies: u32) -> Wreck {
         let shop = Self { units, left: units, taken: BTreeMap::new(), published: Vec::new() };
         let shop = std::cell::RefCell::new(shop);
@@ -135,7 +136,7 @@ fn reservation(buyer: u32) -> ReservationId {
     ReservationId::from_bytes(u128::from(buyer).to_be_bytes())
 }
 
-/// The books that such a shop would keep: each sale reserved and confirmed, and its own counter of what is sold.
+/// The snapshot of such a shop: each sale reserved and confirmed, and its own counter of sold units.
 fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Books {
     let event = |seq, kind, (buyer, unit): (u32, UnitNumber)| Event {
         seq,
@@ -196,7 +197,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
     }
 }
 
-/// The number of the event that makes the `n`th sale.
+/// Number of the event that reserves the unit of sale `n`.
 fn event_of(n: usize) -> u64 {
     3 * n as u64 + 1
 }

@@ -1,4 +1,4 @@
-//! A store behind a bad network, by a seeded plan: for tests of whatever stands on a store.
+//! A store behind an unreliable network, driven by a seeded plan. For tests of code that uses a store.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,19 +19,19 @@ use rushgate_core::{
     Ticket, Timestamp, Token, Verdict, Waited, Waits, Warning,
 };
 
-/// How often the network fails, per thousand calls.
+/// Failure rates of the network, per thousand calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// The call never arrives.
     pub before: u32,
-    /// The call is carried out and its reply is lost. News that is waited for is lost with it.
+    /// The call is executed and its reply is lost. Awaited notifications are lost too.
     pub reply: u32,
-    /// The reply to the first of two equal calls is lost on the way, so the client asks again. (Only calls that
-    /// are answered the same way twice.)
+    /// The reply to the first of two equal calls is lost, so the client repeats the call. Applies only to calls that
+    /// get the same answer twice.
     pub twice: u32,
 }
 
-/// A call in a task's life that a [`Trap`] can be laid for, and that is counted.
+/// A counted call in a task's life, for which a [`Trap`] can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// [`QueueStore::enqueue`].
@@ -54,30 +54,30 @@ impl Verb {
     const N: usize = 7;
 }
 
-/// On which side of the store's step.
+/// Before or after the store's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The call has not been sent.
     Before,
-    /// The store has carried it out, and nobody has heard of it.
+    /// The store has executed the call, and the caller has no answer yet.
     After,
 }
 
-/// What happens at one moment of one call.
+/// An action at a given point of a given call.
 #[derive(Clone, Copy, Debug)]
 pub struct Trap {
-    /// At which calls.
+    /// The kind of call.
     pub verb: Verb,
-    /// On which side of the step.
+    /// Before or after the store's step.
     pub moment: Moment,
-    /// At which of those calls; the first is 1.
+    /// The number of the call of that kind, from 1.
     pub nth: u64,
-    /// What happens: something that kills the process, say.
+    /// The action, such as killing the process.
     pub spring: fn(),
 }
 
-/// A store whose calls fail by a plan. The errors are those of a backend: unavailable, and honest about what may
-/// have happened.
+/// A store whose calls fail according to a plan. The errors are those of a backend: unavailable, with a correct
+/// `may_have_happened`.
 pub struct Faulty<S> {
     /// The store, or its handle for orders.
     store: Arc<dyn Store>,
@@ -85,7 +85,7 @@ pub struct Faulty<S> {
     network: Arc<Network>,
 }
 
-/// What a store and its handle for orders have in common.
+/// State shared by a store and its handle for orders.
 struct Network {
     plan: FaultPlan,
     rng: Mutex<StdRng>,
@@ -109,7 +109,8 @@ enum Fault {
 }
 
 impl<S: Store + 'static> Faulty<S> {
-    /// Puts a bad network before a store. The same seed fails the same calls, if they come in the same order.
+    /// Puts an unreliable network in front of a store. The same seed fails the same calls, if they arrive in the same
+    /// order.
     pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
         let behind = Arc::new(store);
@@ -125,14 +126,14 @@ impl<S: Store + 'static> Faulty<S> {
         Self { store, behind, network: Arc::new(network) }
     }
 
-    /// The same with a trap.
+    /// Sets a trap.
     #[must_use]
     pub fn trapped(self, trap: Trap) -> Self {
         self.network.trap.get_or_init(|| trap);
         self
     }
 
-    /// How many calls of that kind were begun, whatever became of them.
+    /// Number of calls of that kind that were started, whatever their outcome.
     pub fn calls_of(&self, verb: Verb) -> u64 {
         self.network.calls[verb as usize].load(Ordering::SeqCst)
     }
@@ -142,12 +143,12 @@ impl<S: Store + 'static> Faulty<S> {
         &self.behind
     }
 
-    /// How many calls failed so far.
+    /// Number of calls that failed so far.
     pub fn faults(&self) -> u64 {
         self.network.faults.load(Ordering::SeqCst)
     }
 
-    /// As long as it is away no call arrives.
+    /// Sets whether the store is unreachable. While it is, no call arrives.
     pub fn set_away(&self, away: bool) {
         self.network.away.store(away, Ordering::SeqCst);
     }
@@ -193,7 +194,7 @@ impl<S: Store + 'static> Faulty<S> {
         }
     }
 
-    /// As [`send`](Self::send), for calls that are counted and that a trap may be laid for.
+    /// Like [`send`](Self::send), for counted calls that may have a trap.
     fn send_as<'a, T: Send + 'a>(
         &'a self,
         verb: Verb,
@@ -217,7 +218,7 @@ impl<S: Store + 'static> Faulty<S> {
         })
     }
 
-    /// News is a hint: all that a bad network can do is to lose it.
+    /// A notification is a hint: a bad network can only lose it.
     fn listen<'a, T: Send + 'a>(&self, news: Answer<'a, T>) -> Answer<'a, T> {
         match self.fault(Repeat::No) {
             Fault::None => news,
@@ -606,7 +607,7 @@ impl<S: Store + 'static> RoomStore for Faulty<S> {
 }
 
 impl<S: Store + 'static> Store for Faulty<S> {
-    /// What the order worker asks goes by this network, too.
+    /// The order worker's calls use the same network.
     fn for_orders(&self) -> Arc<dyn Store> {
         let (behind, network) = (Arc::clone(&self.behind), Arc::clone(&self.network));
         Arc::new(Self { store: self.store.for_orders(), behind, network })

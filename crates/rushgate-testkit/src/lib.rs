@@ -1,4 +1,4 @@
-//! The model, the contract suite and the faults with which Rushgate's backends are proved.
+//! Tools to test Rushgate's backends: the model, the contract suite and fault injection.
 
 pub mod contract;
 pub mod controls;

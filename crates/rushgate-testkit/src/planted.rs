@@ -1,4 +1,4 @@
-//! Bugs planted in the model on purpose, to measure the tests: a suite that does not catch them proves nothing.
+//! Bugs planted in the model, to measure the tests. A suite that does not catch them proves nothing.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ macro_rules! planted {
         }
 
         impl Planted {
-            /// Every one.
+            /// All bugs.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// What is wrong, in words.
+            /// Description of the bug: its documentation text.
             pub fn story(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($doc),*).trim(),)*
@@ -22,7 +22,7 @@ macro_rules! planted {
             }
         }
 
-        /// Hands the names of all planted bugs to the macro that is named.
+        /// Passes the names of all planted bugs to the given macro.
         #[macro_export]
         macro_rules! every_planted {
             ($dollar with:ident) => {
@@ -33,105 +33,105 @@ macro_rules! planted {
 }
 
 planted! { $
-    /// A release does not ask whose lock it is.
+    /// A release does not check that the token holds the lock.
     ReleaseWithoutOwner,
-    /// A release that is sent again after somebody else's is answered "not held".
+    /// A repeated release gets "not held" once another token has released the lock.
     OnlyTheLastReleaseIsRemembered,
-    /// The fence after an expired holder is the expired holder's.
+    /// The grant after an expired lease reuses the expired holder's fencing token.
     FenceRepeatsAfterExpiry,
-    /// A release hands the lock to the last in line.
+    /// A release hands the lock to the last waiter.
     HandOverToTheLast,
-    /// A waiter that is gone keeps its place and is handed the lock again and again.
+    /// A dead waiter keeps its position and is granted the lock repeatedly.
     DeadWaiterBlocks,
-    /// Asking again takes a second place in line.
+    /// A repeated request takes a second position in the wait queue.
     AskingAgainQueuesTwice,
-    /// A lease that has run out is extended all the same.
+    /// An expired lease is extended.
     LapsedLeaseIsExtended,
-    /// A replacement that arrives during the work is acknowledged and lost.
+    /// A replacement enqueued during a run is acknowledged and lost.
     ReplaceIsLostWhileLeased,
-    /// Tasks are given out before they are due.
+    /// Tasks are claimed before they are due.
     GivenOutEarly,
     /// Priorities are ignored.
     PriorityIsIgnored,
-    /// A completion does not look at the claim of its ticket.
+    /// A completion ignores the claim of its ticket.
     StaleTicketCompletes,
-    /// A dequeue does not look at the revision of its ticket.
+    /// A dequeue ignores the revision of its ticket.
     DequeueIgnoresTheRevision,
-    /// A task whose worker died is never given back.
+    /// A task whose lease expired never becomes available again.
     ExpiredLeaseIsNotGivenBack,
-    /// A task that is released, or whose lease expires, goes behind all that is due.
+    /// A released task, or one whose lease expires, moves behind everything that is due.
     ReleasedTaskGoesToTheBack,
-    /// A call that is sent twice is carried out twice.
+    /// A repeated call takes effect twice.
     RepeatedCallIsCarriedOutAgain,
-    /// A queue takes more tasks than its bound.
+    /// A queue accepts more tasks than its capacity.
     BoundIsIgnored,
-    /// A queue that drops its oldest task drops the newest.
+    /// A queue that drops its oldest task drops the newest instead.
     NewestIsDropped,
-    /// A queue that drops its oldest task drops one that is being worked on.
+    /// A queue that drops its oldest task drops a leased one.
     LeasedTaskIsDropped,
-    /// Anybody changes a queue that is reserved for orders.
+    /// Any client can change a queue that is reserved for orders.
     OrdersAreAnybodys,
-    /// An id is free again as soon as its task is over, though its period is not.
+    /// An ID can be enqueued again once its task ends, before its uniqueness window ends.
     UniquenessEndsWithTheTask,
-    /// A duplicate that is kept away begins the period anew.
+    /// A rejected duplicate restarts the uniqueness window.
     KeptDuplicateProlongsThePeriod,
-    /// A shorter period ends a longer one.
+    /// A shorter uniqueness window ends a longer one.
     ShorterPeriodEndsTheLonger,
-    /// A task may wait for one that the queue does not know.
+    /// A task can wait for an unknown task.
     UnknownTaskIsWaitedFor,
-    /// A task goes on though one that it waits for can never be done.
+    /// A task runs although a task that it waits for can never finish.
     FailureCountsAsOver,
-    /// A task goes on when the first is over of those that it waits for.
+    /// A task runs once the first of the tasks that it waits for has finished.
     FirstOfManyLetsGo,
-    /// A task is given out after its deadline.
+    /// A task is claimed after its deadline.
     DeadlineIsIgnored,
-    /// A task that failed waits for an attempt after its deadline.
+    /// A failed task is retried after its deadline.
     RetryOutlivesItsDeadline,
-    /// A line keeps its place when it had its turn, so a key with many tasks starves the others.
+    /// A key group keeps its place after its turn, so a key with many tasks starves the others.
     LinesTakeNoTurns,
-    /// A key has as many tasks running as it likes.
+    /// The concurrency limit of a key is ignored.
     KeyConcurrencyIsIgnored,
-    /// The rate of a queue does not count what is done already.
+    /// The rate limit of a queue does not count completed tasks.
     RateForgetsWhatIsDone,
-    /// A failed task loses its place in a line that is first in, first out.
+    /// A failed task loses its place in a first-in, first-out key group.
     FifoLosesItsPlace,
-    /// What is done is kept for longer, and more of it, than the queue's retention says.
+    /// More finished tasks are kept, and for longer, than the queue's retention permits.
     RetentionForgetsNothing,
-    /// A lease that ran out is no event.
+    /// An expired lease produces no event.
     LostLeaseIsNoEvent,
-    /// More events are kept than the queue's limits say.
+    /// More events are kept than the queue's limits permit.
     EventsAreNotForgotten,
-    /// A schedule fires although it has changed or fired since it was read.
+    /// A schedule fires although it was changed or fired since it was read.
     StaleScheduleFires,
-    /// A schedule that changes loses a moment that has come.
+    /// A changed schedule loses a due occurrence.
     ChangeLosesAMoment,
-    /// A relay that sends tasks again has them put in again.
+    /// Tasks that a relay sends again are enqueued again.
     RelayedTwice,
-    /// A relay passes over a task for which its queue has no room.
+    /// A relay skips a task for which its queue has no room.
     RelayPassesOverTheFull,
-    /// Stock is read and written apart, so two reservations can get one unit.
+    /// Stock is read and written in two steps, so two reservations can get the same unit.
     TakeIsNotAtomic,
-    /// A unit that is given back counts twice.
+    /// A released unit counts twice.
     GivenBackTwice,
-    /// The limit per buyer is not checked.
+    /// The purchase limit is not checked.
     LimitIsNotChecked,
-    /// A cart is filled with what there is.
+    /// A cart is filled partially.
     PartialCart,
-    /// A reservation that is sent twice takes twice.
+    /// A repeated reservation takes units twice.
     ReplayTakesASecondUnit,
-    /// Units that are held and may come back are called sold out.
+    /// A sale whose remaining units are on hold is reported as sold out.
     AllHeldIsCalledSoldOut,
     /// A hold is confirmed after its deadline.
     ExpiredHoldIsConfirmed,
-    /// An empty waiting room saves places up, and lets a crowd in at once when it comes.
+    /// An empty waiting room saves up capacity, and admits many buyers at once later.
     IdleRoomSavesPlaces,
-    /// A waiting room does not look whose place it was told.
+    /// A waiting room does not check the serial of a submitted position.
     RoomTrustsAnyPlace,
-    /// Another rate forgets what a waiting room has served.
+    /// A changed rate resets the positions that a waiting room has served.
     NewRateServesAnew,
-    /// A room is drawn though its entry is open.
+    /// A room is drawn before its entry is closed.
     OpenEntryIsDrawn,
-    /// Who joins after the entry was closed takes part in the draw.
+    /// Buyers who join after the entry was closed take part in the draw.
     LateComersAreDrawn,
 }
 

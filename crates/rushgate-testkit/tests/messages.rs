@@ -1,7 +1,8 @@
-//! Every error message and hint of the source, in one file that can be read in one sitting: `messages.txt`.
+//! Lists every error message and hint of the source in one file, `messages.txt`, so that they can be reviewed
+//! together.
 //!
 //! The list is a snapshot: a new or changed message fails this test until `RUSHGATE_WRITE_TABLES=1` has rewritten the
-//! file, so the change is read next to the other messages. The titles of HTTP problems are in the reference of the API.
+//! file. The titles of HTTP problems are in the API reference.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const WRITE: &str = "RUSHGATE_WRITE_TABLES";
 
-/// What begins a message, and how it is listed.
+/// The calls that create a message, and their labels in the list.
 const CALLS: [(&str, &str); 9] = [
     ("Error::invalid(", "invalid"),
     ("Error::not_found(", "not found"),
@@ -33,7 +34,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The string literals in the arguments of a call, given the text after its parenthesis.
+/// The string literals in the arguments of a call, from the text after its opening parenthesis.
 fn literals(arguments: &str) -> Vec<String> {
     let (mut found, mut depth) = (Vec::new(), 1);
     let mut rest = arguments.chars();
@@ -52,7 +53,7 @@ fn literals(arguments: &str) -> Vec<String> {
     found
 }
 
-/// Passes over a character literal such as `'('`. A lifetime stays.
+/// Skips a character literal such as `'('`, but not a lifetime.
 fn skip_char(rest: &mut std::str::Chars<'_>) {
     let mut ahead = rest.clone();
     if ahead.next() == Some('\\') {
@@ -63,7 +64,7 @@ fn skip_char(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// A string literal up to its closing quote, with its escapes as they stand and continued lines joined.
+/// Reads a string literal up to its closing quote. Escapes are kept, and continued lines are joined.
 fn literal(rest: &mut std::str::Chars<'_>) -> String {
     let mut text = String::new();
     while let Some(next) = rest.next() {

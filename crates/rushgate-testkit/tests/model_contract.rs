@@ -1,4 +1,4 @@
-//! The model keeps the contract that it specifies.
+//! The model passes the contract suite.
 
 use std::sync::Arc;
 

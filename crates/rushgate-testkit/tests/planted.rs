@@ -1,4 +1,4 @@
-//! The tests are tested: every bug that is planted in the model is caught, and the table says by what.
+//! Tests the tests: every bug planted in the model is caught, and the table shows by which tests.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use rushgate_testkit::contract::{self, Case, ModelHarness};
 use rushgate_testkit::history;
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/planted-bugs.md");
-/// Set to write the table anew.
+/// Environment variable that makes the test rewrite the table.
 const WRITE: &str = "RUSHGATE_WRITE_TABLES";
 const SEEDS: u64 = 20;
-/// A bug that none of them meets is looked for in so many.
+/// Maximum number of seeds for a bug that no history has caught.
 const SEEDS_MOST: u64 = 400;
 const STEPS: usize = 400;
 
-/// Cases that race on purpose may or may not meet a bug, so the table leaves them out.
+/// Cases that race on purpose catch a bug only sometimes, so the table omits them.
 const RACES: [&str; 4] = [
     "lock::sixty_four_tasks_never_hold_it_together",
     "queue::eight_claimers_take_five_hundred_tasks_once_each",
@@ -25,10 +25,15 @@ const RACES: [&str; 4] = [
 const HEAD: &str = "\
 # Planted bugs
 
-A suite that has never failed proves little. Each bug below is planted in the model in turn, and the contract suite and
-20 histories of 400 steps are run against it, or more until one meets it. Every one is caught. The table is held to the truth by a test in
-`rushgate-testkit`; `RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-testkit planted` writes it anew.
-Cases that race on purpose may or may not meet a bug, so they are left out.
+How do we know that the tests would find a bug? Each bug below is planted in the model, one at a time, and every one is
+caught: by at least one case of the contract suite and by at least one random history.
+
+- **Caught by** names up to three cases of the contract suite. Cases that race on purpose are left out, because they may or
+  may not meet a bug.
+- **Histories** counts the random histories of 400 steps that caught it. There are 20, or more until one meets the bug.
+
+A test in `rushgate-testkit` compares the table with the outcome. To rewrite it, run
+`RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-testkit planted`.
 
 | bug | what is wrong | caught by | histories |
 |---|---|---|---|
@@ -49,11 +54,11 @@ async fn catchers(bug: Planted) -> Vec<&'static str> {
     caught
 }
 
-/// How many histories catch it, and of how many.
+/// Number of histories that catch the bug, and of all that ran.
 async fn histories(bug: Planted) -> (usize, u64) {
     let (mut caught, mut seed) = (0, 0);
     while seed < SEEDS || caught == 0 && seed < SEEDS_MOST {
-        // A planted bug may also break an assumption of the model itself: a panic catches it as well.
+        // A planted bug may also violate an assertion of the model: a panic counts as caught.
         let run = tokio::spawn(async move {
             history::run(Arc::new(ModelHarness::planted(bug)), seed, STEPS).await.is_err()
         });
@@ -63,7 +68,7 @@ async fn histories(bug: Planted) -> (usize, u64) {
     (caught, seed)
 }
 
-/// What catches it, as a row of the table, or what does not.
+/// The table row of a bug, or an error if no test catches it.
 async fn row(bug: Planted) -> Result<String, String> {
     let (cases, (histories, of)) = (catchers(bug).await, histories(bug).await);
     if cases.is_empty() {
@@ -80,7 +85,7 @@ async fn row(bug: Planted) -> Result<String, String> {
     Ok(format!("| `{bug}` | {} | {}{more} | {histories} of {of} |\n", bug.story(), names.join(", ")))
 }
 
-/// The bug is caught, and its row in the table is as the table has it.
+/// Asserts that the bug is caught and that the table has its current row.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn check(bug: Planted) {
     std::panic::set_hook(Box::new(|_| {}));

@@ -1,4 +1,4 @@
-//! Work that is worth nothing late: a code to log in with, which is of use for a moment only.
+//! Tasks with a deadline: a login code that is useful only for a moment.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn main() -> rushgate::Result<()> {
     let early = early.delay(Duration::from_secs(60)).deadline(Duration::from_secs(60)).send().await;
     assert!(early.is_err_and(|error| error.is_invalid()), "it would leave no time");
 
-    // The worker comes too late for the first.
+    // No worker has started the first task before its deadline.
     while codes.dead_letter("login:ann").await?.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,4 +1,4 @@
-//! Fan out and collect: each page is counted by a task of its own, and the book when all pages are.
+//! Fan out and collect: one task counts each page, and a callback sums up when all are done.
 
 use rushgate::{CancellationToken, Closed, Output, Results, Rushgate, State, TaskState, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -25,7 +25,7 @@ async fn main() -> rushgate::Result<()> {
     let gate = Rushgate::connect(&store).await?;
     let books = gate.queue_of::<String>("books")?;
 
-    // The callback is held open while its parts are put in.
+    // The batch stays open while its members are enqueued.
     books.enqueue("haiku", "Haiku".to_owned()).kind("bind").held_open().send().await?;
     for (n, page) in ["an old silent pond", "a frog jumps into the pond", "splash"].iter().enumerate() {
         books.enqueue(format!("page:{n}"), (*page).to_owned()).kind("count").part_of("haiku").send().await?;

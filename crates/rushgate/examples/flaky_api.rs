@@ -1,4 +1,5 @@
-//! Retry a flaky API: back off when it fails, wait as long as it asks, and give up what it will never take.
+//! Call a flaky API: back off after a failure, honor its Retry-After, and give up on a request that it
+//! rejects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ struct Payment {
     cents: u32,
 }
 
-/// An API that is down at first, then busy, and takes no payment of nothing.
+/// An API that is down at first, then busy, and rejects empty payments.
 #[derive(Clone, Default)]
 struct Bank(Arc<AtomicU32>);
 
@@ -36,7 +37,7 @@ impl Bank {
 
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn pay(payment: Payment, id: TaskId, attempt: Attempt, State(bank): State<Bank>) -> Outcome {
-    // The id is the same for every attempt, so the bank can tell a second one from a second payment.
+    // The ID is the same for every attempt, so that the bank recognizes a repeated payment.
     let answer = bank.pay(payment.cents, id.as_str()).await;
     println!("{id}, attempt {} of {}", attempt.number, attempt.max);
     match answer {

@@ -1,4 +1,5 @@
-//! How many buyers of a sold-out sale one core answers in a second, with every check: replay, cart, window, probe.
+//! Measures how many requests for a sold-out sale one core answers per second, with every check: replay,
+//! cart, window, probe.
 //!
 //! `cargo run --release -p rushgate --example gate_speed`
 

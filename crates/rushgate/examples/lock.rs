@@ -1,4 +1,4 @@
-//! Two clerks, one order: only one may work on it at a time.
+//! Two clients, one order: only one may work on it at a time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn main() -> rushgate::Result<()> {
     println!("Ann works on the order, with fence {}.", ann.fence());
     let bob = order.clone().on_busy(BusyPolicy::Fail).run(async |_| "shipped").await?;
     assert!(matches!(bob, RunOutcome::Busy(_)));
-    println!("Bob is told that it is busy: {bob:?}.");
+    println!("Bob finds the order busy: {bob:?}.");
 
     ann.release().await?;
     let bob = order.run(async |held| format!("shipped with fence {}", held.fence())).await?;

@@ -1,4 +1,4 @@
-//! A nightly report, once in a fleet: three machines enter the same schedule, and one of them writes each report.
+//! A nightly report in a fleet: three machines save the same schedule, and one of them runs each occurrence.
 
 use rushgate::{CancellationToken, Missed, Recurrence, Rushgate, State, TaskId, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -25,7 +25,7 @@ async fn main() -> rushgate::Result<()> {
         fleet.push((gate, tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()))));
     }
 
-    // So as not to wait for the night.
+    // Enqueue one now instead of waiting for the night.
     let queue = fleet[0].0.queue("reports")?;
     assert_eq!(queue.schedules(rushgate::Page::default()).await?.len(), 1, "three machines, one schedule");
     queue.run_schedule("sales").await?;

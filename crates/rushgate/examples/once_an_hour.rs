@@ -1,4 +1,4 @@
-//! Once an hour, however often it is asked for: a report that is dear to make, and a page that asks at each visit.
+//! At most once per hour: an expensive report, and a page that requests it on every visit.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ async fn main() -> rushgate::Result<()> {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    // It is done and forgotten, and its hour goes on.
+    // The task is done and removed, and its uniqueness window still applies.
     for _ in 0..100 {
         assert!(matches!(visit().await?, Enqueued::Recent { .. }));
     }
     println!("a hundred visits later there is no other");
 
-    // Somebody has mended what it is made of.
+    // The source data were fixed: clear the window.
     assert!(matches!(reports.lift("shop:7").await?, Lifted::Lifted { .. }));
     assert!(matches!(visit().await?, Enqueued::Added { .. }));
     println!("{}", desk.recv().await.unwrap_or_default());

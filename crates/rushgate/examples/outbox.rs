@@ -1,4 +1,5 @@
-//! A shop whose orders and tasks are committed together: in its own database, with a relay into the queue.
+//! Transactional outbox: an order and its task are committed together, and a relay moves the task into the
+//! queue.
 
 use rushgate::outbox::{Outbox, OutboxEntry, OutboxRelay};
 use rushgate::{CancellationToken, NewTask, Rushgate, State, Worker};
@@ -8,7 +9,7 @@ async fn thank(buyer: String, State(letters): State<UnboundedSender<String>>) {
     let _ = letters.send(format!("Thank you, {buyer}"));
 }
 
-/// The order and its letter, or neither.
+/// Commits the order and its letter, or neither.
 fn order(shop: &mut rusqlite::Connection, buyer: &str, letter: &NewTask, pays: bool) -> rusqlite::Result<()> {
     let mail = "mail".parse().expect("the name of a queue");
     let row = OutboxEntry::new(&mail, letter).expect("a task that a queue takes");

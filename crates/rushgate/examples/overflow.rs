@@ -1,4 +1,4 @@
-//! A queue that may overflow: the newest samples of a machine, while nobody has time for all of them.
+//! A queue with an overflow policy: keeps the newest samples while the workers are busy.
 
 use rushgate::{Enqueued, Overflow, QueueLimits, Rushgate};
 
@@ -21,14 +21,14 @@ async fn main() -> rushgate::Result<()> {
     let newest: Vec<u32> = newest.iter().map(|task| samples.read(&task.payload)).collect::<Result<_, _>>()?;
     assert_eq!(newest, [8, 9, 10]);
 
-    // What must not be lost is refused, and whoever brings it holds it back.
+    // Tasks that must not be lost: the queue refuses, and the client retries later.
     let orders = gate.queue_of::<u32>("orders")?;
     orders.limit(at_most(1, Overflow::Refuse)).await?;
     orders.enqueue("order:1", 1).send().await?;
     assert_eq!(orders.enqueue("order:2", 2).send().await?, Enqueued::Full { bound: 1 });
     println!("order:2 waits outside");
 
-    // What is worth nothing late need not wait.
+    // Tasks that are worthless when late: the queue drops the new one.
     let pings = gate.queue_of::<u32>("pings")?;
     pings.limit(at_most(1, Overflow::DropNew)).await?;
     pings.enqueue("ping:1", 1).send().await?;

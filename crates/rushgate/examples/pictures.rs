@@ -1,15 +1,15 @@
-//! Process pictures on blocking threads, with a few urgent ones and many that can wait.
+//! Process images on blocking threads, urgent ones first.
 
 use std::time::Duration;
 
 use rushgate::{CancellationToken, Outcome, Payload, QueueName, Rushgate, Worker};
 
-/// Work that keeps a thread busy: the async runtime, its heartbeats included, goes on beside it.
+/// Blocking work. The async runtime and its heartbeats continue meanwhile.
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 fn shrink(picture: Payload, queue: QueueName, cancel: CancellationToken) -> Result<(), Outcome> {
     let mut sum = 0_u64;
     for row in picture.bytes().chunks(64) {
-        // A thread cannot be stopped from outside: it looks for itself.
+        // A thread cannot be stopped from outside: check the token.
         if cancel.is_cancelled() {
             return Err(Outcome::retry("it took too long"));
         }

@@ -1,4 +1,4 @@
-//! A mail queue: one mail never arrives, one needs a second attempt, and the rest are sent.
+//! A mail queue: one mail fails for good, one needs a second attempt, and the rest are sent.
 
 use std::time::Duration;
 

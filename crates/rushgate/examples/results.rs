@@ -1,4 +1,4 @@
-//! A result that somebody waits for: a handler returns it, the queue keeps it for a while.
+//! A task with a result: a handler returns it, the queue retains it, and a client waits for it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn main() -> rushgate::Result<()> {
     let file = format!("sqlite:{}", dir.path().join("results.db").display());
     let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let sums = gate.queue_of::<Vec<u64>>("sums")?;
-    // What is over is kept for an hour, and no more than the latest 10,000.
+    // Results are kept for one hour, and at most the latest 10,000.
     let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
     sums.limit(QueueLimits { retention, ..QueueLimits::default() }).await?;
     sums.enqueue("first", vec![1, 2, 3]).send().await?;

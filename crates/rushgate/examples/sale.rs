@@ -1,4 +1,4 @@
-//! Ten phones, two thousand buyers, a ledger with the last word, and an audit that adds it all up again.
+//! 10 phones, 2,000 buyers, a ledger as the system of record, and an audit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn main() -> rushgate::Result<()> {
 
     let (mut crowd, mut sold) = (JoinSet::new(), Vec::new());
     for n in 0..2_000 {
-        // A hundred at a time, as connections to a server would be.
+        // 100 at a time, like connections to a server.
         if crowd.len() == 100 {
             sold.extend(crowd.join_next().await);
         }

@@ -1,4 +1,4 @@
-//! A report that is due each second, in a fleet of three: every moment has its report, and none has two.
+//! A report per second in a fleet of three: every occurrence runs once.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ async fn main() -> rushgate::Result<()> {
     for machine in ["one", "two", "three"] {
         let gate = Rushgate::connect(&url).await?;
         let queue = gate.queue_of::<String>("reports")?;
-        // All three say the same when they start. A nightly one would be
-        // Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?
+        // All three save the same schedule at startup. A nightly one would be
+        // `Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?`.
         let each_second = Recurrence::every(Duration::from_secs(1))?.missed(Missed::All);
         queue.schedule("sales", "sales of the second".to_owned(), each_second).save().await?;
 

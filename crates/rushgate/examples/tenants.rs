@@ -1,18 +1,18 @@
-//! One job per tenant: tenants take turns, and none has more than its part.
+//! Fair queueing for tenants: they take turns, and each has its own limits.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rushgate::{CancellationToken, KeyLimits, QueueLimits, Rate, Rushgate, State, TaskId, TaskKey, Worker};
 
-/// What was done, in order.
+/// IDs of the tasks, in order of completion.
 type Log = Arc<Mutex<Vec<String>>>;
 
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn rebuild(_page: u32, id: TaskId, tenant: Option<TaskKey>, State(log): State<Log>) {
     let tenant = tenant.expect("every task of this queue has a key");
     println!("{id} for {tenant}");
-    log.lock().expect("nobody panics with it").push(id.to_string());
+    log.lock().expect("the lock is not poisoned").push(id.to_string());
 }
 
 #[tokio::main]
@@ -21,7 +21,7 @@ async fn main() -> rushgate::Result<()> {
     let file = format!("sqlite:{}", dir.path().join("tenants.db").display());
     let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let pages = gate.queue_of::<u32>("pages")?;
-    // One at a time for each tenant, in its order, at most 100 a second; the whole queue at most 1,000.
+    // Per tenant: one at a time, in order, at most 100 per second. Whole queue: at most 1,000 per second.
     pages
         .limit(QueueLimits {
             rate: Some(Rate::new(1_000, Duration::from_secs(1))),
@@ -41,13 +41,13 @@ async fn main() -> rushgate::Result<()> {
     let (log, shutdown) = (Log::default(), CancellationToken::new());
     let worker = Worker::new(&pages).state(Arc::clone(&log)).register("*", rebuild);
     let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
-    while log.lock().expect("nobody panics with it").len() < 51 {
+    while log.lock().expect("the lock is not poisoned").len() < 51 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     shutdown.cancel();
     working.await.expect("the worker does not panic")?;
 
-    let log = log.lock().expect("nobody panics with it").clone();
+    let log = log.lock().expect("the lock is not poisoned").clone();
     let place = |id: &str| log.iter().position(|done| done == id);
     assert!(place("globex:1") < place("acme:10"), "one tenant with much to do does not starve another");
     let of_acme: Vec<_> = log.iter().filter(|id| id.starts_with("acme:")).cloned().collect();

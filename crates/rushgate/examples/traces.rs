@@ -1,8 +1,8 @@
-//! Traces through a queue, to an OpenTelemetry collector: the span in which a task is carried out is a child of the one
-//! that put it in.
+//! Traces through a queue, exported to an OpenTelemetry collector: the span of the worker is a child of the
+//! span that enqueued the task.
 //!
-//! It runs a collector of its own, which says what came. To see the spans in yours, give its address:
-//! `cargo run -p rushgate --example traces -- http://localhost:4318`.
+//! The example runs its own collector and prints the spans that it receives. To export to yours, pass its
+//! address: `cargo run -p rushgate --example traces -- http://localhost:4318`.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// How tasks carry the traces of this program: all that Rushgate has to know of OpenTelemetry.
+/// Adapter between Rushgate and OpenTelemetry.
 struct OpenTelemetry(TraceContextPropagator);
 
 impl TraceContext for OpenTelemetry {
@@ -47,12 +47,12 @@ impl TraceContext for OpenTelemetry {
 
     fn continue_in(&self, span: &Span, parent: &TraceParent) {
         let carrier = HashMap::from([("traceparent".to_owned(), parent.to_string())]);
-        // A span that nobody collects has no parent either.
+        // Fails only for a span that is not collected, which has no parent either.
         let _ = span.set_parent(self.0.extract(&carrier));
     }
 }
 
-/// What the exporter sends by. With its feature `reqwest-client` it has its own.
+/// HTTP client of the exporter. The exporter's feature `reqwest-client` provides one too.
 #[derive(Debug)]
 struct Sender {
     client: Client<HttpConnector, Full<Bytes>>,
@@ -63,7 +63,7 @@ struct Sender {
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        // The exporter has a thread of its own, on which there is no runtime.
+        // The exporter runs on a thread of its own, without a runtime.
         let sent = self.runtime.spawn(async move {
             let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
             Ok::<_, HttpError>(Response::from_parts(head, body.collect().await?.to_bytes()))
@@ -72,7 +72,7 @@ impl HttpClient for Sender {
     }
 }
 
-/// Has spans sent to the collector there, and tasks carry them.
+/// Exports spans to `collector`, and makes tasks carry traces.
 fn trace_to(collector: &str) -> Result<SdkTracerProvider, Fault> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let exporter = SpanExporter::builder()
@@ -83,7 +83,7 @@ fn trace_to(collector: &str) -> Result<SdkTracerProvider, Fault> {
     let resource = Resource::builder().with_service_name("pizzeria").build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("pizzeria"));
-    // What the sending itself says is not sent.
+    // Excludes the exporter's own spans.
     let ours = filter_fn(|metadata| {
         metadata.target().starts_with("rushgate") || metadata.target().starts_with(module_path!())
     });
@@ -93,17 +93,17 @@ fn trace_to(collector: &str) -> Result<SdkTracerProvider, Fault> {
 }
 
 async fn bake(pizza: String, State(done): State<CancellationToken>) {
-    // A span of the handler's own is a child of the task's.
+    // A span of the handler is a child of the task's span.
     async { tokio::task::yield_now().await }.instrument(info_span!("oven", pizza)).await;
     done.cancel();
 }
 
-/// Puts a task in within a span, and has it carried out.
+/// Enqueues a task within a span, and runs a worker until it is done.
 async fn order_a_pizza() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
     let gate = Rushgate::connect(&store).await?;
     let orders = gate.queue_of::<String>("orders")?;
-    // The span that counts is the one in which `enqueue` is called.
+    // The task carries the span in which `enqueue` is called.
     let order = async { orders.enqueue("order:1", "quattro stagioni".to_owned()).kind("bake").send().await };
     order.instrument(info_span!("checkout")).await?;
     let done = CancellationToken::new();
@@ -112,7 +112,7 @@ async fn order_a_pizza() -> rushgate::Result<()> {
     gate.close().await
 }
 
-/// A collector that answers all that it is sent with 200, until it has a span of each of those names.
+/// A collector that answers every request with 200, until it has received spans with all these names.
 async fn collect(listener: TcpListener, names: &[&str]) -> Result<Vec<Sent>, Fault> {
     let mut spans: Vec<Sent> = Vec::new();
     loop {
@@ -131,7 +131,7 @@ async fn collect(listener: TcpListener, names: &[&str]) -> Result<Vec<Sent>, Fau
     }
 }
 
-/// The body of the next request; `None` if the connection has ended.
+/// Body of the next request; `None` if the connection has ended.
 async fn next_request(
     stream: &mut (impl AsyncBufReadExt + AsyncReadExt + Unpin),
 ) -> std::io::Result<Option<Vec<u8>>> {
@@ -158,7 +158,7 @@ async fn main() -> Result<(), Fault> {
     tell(std::env::args().nth(1)).await
 }
 
-/// Sends to that collector, or to its own and looks at what came.
+/// Exports to `yours`, or to a local collector and checks the received spans.
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 pub(crate) async fn tell(yours: Option<String>) -> Result<(), Fault> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -168,7 +168,7 @@ pub(crate) async fn tell(yours: Option<String>) -> Result<(), Fault> {
         .is_none()
         .then(|| tokio::spawn(async move { collect(listener, &["checkout", "task", "oven"]).await }));
     order_a_pizza().await?;
-    // What is left is sent now. It waits for the answer, so not on a thread of the runtime's.
+    // Sends the remaining spans. The call blocks until they are sent, so it runs on a blocking thread.
     tokio::task::spawn_blocking(move || provider.shutdown()).await??;
 
     let Some(collecting) = collecting else { return Ok(()) };

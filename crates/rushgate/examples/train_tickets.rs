@@ -1,7 +1,8 @@
-//! A train from A over B to C with three seats: who rides through keeps one seat over both segments.
+//! Train tickets from A through B to C with three seats: a passenger who rides through keeps one seat for
+//! both segments.
 //!
-//! Each segment is an SKU, each seat a number. A ticket asks for the same number in every segment of its journey, so
-//! nobody has to change seats, and a seat that is free again from B on is sold again from B on.
+//! Each segment is a SKU, each seat a unit number. A reservation asks for the same number in every segment,
+//! so that no passenger changes seats, and a seat that becomes free at B is sold again from B on.
 
 use rushgate::{
     BuyerId, IdempotencyKey, Line, Reserved, Result, Rushgate, Sale, SaleBuilder, Sku, UnitChoice, UnitNumber,
@@ -9,7 +10,7 @@ use rushgate::{
 
 const SEGMENTS: [&str; 2] = ["A-B", "B-C"];
 
-/// Books a seat over consecutive segments. Gives its number, or `None` if no seat is free over all of them.
+/// Books a seat for consecutive segments. Returns its number, or `None` if no seat is free in all of them.
 async fn book(train: &Sale, passenger: &str, segments: &[&str]) -> Result<Option<UnitNumber>> {
     let line = |segment: &&str| Ok(Line { sku: Sku::new(segment)?, quantity: 1 });
     let journey: Vec<_> = segments.iter().map(line).collect::<Result<_>>()?;
@@ -50,7 +51,8 @@ async fn main() -> Result<()> {
         }
         tickets.push(seat);
     }
-    // Ann leaves at B, and Cem takes her seat there. Dee gets the last seat through; Eve and Fay come too late.
+    // Ann gets off at B, and Cem takes her seat there. Dee gets the last seat for both segments; Eve and Fay
+    // get none.
     assert_eq!(tickets, [Some(1), Some(2), Some(1), Some(3), None, None]);
     assert!(train.audit(None).await?.ok);
     gate.close().await

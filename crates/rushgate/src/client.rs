@@ -21,10 +21,10 @@ use crate::lock::{LostReason, Renewals};
 use crate::patience::{PATIENCE, ask};
 use crate::sale::Sales;
 
-/// A client of one store: the way to its locks, queues and sales.
+/// A client of one store: entry point to its locks, queues and sales.
 ///
-/// Cheap to clone; clones are the same client and share one renewal task, one set of tokens and the gates of the
-/// sales. Make one per process and store, inside a Tokio runtime.
+/// Cheap to clone. Clones share one renewal task, one set of tokens and the admission caches of the sales.
+/// Create one per process and store, inside a Tokio runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,7 +37,7 @@ use crate::sale::Sales;
 #[derive(Clone)]
 pub struct Rushgate {
     shared: Arc<Shared>,
-    /// The shared one, or its handle for orders.
+    /// The shared store, or its handle with authority over orders queues.
     store: Arc<dyn Store>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Shared {
 }
 
 impl Rushgate {
-    /// A client of a store that is open already, such as the model of `rushgate-testkit` in a unit test.
+    /// A client of a store that is already open, such as the model of `rushgate-testkit` in a unit test.
     pub fn with_store(store: Arc<dyn Store>) -> Self {
         let closing = CancellationToken::new();
         Self {
@@ -82,22 +82,22 @@ impl Rushgate {
         }
     }
 
-    /// The same client with authority over the queues that are reserved for the orders of sales.
+    /// The same client, with authority over the reserved orders queues of sales.
     pub(crate) fn for_orders(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), store: self.store.for_orders() }
     }
 
-    /// What the store is and what an acknowledged write survives.
+    /// Kind of the store, and what an acknowledged write survives.
     pub fn info(&self) -> StoreInfo {
         self.store().info()
     }
 
-    /// What an operator should know of the store, as found when it was last connected.
+    /// Configuration warnings for operators, as of the last connection.
     pub fn warnings(&self) -> Vec<Warning> {
         self.store().warnings()
     }
 
-    /// What this client has asked of the store since it was opened.
+    /// Number of calls that this client has made to the store since it was opened.
     pub fn calls(&self) -> StoreCalls {
         self.store().calls()
     }
@@ -107,31 +107,33 @@ impl Rushgate {
         self.shared.client
     }
 
-    /// Locks that are held or waited for, by name.
+    /// Locks that are held or waited for, sorted by name.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a limit outside 1 to 10,000; otherwise the store could not tell.
-    /// Nothing was changed.
+    /// [`is_invalid`](crate::Error::is_invalid) for a limit outside 1 to 10,000. Otherwise the store could
+    /// not answer. Nothing was changed.
     pub async fn locks(&self, page: Page) -> Result<Vec<LockState>> {
         self.ask(|| self.store().list(page.clone())).await
     }
 
-    /// The names of the queues, in order.
+    /// Names of the queues, sorted.
     pub async fn queues(&self) -> Result<Vec<QueueName>> {
         self.ask(|| self.store().queues()).await
     }
 
-    /// Sales by id.
+    /// Sales, sorted by ID.
     pub async fn sales(&self, page: Page) -> Result<Vec<SaleState>> {
         self.ask(|| self.store().sales(page.clone())).await
     }
 
-    /// Releases every lock that this client holds and leaves every line. Says how many locks the store released.
+    /// Releases every lock that this client holds, and leaves every wait queue. Returns the number of locks
+    /// that the store released.
     ///
-    /// The guards are told first, as [`LostReason::ReleasedAll`]: their work should have ended before.
+    /// The guards are marked as lost first, with [`LostReason::ReleasedAll`]. Stop the work under the locks
+    /// before this call.
     ///
     /// # Errors
-    /// The store could not tell; the locks then end with their leases at the latest.
+    /// The store could not answer. The locks then expire with their leases at the latest.
     pub async fn release_all(&self) -> Result<u64> {
         self.shared.renewals.lose_all(LostReason::ReleasedAll);
         self.ask(|| self.store().release_all(self.client_id())).await
@@ -139,22 +141,21 @@ impl Rushgate {
 
     /// Force-releases a lock and hands it to the next waiter. Returns the holder that lost it.
     ///
-    /// The holder's guard is told at once if the news reaches it, and at its next renewal otherwise. Until then its
-    /// work may go on: only a checked [fence](crate::fence) keeps its writes out.
+    /// The holder's guard is notified at once if it can be reached, and otherwise learns of it at its next
+    /// renewal. Until then its work continues: only a checked [fence](crate::fence) rejects its writes.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a bad name. Otherwise the store could not tell, and the step may
-    /// have happened if the error says so.
+    /// [`is_invalid`](crate::Error::is_invalid) for a bad name. Otherwise the store could not answer;
+    /// [`may_have_happened`](crate::Error::may_have_happened) says whether the lock may have been released.
     pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<crate::Holder>> {
         let name = LockName::new(name)?;
         self.store().force_release(&name).await
     }
 
-    /// Ends this client: stops renewals, waits until the releases of dropped guards have been carried out, and lets
-    /// go of the store.
+    /// Closes this client: stops renewals, waits for the releases of dropped guards, and closes the store.
     ///
-    /// Guards that are still held are told ([`LostReason::Closed`]) and end with their leases. Later calls of every
-    /// clone fail with [`is_unavailable`](crate::Error::is_unavailable).
+    /// Guards that are still held are lost with [`LostReason::Closed`], and their locks expire with their
+    /// leases. Later calls on any clone fail with [`is_unavailable`](crate::Error::is_unavailable).
     pub async fn close(&self) -> Result<()> {
         self.shared.closing.cancel();
         self.shared.renewals.lose_all(LostReason::Closed);
@@ -170,7 +171,7 @@ impl Rushgate {
         Arc::clone(&self.store)
     }
 
-    /// Random, so that nobody to whom a process gives a token knows those that it gives to others.
+    /// Random, so that a token does not reveal the others of this process.
     pub(crate) fn token(&self) -> Token {
         Token::new(self.shared.client, rand::random())
     }
@@ -187,7 +188,7 @@ impl Rushgate {
         Owner { label: label.to_owned(), ..self.shared.owner.clone() }
     }
 
-    /// `host:pid`, for people who look.
+    /// `host:pid`, shown to operators.
     pub(crate) fn who(&self) -> String {
         format!("{}:{}", self.shared.owner.host, self.shared.owner.pid)
     }
@@ -200,21 +201,21 @@ impl Rushgate {
         &self.shared.sales
     }
 
-    /// Where listeners of one queue in this process pass news on to each other.
+    /// Shared notifier of this process's listeners on one queue.
     pub(crate) fn relay(&self, queue: &QueueName) -> Arc<Notify> {
         let mut relays = self.shared.relays.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(relay) = relays.get(queue) {
             return Arc::clone(relay);
         }
         if relays.len() >= RELAYS_MAX {
-            // Names come from outside; where nobody listens there is nothing to remember.
+            // Queue names come from callers. Drop the entries that no listener uses.
             relays.retain(|_, relay| Arc::strong_count(relay) > 1);
         }
         Arc::clone(relays.entry(queue.clone()).or_default())
     }
 
-    /// Has one listener of this process look when the queue's next task is due: the store tells of tasks that are due
-    /// now, not of a new delay that ends before those it spoke of.
+    /// Wakes one listener of this process to look up when the next task of the queue is due. The store
+    /// notifies of ready tasks, but not of a new delay that ends before the known ones.
     pub(crate) fn next_due_changed(&self, queue: &QueueName) {
         let relays = self.shared.relays.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(relay) = relays.get(queue) {
@@ -222,7 +223,7 @@ impl Rushgate {
         }
     }
 
-    /// Told when this process has entered or changed a schedule.
+    /// Notified when this process adds or changes a schedule.
     pub(crate) fn schedules_changed(&self) -> &Notify {
         &self.shared.schedules_changed
     }
@@ -231,13 +232,13 @@ impl Rushgate {
         &self.shared.closing
     }
 
-    /// Asks, and asks again with the same token while the outcome is unknown, for [`PATIENCE`].
+    /// Retries the call with the same token while its outcome is unknown, for up to [`PATIENCE`].
     pub(crate) async fn ask<'a, T>(&self, call: impl FnMut() -> Answer<'a, T>) -> Result<T> {
         ask(Instant::now() + PATIENCE, self.closing(), call).await
     }
 
-    /// Sends what `work` sends first, now, and carries on with it in the background. Never blocks, never panics,
-    /// needs no runtime for the sending.
+    /// Sends the first request of `work` now and continues in the background. Never blocks, never panics, and
+    /// sends without a runtime.
     pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.shared.background.carry_on(Box::pin(work));
     }
@@ -258,7 +259,7 @@ fn this_process() -> Owner {
     Owner { host, pid: std::process::id(), label: String::new() }
 }
 
-/// What dropped values still owe the store.
+/// Requests that dropped values leave behind.
 struct Background {
     tasks: TaskTracker,
     runtime: Option<Handle>,
@@ -269,8 +270,8 @@ impl Background {
         Self { tasks: TaskTracker::new(), runtime: Handle::try_current().ok() }
     }
 
-    /// A store's step is sent when its method is called, so polling once from within a `drop` sends it; the rest,
-    /// which is to read the answer and ask again if there is none, needs a runtime and goes on if there is one.
+    /// A store sends its request when the method is called, so one poll from within a `drop` sends it.
+    /// Reading the answer and retrying need a runtime, and continue if there is one.
     fn carry_on(&self, mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
         let _context = runtime.as_ref().map(Handle::enter);

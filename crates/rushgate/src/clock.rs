@@ -1,12 +1,12 @@
-//! The clocks of this process. They decide nothing: the store's clock does. They only say when
-//! to stop trusting what the store said.
+//! Local clocks. The store's clock decides every lease; the local ones only say when to stop trusting its
+//! last answer.
 
 use std::ops::Add;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment since the machine was started, counting the time in which it was suspended.
+/// Time since the machine was started, including suspend.
 ///
 /// `std::time::Instant` stops while a Linux machine sleeps, and a lease does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ impl Boot {
         self.0.as_micros() as u64
     }
 
-    /// How long from here until `later`; zero if that has passed.
+    /// Time from here until `later`; zero if that has passed.
     pub(crate) fn until(self, later: Self) -> Duration {
         later.0.saturating_sub(self.0)
     }
@@ -52,7 +52,7 @@ impl Add<Duration> for Boot {
     }
 }
 
-/// Microseconds on a monotonic clock that is cheap to read and a few milliseconds coarse.
+/// Microseconds on a monotonic clock that is cheap to read, with a resolution of a few milliseconds.
 pub(crate) fn coarse_us() -> u64 {
     read(COARSE).as_micros() as u64
 }
@@ -62,11 +62,11 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The longest [`margin`].
+/// Upper limit of [`margin`].
 pub(crate) const MARGIN_MAX: Duration = Duration::from_secs(1);
 
-/// How much earlier than the store a holder believes its lease to end: a tenth of it, 1 ms to 1 s. It pays for clocks
-/// that drift apart and for the time that it takes to stop.
+/// How much earlier than the store a holder assumes that its lease ends: a tenth of the lease, 1 ms to 1 s.
+/// It allows for clock drift and for the time needed to stop.
 pub(crate) fn margin(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(1), MARGIN_MAX)
 }

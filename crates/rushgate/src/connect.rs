@@ -7,26 +7,30 @@ use rushgate_sqlite::SqliteStore;
 use crate::Rushgate;
 
 impl Rushgate {
-    /// The store that is used if none is named: a file in the current directory.
+    /// Default store: a file in the current directory.
     pub const DEFAULT_URL: &str = "sqlite:rushgate.db";
 
-    /// Opens the store at `url` and checks what it depends on:
-    /// - `sqlite:PATH` for a file (made if there is none), `sqlite::memory:` for one that ends with this client;
-    /// - `redis://[user[:password]@]host[:port][/database]` for a Redis or Valkey server;
-    /// - `redis+sentinel://[user[:password]@]host[:port],…/service[/database]` for the primary of a service, which the
-    ///   sentinels named here know;
-    /// - `redis+cluster://[user[:password]@]host[:port],…` for a Cluster, by some of its nodes.
+    /// Opens the store at `url` and checks its configuration:
+    /// - `sqlite:PATH`: a file, created if missing; `sqlite::memory:`: in memory, for the lifetime of this
+    ///   client;
+    /// - `redis://[user[:password]@]host[:port][/database]`: a Redis or Valkey server;
+    /// - `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`: the primary of a service,
+    ///   found through the sentinels named here;
+    /// - `redis+cluster://[user[:password]@]host[:port],…`: a Redis Cluster, found through the nodes named
+    ///   here.
     ///
-    /// In place of `redis`, `rediss` asks for TLS, and `valkey` and `valkeys` are other words for the same. Certificates
-    /// are checked against the machine's authorities, or those in the file that `SSL_CERT_FILE` names.
+    /// Schemes that start with `rediss` use TLS. `valkey` and `valkeys` are synonyms of `redis` and `rediss`.
+    /// Certificates are checked against the system's root certificates, or those in the file named by
+    /// `SSL_CERT_FILE`.
     ///
-    /// A store on servers goes on for as long as the runtime in which it is opened, if that has threads of its own
-    /// (`tokio::main`); in one that is driven by `block_on` alone it starts a thread.
+    /// A Redis store runs on the runtime in which it is opened, if that has worker threads (`tokio::main`),
+    /// and lives as long. On a current-thread runtime it starts a thread of its own.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a URL of another kind; [`is_misconfigured`](Error::is_misconfigured),
-    /// in words that name the setting, for a store with which the promises cannot be kept;
-    /// [`is_unavailable`](Error::is_unavailable) if it cannot be reached. None of them changes data.
+    /// [`is_invalid`](Error::is_invalid) for an unsupported URL.
+    /// [`is_misconfigured`](Error::is_misconfigured), with the name of the setting, for a server that cannot
+    /// keep the guarantees. [`is_unavailable`](Error::is_unavailable) if the store cannot be reached. None of
+    /// them changes data.
     pub async fn connect(url: &str) -> Result<Self> {
         Ok(Self::with_store(open(url).await?))
     }
@@ -43,14 +47,14 @@ async fn open(url: &str) -> Result<Arc<dyn Store>> {
     }
 }
 
-/// Opening a file may wait for another process, so it must not hold up the runtime.
+/// Runs on a blocking thread: opening a file may wait for another process.
 async fn open_sqlite(url: String) -> Result<Arc<dyn Store>> {
     let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&url)).await;
     let opened = opened.map_err(|error| Error::bug("opening the store panicked").caused_by(error))?;
     Ok(Arc::new(opened?))
 }
 
-/// What follows the scheme may hold a password, so it is not repeated.
+/// The text after the scheme may contain a password, so the message omits it.
 fn unsupported(scheme: Option<&str>) -> Error {
     let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
     Error::invalid(

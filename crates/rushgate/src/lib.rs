@@ -1,10 +1,11 @@
-//! Locks, queues and numbered stock for the minute when a crowd arrives.
+//! Distributed locks, a durable task queue and oversell-proof inventory for flash sales.
 //!
-//! Three things that must agree with each other, on one store:
-//! - a [lock](crate::Rushgate::lock), held by one at a time, with a fair line before it and a fence behind it;
-//! - a [queue](crate::Rushgate::queue), one record per task, worked off by [`Worker`]s that may die at any moment;
-//! - a [sale](crate::Rushgate::sale) of numbered units: N units, any number of buyers, exactly N sold, nobody over the
-//!   limit, and an audit that proves it.
+//! Three primitives share one store:
+//! - a [lock](crate::Rushgate::lock): one holder at a time, FIFO waiters and a fencing token per grant;
+//! - a [queue](crate::Rushgate::queue): one record per task ID, claimed by [`Worker`]s under a lease that
+//!   survives a crash;
+//! - a [sale](crate::Rushgate::sale): a stock of numbered units with a purchase limit per buyer, and an audit
+//!   that proves that exactly N units were sold.
 //!
 //! ```
 //! use std::time::Duration;
@@ -41,13 +42,14 @@
 //! ```
 //!
 //! # Outcomes and errors
-//! A held lock, an empty queue and a sold-out sale are outcomes. An [`Error`] means that the store could not tell;
-//! [`Error::may_have_happened`] says whether the step may have taken effect anyway. Calls carry tokens, so
-//! repeating them is safe, and the facade repeats them for up to 5 s while an outcome is unknown.
+//! A held lock, an empty queue and a sold-out sale are outcomes, not errors. An [`Error`] means that the
+//! store could not answer. [`Error::may_have_happened`] says whether the call may have taken effect anyway.
+//! Each call carries a token, so it is safe to repeat: while an outcome is unknown, the client retries for up
+//! to 5 s.
 //!
 //! # Runtime
-//! Everything runs on [Tokio](https://tokio.rs), with its timers enabled. Dropping a guard never blocks and needs no
-//! runtime.
+//! The crate runs on [Tokio](https://tokio.rs) with timers enabled. Dropping a guard never blocks and needs
+//! no runtime.
 
 mod client;
 mod clock;

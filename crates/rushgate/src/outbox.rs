@@ -1,26 +1,32 @@
-//! The outbox: tasks that a transaction of the shop's own database wants in a queue.
+//! Transactional outbox: enqueue tasks from within a transaction of your own database.
 //!
-//! A program that commits an order and then puts a task into a queue may die in between; one that does it the other way
-//! round may put a task in for an order that is rolled back. So the transaction that makes the order inserts a row into
-//! a table beside it, the [`Outbox`], and an [`OutboxRelay`] moves what was committed into the queues.
+//! A program that commits an order and then enqueues a task may die in between. In the opposite order, it may
+//! enqueue a task for an order that is rolled back. With an outbox, the transaction that writes the order
+//! also inserts a row into a table of the same database, the [`Outbox`]. An [`OutboxRelay`] moves committed
+//! rows into the queues.
 //!
-//! # What is promised
-//! - A task whose transaction committed is put into its queue, and **once**: a relay that dies, loses an answer or is
-//!   cut off at any step is followed by one that sends the same tasks with the same numbers, and the queue takes no
-//!   number twice, even if the task has run and ended meanwhile. So is the effect of each row that of one
-//!   [enqueue](crate::Queue::enqueue): what that is for an id that is in already, the row's `on_duplicate` says.
-//! - A task whose transaction was rolled back is never seen.
-//! - Tasks of one queue are put in in the order in which they were inserted, if one transaction inserted them or the one
-//!   had committed before the other inserted. (Transactions that run side by side have no order.)
-//! - A row that cannot be a task (a bad name, too much content) is set aside, with the reason, and nothing waits for it.
-//! - A queue that is [full](crate::QueueLimits::bound) holds its own tasks up in the outbox, and no other queue's.
+//! # Guarantees
+//! - A task whose transaction committed is enqueued **once**. If a relay dies, loses an answer or is cut off,
+//!   its successor sends the same tasks with the same sequence numbers. The queue accepts each number once,
+//!   even if the task has already run.
+//! - Each row has the effect of one [enqueue](crate::Queue::enqueue). The row's `on_duplicate` decides what
+//!   happens if the queue already has a task with its ID.
+//! - A task whose transaction was rolled back never appears.
+//! - Tasks of one queue are enqueued in insertion order, if one transaction inserted them, or one transaction
+//!   committed before the other inserted. Concurrent transactions have no order.
+//! - A row that cannot be a task (a bad name, too much content) is set aside with the reason, and does not
+//!   block later rows.
+//! - A queue that is [full](crate::QueueLimits::bound) delays only its own tasks in the outbox.
 //!
-//! It is as good as the store: a store that loses acknowledged writes (see [`Durability`](crate::Durability)) loses tasks
-//! and marks together. A database that is set back to an earlier state may bring back rows whose tasks have run; those
-//! that were on their way then are not taken twice, others are. A copy that the database made (`CREATE DATABASE …
-//! TEMPLATE`, a copied SQLite file beside the original) has a name of its own and shares nothing with it. A clone of a
-//! whole server, disk or volume has the same name: run no relay of it on the original's store, because the queues would
-//! take the tasks of one for those of the other, and drop them.
+//! # Limits
+//! - A store that loses acknowledged writes (see [`Durability`](crate::Durability)) loses tasks and sequence
+//!   numbers together.
+//! - If the database is restored to an earlier state, rows may reappear whose tasks have run. Those that were
+//!   in flight at the time of the backup are not enqueued again; others are.
+//! - A copy made by the database (`CREATE DATABASE … TEMPLATE`, or a copied SQLite file beside the original)
+//!   has its own identity and shares nothing with the original.
+//! - A clone of a whole server, disk or volume has the same identity. Do not relay it into the original's
+//!   store: the queues would mistake its tasks for those of the original, and drop them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -71,14 +77,14 @@ use rushgate_ledger::{OutboxBatches, OutboxLead, OutboxTask, OutboxTurn};
 use crate::Rushgate;
 use crate::patience::Pauses;
 
-/// How often it looks without having been told. Wake-ups are not lost; this is for what nobody thought of.
+/// Longest pause between two reads. Notifications are reliable; this is a fallback.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// The shortest sleep.
+/// Shortest pause between two reads.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Moves what transactions have left in an [`Outbox`] into the queues of a store.
+/// Moves committed tasks from an [`Outbox`] into the queues of a store.
 ///
-/// Any number may run, in any number of processes: one is at work, the others take over when it ends or dies.
+/// Run any number, in any number of processes: one is active, and the others take over if it ends or dies.
 #[derive(Clone, Debug)]
 pub struct OutboxRelay {
     gate: Rushgate,
@@ -86,7 +92,7 @@ pub struct OutboxRelay {
     metrics: OutboxMetrics,
 }
 
-/// What a relay has done so far. Clones show the same relay.
+/// Counters of a relay. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxMetrics(Arc<Counters>);
 
@@ -103,23 +109,24 @@ struct Counters {
 }
 
 impl OutboxMetrics {
-    /// Tasks that their queues have, and that have left the outbox; those among them whose id was put in lately, for a
-    /// period, were passed over.
+    /// Tasks that have left the outbox because their queues have them. Includes tasks that were skipped
+    /// because their ID was within its uniqueness window.
     pub fn moved(&self) -> u64 {
         self.0.moved.load(Relaxed)
     }
 
-    /// How long the tasks of the latest batch had waited when they were read, by the database's clock: the longest.
+    /// Longest time that a task of the latest batch had waited in the outbox when it was read, by the
+    /// database's clock.
     pub fn lag(&self) -> Duration {
         Duration::from_micros(self.0.lag_us.load(Relaxed))
     }
 
-    /// Whether this relay has had its turn, now or before.
+    /// True if this relay is, or has been, the active one.
     pub fn has_led(&self) -> bool {
         self.0.leads.load(Relaxed) > 0
     }
 
-    /// Everything at this moment.
+    /// All counters at this moment.
     pub fn report(&self) -> OutboxReport {
         let read = |counter: &AtomicU64| counter.load(Relaxed);
         OutboxReport {
@@ -137,38 +144,38 @@ fn add(counter: &AtomicU64, n: usize) {
     counter.fetch_add(n as u64, Relaxed);
 }
 
-/// What a relay has done.
+/// Totals of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxReport {
-    /// Tasks that their queues have, and that have left the outbox.
+    /// Tasks that have left the outbox because their queues have them.
     pub moved: u64,
-    /// Steps of the store that enqueued them.
+    /// Store calls that enqueued them.
     pub batches: u64,
     /// Tasks that were set aside.
     pub refused: u64,
-    /// How often a queue had no room.
+    /// Number of times a queue was full.
     pub full: u64,
-    /// How often the store or the database did not answer, or refused.
+    /// Number of times the store or the database failed or did not answer.
     pub outages: u64,
-    /// The longest that a task had waited when it was read, by the database's clock.
+    /// Longest time that a task had waited when it was read, by the database's clock.
     pub lag_max: Duration,
 }
 
 impl OutboxRelay {
-    /// A relay from `outbox` into the queues of the gate's store.
+    /// A relay from `outbox` into the queues of the client's store.
     pub fn new(gate: &Rushgate, outbox: Outbox) -> Self {
         Self { gate: gate.clone(), outbox, metrics: OutboxMetrics::default() }
     }
 
-    /// What it does, to watch while it runs.
+    /// Live counters, to watch while it runs.
     pub fn metrics(&self) -> OutboxMetrics {
         self.metrics.clone()
     }
 
-    /// Works until `shutdown` is cancelled. Outages of the store and of the database are waited out.
+    /// Runs until `shutdown` is canceled. Waits out outages of the store and of the database.
     ///
     /// # Cancel safety
-    /// It may be dropped or die at any time: its successor continues from there.
+    /// It may be dropped or die at any time: another relay continues where it stopped.
     pub async fn run(self, shutdown: CancellationToken) -> OutboxReport {
         let mut pauses = Pauses::new();
         while !self.is_over(&shutdown) {
@@ -203,11 +210,11 @@ impl OutboxRelay {
     }
 }
 
-/// A relay that is at work.
+/// The active relay.
 struct Work<'r> {
     relay: &'r OutboxRelay,
     lead: OutboxLead,
-    /// What is on its way.
+    /// Tasks that were read and not yet enqueued.
     at_hand: OutboxBatches,
     marks: HashMap<QueueName, u64>,
     /// Queues that were full or could not be reached, and when to try again.
@@ -243,7 +250,7 @@ impl Work<'_> {
             if has_moved || has_more || has_asked {
                 continue;
             }
-            // One that has nothing here any more is asked for nothing.
+            // Forget queues that have no tasks in the outbox any more.
             let (at_hand, strangers) = (&self.at_hand, &taken.strangers);
             self.held_up.retain(|queue, _| at_hand.contains_key(queue) || strangers.contains(queue));
             let at_most = self.held_up.values().map(|(_, until)| until.duration_since(Instant::now())).min();
@@ -255,7 +262,7 @@ impl Work<'_> {
         }
     }
 
-    /// Sends what is at hand, every queue's beside the others', and says what is to be noted.
+    /// Sends the tasks of all queues concurrently, and returns what to record in the database.
     async fn send(&mut self, more: bool) -> OutboxTurn {
         let (relay, id, now) = (self.relay, self.lead.id().clone(), Instant::now());
         let rests = |queue: &QueueName| self.held_up.get(queue).is_some_and(|(_, until)| *until > now);
@@ -282,7 +289,7 @@ impl Work<'_> {
             if tasks.is_empty() {
                 self.at_hand.remove(&queue);
             }
-            // A queue that takes some has room again soon.
+            // A queue that accepted tasks has capacity again.
             if turn.done.len() > before {
                 self.held_up.remove(&queue);
             }
@@ -304,7 +311,7 @@ impl Work<'_> {
         *until = Instant::now() + pauses.draw();
     }
 
-    /// Asks queues how far they have had this outbox. Says whether any answered.
+    /// Asks queues for the last sequence number that they have of this outbox. True if any answered.
     async fn ask_for_marks(&mut self, strangers: &[QueueName]) -> bool {
         let mut has_asked = false;
         for queue in strangers {
@@ -366,8 +373,8 @@ impl OutboxRelay {
 
     async fn send_one_by_one(&self, queue: &QueueName, batch: Relay, tasks: &[OutboxTask]) -> Sent {
         let mut sent = Sent::default();
-        // The first that is refused is set aside before any behind it goes: a queue that had a later number would be
-        // taken to have had it.
+        // Set the first refused task aside before sending the next: a queue that has a later number would
+        // count this one as received.
         for (task, row) in batch.tasks.into_iter().zip(tasks) {
             let one = Relay { outbox: batch.outbox.clone(), tasks: vec![task] };
             match self.put(queue, one).await {

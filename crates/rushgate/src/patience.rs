@@ -1,4 +1,4 @@
-//! Asking again: how long, and how often.
+//! Retry budget and backoff of calls to the store.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use rushgate_core::{Answer, Error, Result};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How long a call whose outcome is unknown is asked again before its error is handed on.
+/// Retry budget: a call with an unknown outcome is retried this long before its error is returned.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time after `wait`, capped at a hundred years.
+/// The time `wait` from now, capped at 100 years.
 pub(crate) fn moment_after(wait: Duration) -> Instant {
     const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
     Instant::now() + wait.min(FOR_EVER)
 }
 
-/// Pauses between attempts: doubling from 5 ms to 1 s, each drawn from the upper half so that clients that failed
-/// together do not come back together.
+/// Backoff between attempts: doubles from 5 ms to 1 s. Each pause is drawn from the upper half of its range,
+/// so that clients that failed together do not retry together.
 pub(crate) struct Pauses {
     next: Duration,
 }
@@ -34,19 +34,19 @@ impl Pauses {
     }
 }
 
-/// True if the same call with the same token may be answered later.
+/// True if repeating the call with the same token may succeed.
 pub(crate) fn worth_asking_again(error: &Error) -> bool {
     error.is_unavailable() || error.may_have_happened()
 }
 
-/// True for what will pass, and what long-running helpers therefore wait for: an outage, and a full disk.
+/// True for a temporary failure that background services wait out: an outage or a full disk.
 pub(crate) fn will_pass(error: &Error) -> bool {
     worth_asking_again(error) || error.is_full()
 }
 
-/// Asks until there is an answer, a lasting error, the moment `until`, or the end of the client.
+/// Repeats the call until it is answered, fails for good, reaches `until`, or the client closes.
 ///
-/// The call carries its own token, so that asking again does not do it again.
+/// The call carries its own token, so a repeat takes effect at most once.
 pub(crate) async fn ask<'a, T>(
     until: Instant,
     closing: &CancellationToken,
@@ -59,7 +59,7 @@ pub(crate) async fn ask<'a, T>(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        // One lost answer is enough: a later failure does not prove that the step had no effect.
+        // Once an answer was lost, the step may have happened: a later failure does not prove otherwise.
         may_have_happened |= error.may_have_happened();
         if may_have_happened {
             error = error.maybe_happened();

@@ -1,18 +1,24 @@
 //! Trace contexts that travel with tasks from the client to the worker.
 //!
-//! A task that is put in within a span, which is the one in which `enqueue` or `new_task` is called, carries that span's
-//! [`TraceParent`] as a parameter of its content type, and the worker's span of it goes on from there. What a trace is,
-//! only the program's tracing library knows: give it to [`set_trace_context`] once, at the start. Without it tasks
-//! carry nothing, and cost nothing more.
+//! A task enqueued within a span carries that span's [`TraceParent`] as a parameter of its content type. The
+//! span is the one current when `enqueue` or `new_task` is called. The worker's span for the task continues
+//! the trace. Only the program's tracing library knows what a trace is: pass it to [`set_trace_context`] once
+//! at startup. Without it tasks carry no trace, at no cost.
 //!
 //! Supported: the W3C `traceparent`, from [`Queue::enqueue`](crate::Queue::enqueue) and
-//! [`Queue::new_task`](crate::Queue::new_task) to the span of a [`Worker`](crate::Worker) that runs one task, or that of
-//! [`Job::traceparent`](crate::Job::traceparent); a program that is called by others goes on from them by
-//! [`continue_from`]. Not supported: `tracestate` and baggage, which have no room there;
-//! the span of a batch, which has as many origins as tasks (link them with `Job::traceparent`); tasks of a schedule and
-//! orders of a sale, which nobody's span puts in. A content type with no room for it goes without.
+//! [`Queue::new_task`](crate::Queue::new_task) to the span of the [`Worker`](crate::Worker) that runs the
+//! task, or to a span made from [`Job::traceparent`](crate::Job::traceparent). A program that serves requests
+//! continues its callers' traces with [`continue_from`].
 //!
-//! With `tracing-opentelemetry` it is this; the whole way to a collector is in `examples/traces.rs`.
+//! Not supported:
+//! - `tracestate` and baggage;
+//! - the span of a batch, which has as many parents as tasks (link them with `Job::traceparent`);
+//! - tasks of a schedule and orders of a sale, which no caller's span enqueues.
+//!
+//! If the content type has no room left for a trace, the task carries none.
+//!
+//! With `tracing-opentelemetry` the setup is as follows. `examples/traces.rs` has a complete program with a
+//! collector.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -49,38 +55,38 @@ use tracing::Span;
 
 static CONTEXT: OnceLock<Box<dyn TraceContext>> = OnceLock::new();
 
-/// A program's tracing library, as far as traces go through a queue.
+/// Adapter to the program's tracing library.
 pub trait TraceContext: Send + Sync + 'static {
-    /// The span that the caller is in, if it is in one.
+    /// Trace parent of the current span, or `None` outside of a span.
     fn current(&self) -> Option<TraceParent>;
 
-    /// Makes `span`, which has not been entered yet, go on from `parent`: as its child, or by a link.
+    /// Makes `span`, which has not been entered yet, continue from `parent`: as its child, or by a link.
     fn continue_in(&self, span: &Span, parent: &TraceParent);
 }
 
-/// Has tasks carry their traces from now on, in all of this process.
+/// Sets the trace context of this process. Tasks carry traces from now on.
 ///
 /// # Errors
-/// [`is_invalid`](Error::is_invalid) if that was done before.
+/// [`is_invalid`](Error::is_invalid) if it was set before.
 pub fn set_trace_context(context: impl TraceContext) -> Result<()> {
     let set = CONTEXT.set(Box::new(context));
     set.map_err(|_| Error::invalid("the trace context", "is set already; once is for the whole process"))
 }
 
-/// The content with the trace of the span that the caller is in, as [`Queue::new_task`](crate::Queue::new_task) makes it:
-/// for a program that makes a [`NewTask`](crate::NewTask) by itself. As it is if traces are not [set](set_trace_context),
-/// if there is no span, or if it has a trace already.
+/// Adds the current span's trace to `payload`, as [`Queue::new_task`](crate::Queue::new_task) does: for a
+/// program that builds a [`NewTask`](crate::NewTask) directly. Returns the payload unchanged if no trace
+/// context is [set](set_trace_context), if there is no span, or if the payload has a trace already.
 pub fn carried(payload: Payload) -> Payload {
     let current = CONTEXT.get().and_then(|context| context.current());
-    // One who says where it comes from knows better.
+    // A trace that the caller has set takes precedence.
     match current.filter(|_| payload.content_type().traceparent().is_none()) {
         Some(parent) => payload.with_traceparent(&parent).unwrap_or(payload),
         None => payload,
     }
 }
 
-/// Makes `span`, which has not been entered yet, go on from `parent`, if traces are [set](set_trace_context): for a program
-/// that is called by others and puts tasks in for them.
+/// Makes `span`, which has not been entered yet, continue from `parent`. For a program that enqueues on
+/// behalf of its callers. Does nothing if no trace context is [set](set_trace_context).
 pub fn continue_from(span: &Span, parent: &TraceParent) {
     if let Some(context) = CONTEXT.get() {
         context.continue_in(span, parent);

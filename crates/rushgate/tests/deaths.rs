@@ -1,8 +1,8 @@
-//! Workers that are killed or stopped while a handler is at work, and a store that is: what becomes of the tasks, and
-//! how often they run. Deaths at the calls of a task's life are in `failpoints`.
+//! Workers and a store that are killed or suspended while a handler runs: state of the tasks afterwards, and
+//! how often they ran. For deaths at the individual calls of a task's life, see `failpoints`.
 //!
-//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays the
-//! worker that suffers.
+//! Each scenario has two processes: the test, and a second instance of this test binary that runs one ignored
+//! test as the worker.
 
 mod common;
 
@@ -25,7 +25,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
-/// A store of its own for each scene, and a folder that both processes know.
+/// A store per scenario, and a directory that both processes share.
 struct Scene {
     folder: TempDir,
     queue: Queue<u32>,
@@ -51,7 +51,7 @@ impl Scene {
         self.queue.enqueue_all(tasks.collect()).await.unwrap();
     }
 
-    /// Works off what is left, as another process of the fleet would.
+    /// Runs the remaining tasks, like another worker of the fleet.
     async fn work_off(&self) -> WorkerReport {
         let shutdown = CancellationToken::new();
         let diary = Diary::open(self.folder.path().join("diary").to_str().unwrap());
@@ -62,7 +62,7 @@ impl Scene {
         working.await.unwrap().unwrap()
     }
 
-    /// Which tasks ran, with the number of the attempt, in order of the tasks.
+    /// Each run as task and attempt number, sorted by task.
     fn runs(&self) -> Vec<String> {
         let diary = fs::read_to_string(self.folder.path().join("diary")).unwrap();
         let mut runs: Vec<_> = diary.lines().map(str::to_owned).collect();
@@ -76,7 +76,7 @@ async fn is_empty(queue: &Queue<u32>) -> bool {
     stats.ready + stats.scheduled + stats.leased == 0
 }
 
-/// Where every run is written down, whichever process it is in.
+/// File that records every run in every process.
 #[derive(Clone)]
 struct Diary(Arc<Mutex<fs::File>>);
 
@@ -109,7 +109,7 @@ fn die() {
     kill_process(getpid(), Signal::KILL).unwrap();
 }
 
-/// Kills its process between a handler's answer and its way to the store.
+/// Kills its process after the handler has returned and before the answer is sent.
 #[derive(Clone)]
 struct DiesAfter<W>(W);
 
@@ -145,7 +145,7 @@ impl<W> tower_layer::Layer<W> for DiesAfterLayer {
     }
 }
 
-// ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── child processes ────────────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test]
 #[ignore = "a part: a worker that stays in its handler, with a second task claimed ahead"]
@@ -200,7 +200,7 @@ async fn worker_that_is_poisoned() {
     worker.run_until(std::future::pending::<()>()).await.unwrap();
 }
 
-// ── the scenes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── scenarios ──────────────────────────────────────────────────────────────────────────────────────────────
 
 async fn a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another(scene: Scene) {
     scene.fill(2).await;
@@ -211,13 +211,13 @@ async fn a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another(scene: 
     part.wait().unwrap();
     let report = scene.work_off().await;
     assert_eq!((report.done, report.dead), (2, 0));
-    assert_eq!(scene.runs(), ["0 1", "0 2", "1 2"], "one was claimed and had not begun");
+    assert_eq!(scene.runs(), ["0 1", "0 2", "1 2"], "the second task was claimed but not started");
 }
 
 async fn a_worker_killed_before_its_answer_has_its_task_run_again(scene: Scene) {
     scene.fill(1).await;
     play("worker_that_dies_before_its_answer", &scene.folder).wait().unwrap();
-    assert_eq!(scene.queue.stats().await.unwrap().leased, 1, "nobody was told");
+    assert_eq!(scene.queue.stats().await.unwrap().leased, 1, "the store does not know yet");
     assert_eq!(scene.work_off().await.done, 1);
     assert_eq!(scene.runs(), ["0 1", "0 2"]);
 }
@@ -228,7 +228,7 @@ async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: S
     let mut said = Lines::of(&mut part);
     assert_eq!(said.next(), "began");
     signal(&part, Signal::STOP);
-    assert_eq!(scene.work_off().await.done, 1, "another has it when the lease has run out");
+    assert_eq!(scene.work_off().await.done, 1, "another worker runs it after the lease expires");
     signal(&part, Signal::CONT);
     assert_eq!(said.next(), "1 lost, 0 done");
     part.wait().unwrap();
@@ -237,19 +237,19 @@ async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: S
 
 async fn a_task_that_kills_its_worker_is_a_dead_letter_in_the_end(scene: Scene) {
     scene.fill(4).await;
-    // Three attempts are three dead workers; what takes the lease away from the last is whoever asks next.
+    // Three attempts, three dead workers. The next claim, by any worker, expires the last lease.
     for _ in 0..3 {
         play("worker_that_is_poisoned", &scene.folder).wait().unwrap();
     }
-    assert_eq!(scene.work_off().await.dead, 0, "it does not run a fourth time");
+    assert_eq!(scene.work_off().await.dead, 0, "there is no fourth attempt");
     let dead = scene.queue.dead("", 10).await.unwrap();
     assert_eq!((dead.len(), dead[0].id.as_str(), dead[0].attempts), (1, "0", 3));
     assert_eq!(scene.runs(), ["0 1", "0 2", "0 3", "1 1", "2 1", "3 1"]);
     assert_eq!(scene.queue.delete_dead(Selection::All).await.unwrap(), 1);
 }
 
-/// A store that is killed twice while a worker works: every task is done, and none is given out again while its lease
-/// runs.
+/// The store is killed twice during work. Every task is done, and no task is claimed again while its lease is
+/// valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_none() {
     const TASKS: usize = 500;
@@ -260,7 +260,7 @@ async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_
     let tasks = (0..TASKS as u32).map(|n| queue.new_task(n.to_string(), n).unwrap());
     queue.enqueue_all(tasks.collect()).await.unwrap();
 
-    // Each run with the moment of its claim, in the order in which they began; as many may end as were let go.
+    // Each run with the time of its claim, in order of start. The semaphore limits how many may end.
     let runs: Arc<Mutex<Vec<(u32, u64)>>> = Arc::default();
     let (ended, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(100)));
     let handler = {
@@ -287,7 +287,7 @@ async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_
         in_time(eventually(async || outages() > before)).await;
         server.restart();
     }
-    // What a lost answer to a claim left behind is given out again, and may end too.
+    // Tasks whose claim was never answered are claimed again, and may end too.
     may_end.add_permits(TASKS);
     in_time(eventually(async || is_empty(&queue).await)).await;
     shutdown.cancel();
@@ -298,9 +298,9 @@ async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_
     for (n, claimed) in runs.lock().unwrap().iter() {
         let last = claims.insert(*n, *claimed);
         let freed = last.map(|last| last + LEASE.as_micros() as u64);
-        assert!(freed.is_none_or(|freed| *claimed >= freed), "{n} ran twice under live leases");
+        assert!(freed.is_none_or(|freed| *claimed >= freed), "{n} was claimed again during its lease");
     }
-    assert_eq!(claims.len(), TASKS, "each has run");
+    assert_eq!(claims.len(), TASKS, "every task has run");
 }
 
 macro_rules! scenes {

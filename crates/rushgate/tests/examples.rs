@@ -1,4 +1,4 @@
-//! The examples on another store: one variable moves each of them, to a file or to a Cluster.
+//! Runs the examples on other stores: one environment variable selects a file or a Cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use rushgate_testkit::servers::{ClusterSetup, Kind, Lent};
 
-/// Longer than any of them takes.
+/// Timeout for one example.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The tests' build has built them beside.
+/// Directory of the example binaries, which the test build has compiled.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     test.parent().and_then(|deps| deps.parent()).expect("it is in a folder of the build").join("examples")
 }
 
-/// Every example but measurements.
+/// All examples except benchmarks.
 fn examples() -> Vec<String> {
     let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples");
     let files = std::fs::read_dir(sources).expect("there are examples").map(|file| file.unwrap().file_name());
@@ -23,7 +23,7 @@ fn examples() -> Vec<String> {
     names.filter(|name| !name.ends_with("_speed")).collect()
 }
 
-/// Runs an example with those variables, to its end.
+/// Runs an example to its end, with these variables.
 fn run(name: &str, variables: &[(&str, &str)]) {
     let mut example = Command::new(folder().join(name))
         .env_remove("RUSHGATE_ORDERS")
@@ -52,10 +52,10 @@ fn every_example_runs_on_a_cluster() {
     let examples = examples();
     assert!(examples.len() > 10, "{examples:?}");
     for name in examples {
-        // Empty again for each: some use the same names.
+        // The Cluster is empty again for each example, because some use the same names.
         let cluster = Lent::take("facade-cluster", || ClusterSetup::new(Kind::Redis).of(3, 0).start());
         run(&name, &[("RUSHGATE_STORE", cluster.url())]);
-        assert!(cluster.keys() > 0, "{name} went to another store");
+        assert!(cluster.keys() > 0, "{name} used another store");
     }
 }
 
@@ -65,7 +65,7 @@ fn every_example_runs_on_the_file_that_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("store.db");
         run(&name, &[("RUSHGATE_STORE", &url(&store))]);
-        assert!(store.exists(), "{name} went to another store");
+        assert!(store.exists(), "{name} used another store");
     }
 }
 

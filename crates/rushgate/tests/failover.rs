@@ -1,5 +1,4 @@
-//! The facade while the server that keeps its data is killed: guards and workers go on by themselves, or say that they
-//! were lost.
+//! The facade while the primary is killed: guards and workers continue, or report the loss.
 
 mod common;
 
@@ -12,10 +11,10 @@ use rushgate::{CancellationToken, ExtendOutcome, Job, LostReason, Rushgate, Work
 use rushgate_testkit::servers::{ClusterSetup, Kind, SentinelSetup};
 use tokio::time::{sleep, timeout};
 
-/// With these, what is acknowledged is on a replica.
+/// With these settings, acknowledged writes are on a replica.
 const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 const TASKS: u32 = 120;
-/// Longer than a failover takes on a busy machine: on a quiet one it is 3 s.
+/// Longer than a failover takes on a busy machine. On an idle one it takes 3 s.
 const FAILOVER_MAX: Duration = Duration::from_secs(30);
 
 macro_rules! on_each_kind {
@@ -61,17 +60,17 @@ async fn a_guard_and_a_worker_outlive_their_node_of_a_cluster(kind: Kind) {
             group.is_up() && group.find_owner("rg:{l:door}:s").is_some_and(|owner| owner != hit)
         })
         .await;
-        // The replica that took over acknowledges nothing before it has one of its own.
+        // The promoted replica acknowledges no write before it has a replica of its own.
         group.nodes[hit].restart();
     })
     .await;
 }
 
-/// All three names are kept by the server that is killed.
+/// The killed server owns all three names.
 async fn outlive(url: &str, long: &str, short: &str, queue: &str, kill: impl AsyncFnOnce()) {
     let gate = Rushgate::connect(url).await.unwrap();
     let other = Rushgate::connect(url).await.unwrap();
-    // One lease outlasts a failover, and the other ends before anybody can have missed the server.
+    // One lease outlasts the failover; the other ends before the failover can be detected.
     let lease = FAILOVER_MAX * 2;
     let held = gate.lock(long).unwrap().lease(lease).acquire().await.unwrap().held().unwrap();
     let lost = gate.lock(short).unwrap().lease(ms(300)).acquire().await.unwrap().held().unwrap();
@@ -99,15 +98,16 @@ async fn outlive(url: &str, long: &str, short: &str, queue: &str, kill: impl Asy
     kill().await;
     let puts = async {
         for n in TASKS / 2..TASKS {
-            // The facade asks for 5 s. A busy machine may need longer to fail over, and an id is put in once.
+            // The facade retries for 5 s. A busy machine may take longer to fail over; enqueueing the same ID
+            // again is safe.
             while let Err(error) = numbers.enqueue(n.to_string(), n).send().await {
                 assert!(error.is_unavailable(), "{error:?}");
             }
         }
         eventually(async || done.lock().unwrap().len() as u32 == TASKS).await;
     };
-    timeout(FAILOVER_MAX, puts).await.expect("work goes on by itself");
-    assert_eq!(lost.lost().await, LostReason::Expired, "nobody could renew it in time");
+    timeout(FAILOVER_MAX, puts).await.expect("work continues after the failover");
+    assert_eq!(lost.lost().await, LostReason::Expired, "it could not be renewed in time");
     assert!(!held.is_lost() && held.is_held().await.unwrap(), "its lease was longer");
     assert!(matches!(held.extend(lease).await.unwrap(), ExtendOutcome::Extended));
     let seen = other.lock(long).unwrap();

@@ -1,8 +1,9 @@
-//! A process that is killed at each call of a task's life, before the call is sent and after the store carried it out
-//! while nobody has heard of it: what becomes of the tasks, and how often each of them runs.
+//! Kills a process at each call of a task's life: before the call is sent, and after the store has executed
+//! it without an answer. Checks the state of the tasks and how often each has run.
 //!
-//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays
-//! the one that dies at its failpoint. What the store says right after the death is what the promise is held to.
+//! Each scenario has two processes: the test, and a second instance of this test binary that runs one ignored
+//! test and dies at its failpoint. The guarantees are checked against the store's state right after the
+//! death.
 
 mod common;
 
@@ -27,18 +28,18 @@ use rushgate_testkit::servers::{Kind, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 
-/// What the one that dies holds its tasks for.
+/// Lease of the dying process.
 const LEASE: Duration = Duration::from_millis(1_500);
 /// Longer than a process takes to die.
 const LATER: Duration = Duration::from_millis(400);
-/// The first of them is what the scene is about.
+/// The failpoint concerns the first of these tasks.
 const TASKS: [&str; 4] = ["t0", "t1", "t2", "t3"];
 
-/// What the store did or did not do before the death, and what comes of the first task.
+/// Call at which the process dies, and the outcome of the first task.
 #[derive(Clone, Copy)]
 struct Step {
     verb: Verb,
-    /// What the handler makes of the first task.
+    /// Outcome that the handler reports for the first task.
     way: &'static str,
     part: &'static str,
 }
@@ -56,7 +57,7 @@ const GIVE_BACK: Step = step(Verb::GiveBack, "snoozes");
 const FIRE: Step = step(Verb::Fire, "done");
 const ENQUEUE: Step = Step { verb: Verb::Enqueue, way: "done", part: "client_that_dies_at_its_failpoint" };
 
-/// Of the calls, the one at which the process dies.
+/// Number of the call at which the process dies.
 const fn nth(verb: Verb) -> u64 {
     if matches!(verb, Verb::Enqueue) { 3 } else { 1 }
 }
@@ -65,19 +66,19 @@ fn die() {
     kill_process(getpid(), Signal::KILL).unwrap();
 }
 
-// ── the diary ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── the diary ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/// One run of a task, in whichever process.
+/// One run of a task, in any process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     id: String,
     attempt: u32,
-    /// When it was claimed, on the store's clock.
+    /// Time of the claim, on the store's clock.
     claimed: Timestamp,
     due: Timestamp,
 }
 
-/// Where every run is written down as it begins, and in which process that is.
+/// Records every run at its start, and the process that it is in.
 #[derive(Clone)]
 struct Diary {
     path: PathBuf,
@@ -93,7 +94,7 @@ impl Diary {
         let claim = job.ticket.claim.unwrap().as_u64();
         let line = format!("{} {} {claim} {}\n", job.ticket.id, job.attempt, job.ticket.due.as_micros());
         let mut file = fs::File::options().create(true).append(true).open(&self.path).unwrap();
-        // In one write, so that a death leaves a line or none.
+        // In one write, so that a death leaves a whole line or none.
         file.write_all(line.as_bytes()).unwrap();
     }
 
@@ -124,9 +125,9 @@ async fn carry_out(job: Job<String>, State(diary): State<Diary>) -> Result<(), O
     }
 }
 
-// ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── child processes ────────────────────────────────────────────────────────────────────────────────────────
 
-/// The store of the scene, with the trap of the scene.
+/// The scenario's store, with its failpoint.
 async fn trapped() -> Rushgate {
     let read = |file| fs::read_to_string(path(file)).unwrap();
     let (url, trap) = (read("url"), read("trap"));
@@ -167,7 +168,7 @@ async fn client_that_dies_at_its_failpoint() {
     }
 }
 
-// ── the scenes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── scenarios ──────────────────────────────────────────────────────────────────────────────────────────────
 
 struct Scene {
     folder: TempDir,
@@ -193,7 +194,7 @@ impl Scene {
         self.queue.enqueue_all(tasks.collect()).await.unwrap();
     }
 
-    /// Plays the part to its end, which is the one at the failpoint.
+    /// Runs the child process until the failpoint kills it.
     async fn play(&self, step: Step) {
         let mut part = play(step.part, &self.folder);
         let mut status = None;
@@ -202,17 +203,21 @@ impl Scene {
             std::future::ready(status.is_some())
         }))
         .await;
-        assert_eq!(status.unwrap().signal(), Some(Signal::KILL.as_raw()), "it reached its failpoint");
+        assert_eq!(
+            status.unwrap().signal(),
+            Some(Signal::KILL.as_raw()),
+            "the process reached its failpoint"
+        );
     }
 
-    /// What the store has now.
+    /// All live tasks in the store.
     async fn look(&self) -> BTreeMap<String, TaskInfo> {
         let all = Listing { state: None, after: String::new(), limit: 1_000 };
         let tasks = self.queue.tasks(all).await.unwrap();
         tasks.into_iter().map(|info| (info.task.ticket.id.to_string(), info)).collect()
     }
 
-    /// Works off what is left, as another process of the fleet would, until it `is_over`.
+    /// Runs the remaining tasks, like another worker of the fleet, until `is_over`.
     async fn work_off<F: Future<Output = bool>>(&self, is_over: impl FnMut() -> F) {
         let shutdown = CancellationToken::new();
         let worker = Worker::new(&self.queue).state(self.diary.clone()).register("*", carry_out);
@@ -228,8 +233,8 @@ impl Scene {
     }
 }
 
-/// After the death: what the store still has runs once more each, a leased one not before its lease has run out; what
-/// it has no longer does not run again; and nothing that was put in is missing.
+/// After the death: each task left in the store runs once more, a leased one only after its lease has
+/// expired. A task that has left the store does not run again, and no enqueued task is missing.
 async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
     scene.fill(step.way).await;
     scene.play(step).await;
@@ -247,7 +252,7 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
             let leased = left.values().filter(|info| info.state == TaskState::Leased).count();
             assert_eq!((first.unwrap().state, leased, ran.len()), (TaskState::Leased, 1, 0));
         }
-        // The number of a claim is its moment, or a little later.
+        // A claim's number is its time, or slightly later.
         (Verb::Extend, Moment::Before) => {
             assert!(first.unwrap().lease_until.unwrap() <= claimed.unwrap() + LEASE)
         }
@@ -266,9 +271,9 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
         }
         (Verb::GiveBack, Moment::After) => {
             let first = first.unwrap();
-            assert_eq!((first.lease_until, first.task.attempt), (None, 0), "no attempt was used");
+            assert_eq!((first.lease_until, first.task.attempt), (None, 0), "no attempt was counted");
         }
-        // The store was not told.
+        // The store has not received the answer.
         _ => assert_eq!((first.unwrap().state, first.unwrap().task.attempt), (TaskState::Leased, 1)),
     }
 
@@ -286,7 +291,7 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
     assert_eq!(dead.len(), usize::from(step.way == "gives-up"), "{dead:?}");
 }
 
-/// A schedule whose moment is lost with nobody, and put in twice by nobody.
+/// A schedule that loses no occurrence and enqueues none twice.
 async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
     let each_second = Recurrence::every(secs(1)).unwrap().missed(Missed::All);
     scene.queue.schedule("beat", "done".to_owned(), each_second).save().await.unwrap();
@@ -296,14 +301,14 @@ async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
     let (ran, left) = (scene.diary.runs(), scene.look().await);
     match moment {
         Moment::Before => assert!(beat.next == Some(first) && left.is_empty() && ran.is_empty()),
-        // Its own worker may have finished the task in the time that it took to die.
+        // The worker of the dying process may have finished the task before it died.
         Moment::After => {
             let once = left.len() == 1 || ran.len() == 1;
             assert!(beat.previous == Some(first) && once, "{beat:?} {left:?} {ran:?}");
         }
     }
 
-    // One that the dead had claimed a moment before is due anew when its lease ends.
+    // A task that the dead process had claimed is due again when its lease expires.
     let moment_of = |run: &Run| left.get(&run.id).map_or(run.due, |info| info.task.ticket.due);
     let moments = || scene.diary.runs().iter().map(moment_of).collect::<BTreeSet<_>>();
     scene
@@ -316,17 +321,21 @@ async fn a_scheduler_dies(scene: Scene, step: Step, moment: Moment) {
         })
         .await;
     for (n, moment) in moments().into_iter().enumerate() {
-        assert_eq!(moment, first + secs(n as u64), "each moment came: {left:?} left by {ran:?}, {beat:?}");
+        assert_eq!(
+            moment,
+            first + secs(n as u64),
+            "each occurrence was enqueued: {left:?} left by {ran:?}, {beat:?}"
+        );
     }
     let mut runs = BTreeSet::new();
     for run in scene.diary.runs() {
-        assert!(runs.insert((run.id.clone(), run.attempt)), "{} was put in twice", run.id);
+        assert!(runs.insert((run.id.clone(), run.attempt)), "{} was enqueued twice", run.id);
         let until = left.get(&run.id).and_then(|info| info.lease_until);
         assert!(ran.contains(&run) || until.is_none_or(|until| run.claimed >= until));
     }
 }
 
-/// What was acknowledged is there; whoever heard nothing asks again, and the task is there once.
+/// Every acknowledged task exists. A client without an answer enqueues again, and the task exists once.
 async fn a_client_dies(scene: Scene, step: Step, moment: Moment) {
     scene.play(step).await;
     let acknowledged = fs::read_to_string(scene.folder.path().join("acknowledged")).unwrap();

@@ -1,5 +1,5 @@
-//! The facade behind a bad network: calls that never arrive, replies that get lost, calls that arrive twice. Nothing
-//! may be done twice, lost, or left behind.
+//! The facade behind a bad network: lost requests, lost replies and duplicated requests. No call takes effect
+//! twice, no acknowledged write is lost, and nothing is left behind.
 
 mod common;
 
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 const BAD: FaultPlan = FaultPlan { before: 100, reply: 100, twice: 50 };
 
-/// One store, and clients of it behind good and bad networks.
+/// One store, with clients behind good and bad networks.
 struct Wires {
     open: Box<dyn Fn(Option<u64>) -> Rushgate + Send + Sync>,
     _dir: Option<tempfile::TempDir>,
@@ -183,7 +183,7 @@ async fn a_sale_adds_up(wires: Wires) {
             let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
             let (buyer, key) =
                 (BuyerId::new(format!("buyer-{n}")).unwrap(), IdempotencyKey::new("click").unwrap());
-            // Two clicks, at two shops.
+            // Two clicks, at two servers.
             let mut got = None;
             for click in 0..2 {
                 match shops[(n + click) % shops.len()].reserve(&buyer, &cart, &key).await.unwrap() {
@@ -213,9 +213,9 @@ async fn a_store_that_stays_away_ends_the_lock_here_without_releasing_it() {
     let bench = Bench::model();
     let gate = bench.client();
     let guard = gate.lock("x").unwrap().lease(ms(400)).acquire().await.unwrap().held().unwrap();
-    // The store is gone from now on, for everybody.
+    // The store is closed for all clients from now on.
     bench.client().close().await.unwrap();
-    assert!(!guard.is_lost(), "a failed renewal is no loss");
+    assert!(!guard.is_lost(), "a failed renewal does not lose the lock");
     assert_eq!(in_time(guard.lost()).await, LostReason::Expired);
     assert!(guard.release().await.unwrap_err().is_unavailable());
 }
@@ -243,7 +243,7 @@ async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
     assert!(report.outages > 0);
 }
 
-/// The first answer that is lost is not the last word, and the last is not that nothing was done.
+/// The first lost answer is retried. The final error says that the call may have happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_of_redis_that_is_lost_is_asked_for_again_and_may_have_happened_in_the_end() {
     let server = RedisSetup::new(Kind::Redis).start();
@@ -258,21 +258,21 @@ async fn an_answer_of_redis_that_is_lost_is_asked_for_again_and_may_have_happene
         wire.lose_answers(false);
     };
     let (added, ()) = in_time(async { tokio::join!(queue.enqueue("2", 2).send(), mended) }).await;
-    assert!(matches!(added.unwrap(), Enqueued::Added { .. }), "as the first time");
+    assert!(matches!(added.unwrap(), Enqueued::Added { .. }), "the same answer as the first time");
 
     wire.lose_answers(true);
     let (lost, start) = (wire.lost(), Instant::now());
     let error = in_time(queue.enqueue("3", 3).send()).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
     assert_asked_long_enough(start);
-    assert!(wire.lost() - lost > 2, "it was asked for again and again");
+    assert!(wire.lost() - lost > 2, "the call was retried several times");
     wire.lose_answers(false);
     eventually(async || queue.stats().await.is_ok_and(|stats| stats.ready == 3)).await;
 }
 
-/// An outage is waited for as long as is said, and not much longer on a machine that is busy.
+/// Checks that an outage is waited out for the retry budget, and not much longer on a busy machine.
 fn assert_asked_long_enough(start: Instant) {
-    // The last pause would end after the 5 s, and is a second at most.
+    // The next pause would end after the 5 s, and lasts at most 1 s.
     let took = start.elapsed();
     assert!(took >= secs(4) && took < secs(15), "{took:?}");
 }
@@ -289,5 +289,5 @@ async fn an_outage_ends_with_an_error_that_says_so() {
     assert!(error.to_string().contains("the call was lost on the way"), "{error}");
     assert_asked_long_enough(start);
     store.set_away(false);
-    assert!(lock.try_acquire().await.unwrap().held().is_some(), "nothing was done meanwhile");
+    assert!(lock.try_acquire().await.unwrap().held().is_some(), "the lock is still free");
 }

@@ -1,4 +1,4 @@
-//! A store without room: workers and sweepers wait, and go on by themselves once there is some.
+//! A store that is full: workers and sweepers wait, and continue once there is space.
 
 mod common;
 
@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 const MIB: u64 = 1 << 20;
 
-/// A file that this handle may make no larger than a mebibyte.
+/// A SQLite file that may not grow beyond 1 MiB.
 struct Small {
     store: Arc<SqliteStore>,
     gate: Rushgate,
@@ -44,7 +44,7 @@ impl Small {
         self.gate.queue("ballast").unwrap()
     }
 
-    /// Puts tasks in until there is no room for the smallest.
+    /// Enqueues tasks until even the smallest is refused.
     async fn fill(&self) {
         let mut n = 0;
         for bytes in [20_000, 1_000, 1] {
@@ -58,7 +58,7 @@ impl Small {
         }
     }
 
-    /// Waits until calls have been sent in vain, and no other came between.
+    /// Waits until several calls in a row were refused.
     async fn refuses(&self) {
         let (mut before, mut in_vain) = (self.store.calls(), 0);
         let refused = || {
@@ -71,7 +71,7 @@ impl Small {
         in_time(eventually(refused)).await;
     }
 
-    /// As another process would, which has its own limit.
+    /// Frees space through another handle, like a process with its own limit.
     async fn make_room(&self) {
         let other = Rushgate::with_store(Arc::new(SqliteStore::open(&url(&self.path)).unwrap()));
         assert_eq!(other.queue("ballast").unwrap().pop(10).await.unwrap().len(), 10);
@@ -105,7 +105,7 @@ async fn a_worker_waits_for_room_to_claim_and_does_each_task_once() {
             async {}
         }
     };
-    // A claim writes the worker's name down: that takes room.
+    // A claim records the worker's name, which needs space.
     let worker = Worker::new(&queue).label("w".repeat(200)).register("*", handler);
     let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
     small.refuses().await;
@@ -152,7 +152,7 @@ async fn an_answer_that_waits_for_room_does_not_hold_up_those_that_make_it() {
         in_time(started.recv()).await.unwrap();
     }
     small.fill().await;
-    // Why it failed is written down: that takes room. Those that are done make some.
+    // Recording a failure needs space; completing tasks frees some.
     fail.add_permits(1);
     small.refuses().await;
     succeed.add_permits(TASKS as usize);
@@ -185,7 +185,7 @@ async fn a_sweeper_waits_for_room_and_ends_each_hold_once() {
         hold(&sale, n).await;
     }
     small.fill().await;
-    // To the brim: an event that adds a unit is smaller than one that ends a hold.
+    // Fill the last bytes: an event that adds one unit is smaller than one that expires a hold.
     let sku = Sku::new("phone").unwrap();
     let mut added = 0;
     while sale.add_stock(&sku, 1).await.is_ok() {
@@ -194,7 +194,7 @@ async fn a_sweeper_waits_for_room_and_ends_each_hold_once() {
     let shutdown = CancellationToken::new();
     let sweeper = tokio::spawn(Sweeper::new(sale.clone()).run(shutdown.clone()));
     small.refuses().await;
-    assert_eq!(sale.state().await.unwrap().skus[0].held, HOLDS, "none is ended by halves");
+    assert_eq!(sale.state().await.unwrap().skus[0].held, HOLDS, "no hold is partly expired");
     small.make_room().await;
     in_time(eventually(async || sale.state().await.unwrap().skus[0].held == 0)).await;
     shutdown.cancel();

@@ -1,5 +1,4 @@
-//! What waits costs next to nothing, and what comes wakes few: a thousand workers on an empty queue, and a multitude
-//! of tasks that are due at one instant.
+//! Cost of waiting and waking: 1,000 workers on an empty queue, and many tasks that are due at the same time.
 
 mod common;
 
@@ -18,17 +17,18 @@ use rushgate_testkit::faults::{FaultPlan, Faulty, Verb};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinSet;
 
-/// So many, in so many clients as if they were processes.
+/// Number of idle workers, spread over clients as over processes.
 const WORKERS: u64 = 1_000;
 const CLIENTS: u64 = 10;
-/// Longer than a worker sleeps that nobody wakes.
+/// Longer than a worker sleeps without a notification.
 const STRETCH: Duration = Duration::from_secs(6);
-/// A worker that sleeps looks each 5 s for tasks, and for schedules: what a lost wake-up costs at most.
+/// Upper limit of idle calls: a sleeping worker polls every 5 s for tasks and for schedules, in case a
+/// notification was lost.
 const LOOKS: u64 = 2 * WORKERS * 2;
-/// One after the other, each onto the idle thousand.
+/// Tasks enqueued one after the other while all workers are idle.
 const TASKS: u64 = 100;
 
-/// What a store was asked to do.
+/// A counter of calls to the store.
 trait Counted {
     fn count(&self) -> u64;
 }
@@ -36,7 +36,7 @@ trait Counted {
 struct OnRedis(RedisServer);
 
 impl Counted for OnRedis {
-    /// Scripts called, by all clients.
+    /// Script calls by all clients.
     fn count(&self) -> u64 {
         let script = "local n = 0
             for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do
@@ -50,7 +50,7 @@ impl Counted for OnRedis {
 struct OnSqlite(Vec<Rushgate>);
 
 impl Counted for OnSqlite {
-    /// Calls of the store, by all clients.
+    /// Store calls by all clients.
     fn count(&self) -> u64 {
         self.0.iter().map(|gate| gate.calls().calls).sum()
     }
@@ -73,7 +73,7 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
             workers.spawn(worker.run_until(shutdown.clone().cancelled_owned()));
         }
     }
-    // All have looked once and sleep.
+    // By now every worker has polled once and sleeps.
     tokio::time::sleep(STRETCH).await;
 
     let before = counted.count();
@@ -81,7 +81,7 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
     let idle = counted.count() - before;
     assert!(idle <= LOOKS, "{WORKERS} idle workers made {idle} calls in {STRETCH:?}");
 
-    // A herd would come a hundred thousand times.
+    // If each task woke all workers, there would be 100,000 calls.
     let before = counted.count();
     let queue = gates[0].queue("empty").unwrap();
     let start = Instant::now();
@@ -101,13 +101,13 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
     assert_eq!(worked, TASKS);
 }
 
-/// Connections of the server, by its own word.
+/// Number of connections, as reported by the server.
 fn connections(server: &RedisServer) -> u64 {
     let script = "return tonumber(string.match(redis.call('INFO', 'clients'), 'connected_clients:(%d+)'))";
     server.command(&["EVAL", script, "0"]).trim_start_matches(':').trim().parse().unwrap()
 }
 
-/// Half of them in line for a lock, and the other half for tasks of a hundred queues.
+/// Half of them wait for a lock, the other half for tasks of 100 queues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_one_process_have_two_connections() {
     let server = RedisSetup::new(Kind::Redis).start();
@@ -125,7 +125,7 @@ async fn a_thousand_waiters_of_one_process_have_two_connections() {
         eventually(|| async { lock.state().await.unwrap().waiters.len() as u64 == WORKERS / 2 }).await;
         assert_eq!(connections(&server), before + 2);
 
-        // And each of them hears of its turn.
+        // Every waiter gets its turn.
         guard.release().await.unwrap();
         for n in 0..WORKERS / 2 {
             let queue = gate.queue(format!("q{}", n % 100)).unwrap();
@@ -164,7 +164,7 @@ async fn a_thousand_idle_workers_cost_sqlite_next_to_nothing_and_a_task_wakes_fe
     tokio::time::timeout(secs(120), work).await.unwrap();
 }
 
-/// As many as the environment says (RUSHGATE_DUE=1000000 for the million), so that a run takes seconds.
+/// Number of tasks: 50,000 by default. Set RUSHGATE_DUE=1000000 for one million.
 fn multitude() -> u64 {
     std::env::var("RUSHGATE_DUE").ok().and_then(|n| n.parse().ok()).unwrap_or(50_000)
 }
@@ -177,7 +177,7 @@ fn now_us() -> u64 {
 async fn a_multitude_due_at_one_instant(url: &str) {
     let gate = Rushgate::connect(url).await.unwrap();
     let (queue, n) = (gate.queue("rush").unwrap(), multitude());
-    // However long it takes to put them in, they are all there at the instant.
+    // Paused, so that all tasks are enqueued before the first is claimed.
     queue.pause().await.unwrap();
     let instant = Timestamp::from_micros(now_us() + 1_000_000);
     for first in (0..n).step_by(1_000) {
@@ -205,8 +205,8 @@ async fn a_multitude_due_at_one_instant(url: &str) {
                 if tasks.is_empty() {
                     return mine;
                 }
-                assert!(tasks.iter().all(|task| task.ticket.due == instant), "none before its time");
-                // They come in the order in which they were put in.
+                assert!(tasks.iter().all(|task| task.ticket.due == instant), "no task is claimed early");
+                // Tasks are claimed in the order in which they were enqueued.
                 let ids: Vec<u64> =
                     tasks.iter().map(|task| task.ticket.id.as_str().parse().unwrap()).collect();
                 assert!(ids.is_sorted());
@@ -219,13 +219,13 @@ async fn a_multitude_due_at_one_instant(url: &str) {
     let mut all = HashSet::new();
     while let Some(mine) = claimers.join_next().await {
         for id in mine.unwrap() {
-            assert!(all.insert(id), "{id} was given out twice");
+            assert!(all.insert(id), "{id} was claimed twice");
         }
     }
     assert_eq!(all.len() as u64, n);
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.ready, stats.scheduled, stats.leased), (0, 0, 0));
-    // Two calls for each thousand, and what the four have asked while they waited.
+    // Two calls per 1,000 tasks, with a margin, and the polls of the four waiting workers.
     let calls = gate.calls().calls - calls;
     assert!(calls <= n / 1_000 * 2 * 3 + 4 * 100, "{calls} calls for {n} tasks");
     gate.close().await.unwrap();
@@ -244,9 +244,9 @@ async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_sqlite() {
     a_multitude_due_at_one_instant(&url).await;
 }
 
-/// As many workers as sleep until the instant, in so many clients as if they were processes.
+/// Number of workers that sleep until the tasks are due, spread over clients as over processes.
 const SLEEPERS: u64 = 100;
-/// So many wait for the instant, or as many as the environment says.
+/// Number of tasks: 20,000 by default; RUSHGATE_DUE overrides it.
 fn crowd() -> u64 {
     std::env::var("RUSHGATE_DUE").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000)
 }
@@ -260,10 +260,10 @@ async fn put_in(queue: &Queue, n: u64, due: Due) {
     }
 }
 
-/// Nobody holds the queue back, and nobody but the store's clock wakes the workers.
+/// The queue is not paused: only the store's clock makes the tasks due and wakes the workers.
 async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
     let n = crowd();
-    // The instant comes when all are in, however slow the store is today.
+    // Estimate how long the enqueue takes on this machine, so that the tasks are due only afterwards.
     let start = Instant::now();
     put_in(&gates[0].queue("warm-up").unwrap(), n / 10, Due::Now).await;
     let until = secs(2) + start.elapsed() * 40;
@@ -278,7 +278,7 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
         for _ in 0..SLEEPERS / gates.len() as u64 {
             let (runs, done) = (Arc::clone(&runs), Arc::clone(&done));
             let worker = Worker::new(&queue).register("*", move |job: Job| {
-                assert!(job.fence().as_u64() >= instant.as_micros(), "{} before its time", job.id());
+                assert!(job.fence().as_u64() >= instant.as_micros(), "{} was claimed early", job.id());
                 let id: usize = job.id().as_str().parse().unwrap();
                 runs[id].fetch_add(1, SeqCst);
                 done.fetch_add(1, SeqCst);
@@ -289,14 +289,14 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
     }
     let queue = gates[0].queue("rush").unwrap();
     put_in(&queue, n, Due::At(instant)).await;
-    assert!(now_us() < instant.as_micros(), "they were put in before the instant");
+    assert!(now_us() < instant.as_micros(), "all tasks were enqueued before they were due");
     assert_eq!((queue.stats().await.unwrap().scheduled, done.load(SeqCst)), (n, 0));
 
     let calls = || gates.iter().map(|gate| gate.calls().calls).sum::<u64>();
     let before = calls();
     let start = Instant::now();
     eventually(async || done.load(SeqCst) >= n).await;
-    // One look more, because the last answers are on their way.
+    // The last answers may still be in flight.
     eventually(async || {
         let stats = queue.stats().await.unwrap();
         stats.ready + stats.scheduled + stats.leased == 0
@@ -312,7 +312,7 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
     }
     assert_eq!(worked, n);
     assert!(runs.iter().all(|runs| runs.load(SeqCst) == 1), "each once");
-    // A claim and an answer for each few of them, and what all have asked for while they slept: not a call for each.
+    // One claim and one answer serve several tasks; the rest are polls while the workers slept.
     let looks = 2 * SLEEPERS * (start.elapsed().as_secs() / 5 + 2);
     assert!(made <= n / 2 + looks, "{n} tasks made {made} calls in {:?}", start.elapsed());
 }
@@ -338,7 +338,7 @@ async fn an_instant_wakes_workers_that_sleep_on_sqlite() {
     tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(gates)).await.unwrap();
 }
 
-/// A hundred handlers at once have one heartbeat: a call for all of them, not a call for each.
+/// 100 concurrent handlers share one heartbeat: one call extends all leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     const HANDLERS: u64 = 100;
@@ -359,14 +359,14 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     let start = Instant::now();
     let working = tokio::spawn(worker.grace(Duration::ZERO).run_until(shutdown.clone().cancelled_owned()));
     tokio::time::timeout(secs(30), eventually(async || store.calls_of(Verb::Extend) >= BEATS)).await.unwrap();
-    // They come at a third of the lease; at a quarter, if the one before had no answer by then.
+    // The heartbeat comes at a third of the lease, or at a quarter if the last one was not answered by then.
     assert!(start.elapsed() >= lease / 4 * BEATS as u32, "{BEATS} calls in {:?}", start.elapsed());
     assert_eq!(running.load(SeqCst), HANDLERS);
     let listing = Listing { state: Some(TaskState::Leased), after: String::new(), limit: 1_000 };
     let leases: Vec<_> =
         queue.tasks(listing).await.unwrap().into_iter().map(|task| task.lease_until.unwrap()).collect();
-    assert_eq!(leases.len() as u64, HANDLERS, "all are held");
-    assert_eq!(leases.iter().collect::<HashSet<_>>().len(), 1, "and were extended in one step");
+    assert_eq!(leases.len() as u64, HANDLERS, "all tasks are leased");
+    assert_eq!(leases.iter().collect::<HashSet<_>>().len(), 1, "one call extended all leases");
     shutdown.cancel();
     let report = working.await.unwrap().unwrap();
     assert_eq!((report.claimed, report.lost, report.given_back), (HANDLERS, 0, HANDLERS));

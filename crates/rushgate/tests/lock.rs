@@ -1,4 +1,4 @@
-//! Locks as programs use them: guards, loss, waiting, and what a dropped future leaves behind.
+//! The lock API: guards, loss, waiting, and rollback of dropped futures.
 
 mod common;
 
@@ -42,7 +42,7 @@ on_a_cluster! {
     only_one_at_a_time
 }
 
-/// Holds a lock so long that no test ends by the end of its lease.
+/// Acquires a lock with a lease that outlasts the test.
 async fn hold(gate: &Rushgate, name: &str) -> LockGuard {
     gate.lock(name).unwrap().lease(secs(3600)).acquire().await.unwrap().held().expect("the lock is free")
 }

@@ -1,4 +1,5 @@
-//! From a transaction of the shop's own database into a queue: once, in order, whoever dies on the way.
+//! Outbox: tasks from a transaction of the application's database reach the queue once and in order,
+//! whichever process dies.
 
 mod common;
 
@@ -22,10 +23,10 @@ use rushgate_testkit::servers::PostgresServer;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// Less than a relay that was not told would take to look.
+/// Shorter than the relay's polling interval, so that only a notification is fast enough.
 const SOON: Duration = Duration::from_secs(15);
 
-/// A shop's own database.
+/// The application's database.
 enum Shop {
     Sqlite { directory: TempDir },
     Postgres { client: tokio_postgres::Client, url: String },
@@ -47,7 +48,7 @@ impl Shop {
         shop
     }
 
-    /// A database of its own on the server that the tests share.
+    /// A new database on the shared server.
     async fn postgres() -> Self {
         let server = PostgresServer::shared("outbox");
         let name = format!("shop_{}_{}", std::process::id(), rand::random::<u32>());
@@ -98,7 +99,7 @@ impl Shop {
         }
     }
 
-    /// A transaction that makes orders and wants a task for each.
+    /// A transaction that inserts orders and a task for each.
     async fn order(&self, queue: &str, ids: impl IntoIterator<Item = u64>) {
         let row = |id| format!("('{queue}', 't{id}', '{{}}')");
         let rows: Vec<_> = ids.into_iter().map(row).collect();
@@ -146,7 +147,7 @@ impl Shop {
     }
 }
 
-/// A relay at work.
+/// A running relay.
 struct Running {
     metrics: OutboxMetrics,
     shutdown: CancellationToken,
@@ -176,7 +177,7 @@ impl Running {
         tokio::time::timeout(SOON, self.task).await.unwrap().unwrap()
     }
 
-    /// As a process that is killed.
+    /// Kills the relay.
     async fn die(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -187,7 +188,7 @@ fn ids(of: std::ops::RangeInclusive<u64>) -> Vec<String> {
     of.map(|id| format!("t{id}")).collect()
 }
 
-/// Carries out everything that is due, and says what it was.
+/// Runs all due tasks, and returns their IDs.
 async fn work_off(gate: &Rushgate, queue: &str) -> Vec<String> {
     let queue = gate.queue(queue).unwrap();
     let mut done = Vec::new();
@@ -205,12 +206,12 @@ fn model() -> Rushgate {
     Rushgate::with_store(Arc::new(ModelStore::new()))
 }
 
-/// A store that many tasks do not slow down.
+/// An in-memory store, which stays fast with many tasks.
 async fn in_memory() -> Rushgate {
     Rushgate::connect("sqlite::memory:").await.unwrap()
 }
 
-/// The same test on both kinds of database.
+/// Runs each named test on both kinds of database.
 macro_rules! on_both {
     ($($name:ident)*) => {
         mod sqlite {
@@ -242,7 +243,7 @@ async fn what_is_committed_is_moved_in_order_and_what_is_rolled_back_is_not(shop
     shop.order("mail", 1..=3).await;
     let relay = start(&gate, &outbox);
     relay.until(|report| report.moved == 3).await;
-    // It sleeps now, and nobody but the database wakes it.
+    // The relay sleeps now. Only a notification by the database can wake it in time.
     let table = shop.table();
     let row = format!("INSERT INTO {table} (queue, id, payload) VALUES ('mail', 'never', '1')");
     shop.say(&format!("BEGIN; {row}; ROLLBACK")).await;
@@ -255,7 +256,7 @@ async fn what_is_committed_is_moved_in_order_and_what_is_rolled_back_is_not(shop
     assert_eq!(work_off(&gate, "mail").await, ids(1..=1_203));
 }
 
-/// Each step of a relay's work by itself, and a death behind it.
+/// Stops the relay after each number of steps.
 async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Shop) {
     let outbox = shop.outbox().await;
     for steps in 0..=3 {
@@ -284,7 +285,7 @@ async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Sh
             }
         }
         drop(lead);
-        // What arrived has run and ended before anybody sends it again.
+        // The tasks that arrived have run and ended before they are sent again.
         let gate = gate_of(&store);
         let mut ran = work_off(&gate, queue.as_str()).await;
         let relay = start(&gate, &outbox);
@@ -292,12 +293,12 @@ async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Sh
         relay.until(|report| report.moved >= if steps == 3 { 1 } else { 6 }).await;
         relay.end().await;
         ran.extend(work_off(&gate, queue.as_str()).await);
-        assert_eq!(ran, ids(1..=6), "died behind step {steps}");
+        assert_eq!(ran, ids(1..=6), "the relay died after step {steps}");
         assert_eq!(outbox.stats().await.unwrap().waiting, 0);
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
+#[expect(clippy::print_stdout, reason = "the test reports its measurements")]
 async fn relays_that_die_at_any_moment_behind_a_bad_network_put_each_task_in_once(shop: Shop) {
     let seed = std::env::var("RUSHGATE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(rand::random);
@@ -364,7 +365,7 @@ async fn what_cannot_be_a_task_is_set_aside_and_holds_nothing_up(shop: Shop) {
         assert!(*id == wanted && why.contains(part), "{id}: {why} should be {wanted}: {part}");
     }
     assert_eq!(outbox.stats().await.unwrap().refused, 4);
-    // Mended and tried again; the others are given up.
+    // Fix one row and retry it; delete the others.
     shop.say(&format!("UPDATE {table} SET priority = 1 WHERE id = 'hasty'")).await;
     assert_eq!(outbox.retry(Some(vec![aside[3].position])).await.unwrap(), 1);
     relay.until(|report| report.moved == 3).await;
@@ -386,12 +387,18 @@ async fn a_task_keeps_what_it_asks_for(shop: Shop) {
         ..NewTask::new(TaskId::new("later").unwrap(), Payload::new(json, *b"{\"to\": 1}").unwrap())
     };
     let mail = QueueName::new("mail").unwrap();
-    assert!(OutboxEntry::new(&mail, &task).unwrap_err().is_invalid(), "no burst lasts for 158 years");
+    assert!(
+        OutboxEntry::new(&mail, &task).unwrap_err().is_invalid(),
+        "the debounce period exceeds the limit"
+    );
     let unique = NewTask {
         unique_for: Some(Duration::from_secs(1)),
         ..NewTask::new(task.id.clone(), Payload::empty())
     };
-    assert!(OutboxEntry::new(&mail, &unique).unwrap_err().is_invalid(), "a row has no period");
+    assert!(
+        OutboxEntry::new(&mail, &unique).unwrap_err().is_invalid(),
+        "a row cannot carry a uniqueness window"
+    );
     let task = NewTask { on_duplicate: OnDuplicate::Replace, ..task };
     shop.insert(&OutboxEntry::new(&mail, &task).unwrap()).await;
     let relay = start(&gate, &outbox);
@@ -451,7 +458,7 @@ async fn one_relay_is_at_work_and_another_takes_over(shop: Shop) {
     let second = start(&gate, &shop.outbox().await);
     shop.order("mail", 2..=50).await;
     first.until(|report| report.moved == 50).await;
-    assert!(!second.metrics.has_led(), "the other is at work");
+    assert!(!second.metrics.has_led(), "the other relay is active");
     first.die().await;
     shop.order("mail", 51..=60).await;
     second.until(|report| report.moved >= 10).await;
@@ -476,7 +483,7 @@ async fn a_backlog_of_many_queues_is_worked_off(shop: Shop) {
 async fn a_copy_of_a_database_has_a_name_of_its_own(shop: Shop) {
     let name = |outbox: Outbox| async move { outbox.lead().await.unwrap().id().clone() };
     let original = name(shop.outbox().await).await;
-    assert_eq!(name(shop.outbox().await).await, original, "it stays the same");
+    assert_eq!(name(shop.outbox().await).await, original, "the identity does not change");
     let copy = match &shop {
         Shop::Sqlite { directory } => {
             let path = directory.path().join("copy.db");
@@ -514,7 +521,7 @@ async fn a_file_that_was_set_back_loses_nothing_that_comes_after() {
     relay.until(|report| report.moved == 15).await;
     relay.end().await;
     assert_eq!(work_off(&gate, "mail").await, ids(1..=20));
-    // The same file, as it was: it does not know that it has given numbers up to 20.
+    // Restore the old file: it does not know that it has used numbers up to 20.
     std::fs::write(shop.path(), backup).unwrap();
     shop.order("mail", 21..=25).await;
     let relay = start(&gate, &outbox);
@@ -541,7 +548,7 @@ async fn a_postgres_that_crashes_again_and_again_loses_no_task_and_doubles_none(
         server.stop();
         server.start_again();
     }
-    // What was moved in a transaction whose answer was lost is not counted.
+    // Rows moved in a transaction whose answer was lost are not counted.
     while outbox.stats().await.unwrap().waiting > 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -561,7 +568,7 @@ async fn a_user_without_rights_to_the_table_enqueues_by_the_function() {
         .unwrap();
     let as_clerk = format!("{url}?options=-c%20role%3D{clerk}");
     let hands = postgres(&as_clerk).await;
-    assert!(hands.batch_execute("DELETE FROM rushgate.outbox").await.is_err(), "it has no rights");
+    assert!(hands.batch_execute("DELETE FROM rushgate.outbox").await.is_err(), "the role has no permission");
     hands
         .batch_execute(
             "BEGIN;

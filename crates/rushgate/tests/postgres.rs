@@ -1,4 +1,4 @@
-//! A sale whose orders go to a Postgres server that comes and goes.
+//! A sale with a Postgres ledger whose server fails and recovers.
 
 mod common;
 
@@ -23,7 +23,7 @@ async fn hold(sale: &Sale, n: u32) -> rushgate::Hold {
     }
 }
 
-/// Twenty reservations from `first` on: half are confirmed, a quarter called off, the rest held.
+/// Makes 20 reservations from `first` on: half are confirmed, a quarter canceled, the rest held.
 async fn trade(sale: &Sale, first: u32) {
     for n in first..first + 20 {
         let held = hold(sale, n).await;
@@ -32,11 +32,11 @@ async fn trade(sale: &Sale, first: u32) {
             2 => sale.cancel(held.id).await.unwrap(),
             _ => continue,
         };
-        assert!(matches!(decision, Decision::Pending(_)), "the ledger has the last word: {decision:?}");
+        assert!(matches!(decision, Decision::Pending(_)), "the ledger decides: {decision:?}");
     }
 }
 
-/// What befalls the server.
+/// Failures of the server.
 #[derive(Clone, Copy, Debug)]
 enum Outage {
     Gone,
@@ -65,7 +65,7 @@ async fn read_only(server: &PostgresServer, on: bool) {
 }
 
 impl Outage {
-    /// Gives those who take the room of others meanwhile.
+    /// Starts the outage. Returns the connections that occupy the server, if any.
     async fn begin(self, server: &mut PostgresServer) -> Vec<Client> {
         match self {
             Self::Gone => server.stop(),
@@ -73,7 +73,7 @@ impl Outage {
             Self::Crowded => return crowd(server).await,
             Self::ReadOnly => {
                 read_only(server, true).await;
-                // Whoever connects from now on was preceded by the word to all the others.
+                // A new connection shows that all existing ones have been notified.
                 eventually(async || connect_ledger(&server.url()).is_err()).await;
             }
         }
@@ -90,7 +90,7 @@ impl Outage {
         }
     }
 
-    /// What an operator is told who asks.
+    /// Expected text of the error.
     fn word(self) -> &'static str {
         match self {
             Self::Gone => "cannot be reached",
@@ -101,15 +101,16 @@ impl Outage {
     }
 }
 
-/// How many the server takes.
+/// Maximum number of connections of the server.
 const CONNECTIONS: usize = 16;
 
-/// Takes every connection of the server, also those that the ledger had.
+/// Takes every connection of the server, including the ledger's.
 async fn crowd(server: &PostgresServer) -> Vec<Client> {
     let end_ours =
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rushgate'";
-    let mut others = vec![stranger(server).await.expect("there is room for an operator")];
-    // One of the ledger's that has just begun has taken its room, and is not listed yet: our own count tells.
+    let mut others = vec![stranger(server).await.expect("one connection is free")];
+    // A new connection of the ledger may occupy a slot and not be listed yet: count our own connections
+    // instead.
     while others.len() < CONNECTIONS {
         match stranger(server).await {
             Some(other) => others.push(other),
@@ -121,7 +122,7 @@ async fn crowd(server: &PostgresServer) -> Vec<Client> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn through_outages_of_the_ledger_reservations_go_on_and_no_order_is_lost_or_doubled() {
-    timeout(secs(200), outages()).await.expect("it should not take so long");
+    timeout(secs(200), outages()).await.expect("timed out");
 }
 
 async fn outages() {
@@ -135,7 +136,7 @@ async fn outages() {
         .unwrap();
     let sale = gate.sale("phones").unwrap();
     sale.open().await.unwrap();
-    // A server that is silent is given up after 5 s and twice this.
+    // A silent server is given up after 5 s plus twice this timeout.
     let ledger = connect_ledger(&format!("{}?statement_timeout=300", server.url())).unwrap();
     let shutdown = CancellationToken::new();
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).batch(16).lease(ms(700));
@@ -147,7 +148,7 @@ async fn outages() {
         .enumerate()
     {
         let first = round as u32 * 100;
-        // It comes while orders are on their way, and sales go on without the ledger.
+        // The outage starts while orders are in flight; the sale continues without the ledger.
         trade(&sale, first).await;
         let others = outage.begin(&mut server).await;
         trade(&sale, first + 20).await;
@@ -159,7 +160,7 @@ async fn outages() {
             "{outage:?}: {told:?}"
         );
         let waiting = sale.wait_final(late.id, ms(50)).await.unwrap().unwrap();
-        assert_eq!(waiting.state, HoldState::Confirming, "{outage:?}: decided, and not committed");
+        assert_eq!(waiting.state, HoldState::Confirming, "{outage:?}: decided but not committed");
         let stats = orders.stats().await.unwrap();
         assert!(stats.ready + stats.leased + stats.scheduled > 0, "{outage:?}: its orders wait");
         assert_eq!(stats.dead, 0, "{outage:?}");
@@ -179,6 +180,6 @@ async fn outages() {
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
     let sku = sale.state().await.unwrap().skus[0].clone();
-    // 5 × 40 reservations by four, and five that came late.
+    // 5 × 40 reservations in four states, and five late ones.
     assert_eq!((sku.confirmed, sku.held, sku.free), (105, 50, 345));
 }

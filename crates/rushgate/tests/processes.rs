@@ -1,7 +1,7 @@
-//! What is promised when a whole process dies or is stopped.
+//! Guarantees when a whole process is killed or suspended.
 //!
-//! Each scene has two processes: the test, and this very test binary started again for one ignored test, which plays
-//! the process that suffers.
+//! Each scenario has two processes: the test, and a second instance of this test binary that runs one ignored
+//! test and is killed or suspended.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn url(folder: &str, file: &str) -> String {
     format!("sqlite:{folder}/{file}")
 }
 
-// ── a worker dies between the ledger's commit and its own acknowledgement ───────────────────────────────────────
+// ── a worker dies between the ledger's commit and its own acknowledgement ──────────────────────────────────
 
 #[tokio::test]
 #[ignore = "a part: started by a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice"]
@@ -59,9 +59,10 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     let ledger = connect_ledger(&url(&base, "orders.db")).unwrap();
     assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5, "the ledger had committed");
-    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "and the store had not heard of it");
+    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store had not recorded the commit");
 
-    // Another worker: the dead one's lease runs out, the orders come again, and nothing is recorded twice.
+    // Another order worker: the dead one's lease expires, the tasks are claimed again, and no order is
+    // recorded twice.
     let stop = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
     let orders = gate.queue("orders").unwrap();
@@ -79,11 +80,11 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     assert!(audit.ok, "{audit:#?}");
 }
 
-// ── a holder is stopped for longer than its lease ────────────────────────────────────────────────────────────────
+// ── a holder is suspended for longer than its lease ────────────────────────────────────────────────────────
 
 const LEASE: Duration = Duration::from_millis(400);
 
-/// What the lock protects: one row that refuses a smaller fence.
+/// The protected resource: one row that rejects a lower fence.
 fn account(path: &str) -> Connection {
     let conn = Connection::open(path).unwrap();
     conn.busy_timeout(Duration::from_secs(5)).unwrap();
@@ -106,10 +107,10 @@ async fn holder_that_is_stopped() {
     let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
     let account = account(&path("account.db"));
     let lock = gate.lock("account").unwrap().lease(LEASE).label("sleeper");
-    let guard = lock.acquire().await.unwrap().held().expect("nobody else wants it yet");
+    let guard = lock.acquire().await.unwrap().held().expect("the lock is free");
     assert!(write(&account, "sleeper", guard.fence()));
     say("holding");
-    // Stopped here by the other process; renewal keeps the lock until then.
+    // The other process suspends this one here; renewal keeps the lock until then.
     let reason = guard.lost().await;
     say(format_args!("lost {reason:?}"));
     say(format_args!("wrote {}", write(&account, "sleeper", guard.fence())));
@@ -126,12 +127,12 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
 
     let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
     let lock = gate.lock("account").unwrap().lease(Duration::from_secs(10)).wait(Duration::from_secs(20));
-    let guard = in_time(lock.acquire()).await.unwrap().held().expect("the stopped holder's lease runs out");
+    let guard = in_time(lock.acquire()).await.unwrap().held().expect("the suspended holder's lease expires");
     let account = account(&folder.path().join("account.db").display().to_string());
     assert!(write(&account, "waiter", guard.fence()), "the new holder's fence is higher");
 
     signal(&sleeper, Signal::CONT);
-    assert!(says.next().starts_with("lost"), "its signal fires before it does anything else");
+    assert!(says.next().starts_with("lost"), "the loss is signaled first");
     assert_eq!(says.next(), "wrote false");
     assert!(sleeper.wait().unwrap().success());
     let writer: String = account.query_row("SELECT writer FROM account", [], |row| row.get(0)).unwrap();
@@ -139,7 +140,7 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
     assert!(!guard.is_lost());
 }
 
-// ── a buyer's process dies with a hold in its hands ──────────────────────────────────────────────────────────────
+// ── a buyer's process dies while it holds units ────────────────────────────────────────────────────────────
 
 #[tokio::test]
 #[ignore = "a part: started by the_hold_of_a_killed_buyer_comes_back_with_the_same_number"]
@@ -184,7 +185,7 @@ async fn the_hold_of_a_killed_buyer_comes_back_with_the_same_number() {
     assert!(audit.ok, "{audit:#?}");
 }
 
-// ── another client of the same file puts something in ────────────────────────────────────────────────────────────
+// ── another client of the same file enqueues a task ────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
@@ -198,7 +199,7 @@ async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
         )
     };
     in_time(async {
-        // Until it has looked once, and sleeps with nothing in sight.
+        // Wait until the claimer has polled once and sleeps without a known due time.
         while here.calls().transactions == 0 {
             tokio::task::yield_now().await;
         }
@@ -216,6 +217,6 @@ async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
         .unwrap();
     let claimed = in_time(claimer).await.unwrap().unwrap();
     assert_eq!(claimed.len(), 1);
-    assert!(start.elapsed() >= Duration::from_millis(500), "not before it is due");
-    assert!(start.elapsed() < Duration::from_secs(4), "not by chance, when it would have looked anyway");
+    assert!(start.elapsed() >= Duration::from_millis(500), "claimed before it was due");
+    assert!(start.elapsed() < Duration::from_secs(4), "claimed only at the next regular poll");
 }

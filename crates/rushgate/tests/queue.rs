@@ -1,4 +1,4 @@
-//! Queues as programs use them: typed content, blocking claims, and what a dropped claim leaves behind.
+//! The queue API: typed content, blocking claims, and rollback of dropped claims.
 
 mod common;
 
@@ -139,7 +139,7 @@ async fn a_dropped_claim_gives_its_tasks_back(bench: Bench) {
     let queue = mail(&bench.client());
     queue.enqueue("1", to("ann")).send().await.unwrap();
     for round in 0..40 {
-        // Stopped at some point between the sending and the answer; or just not, and then it is given back here.
+        // Dropped somewhere between request and answer. If it finished first, release the tasks here.
         let claiming = tokio::spawn({
             let queue = queue.clone();
             async move { queue.claim_wait(1, secs(3600), Duration::MAX).await.unwrap() }
@@ -202,7 +202,7 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
     let queue = mail(&bench.client());
     let put = || queue.enqueue("1", to("ann")).unique_for(secs(60));
     assert!(matches!(put().send().await.unwrap(), Enqueued::Added { .. }));
-    let until = queue.unique_until("1").await.unwrap().expect("it was taken");
+    let until = queue.unique_until("1").await.unwrap().expect("the ID has a uniqueness window");
     assert!(!queue.why("1").await.unwrap().iter().any(|why| matches!(why, Why::Unique { .. })), "it is live");
     queue.pop(1).await.unwrap();
     for again in [put(), queue.enqueue("1", to("bob"))] {
@@ -224,12 +224,12 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
     assert!(put().unique_for(Duration::MAX).send().await.unwrap_err().is_invalid());
 }
 
-/// The number and the task of the event that is told next.
+/// Number and task of the next event.
 #[track_caller]
 fn told(next: Followed) -> (u64, String) {
     match next {
         Followed::Event(event) => (event.seq, event.id.to_string()),
-        Followed::Missed { next } => panic!("what was before {next} was missed"),
+        Followed::Missed { next } => panic!("events before {next} were missed"),
     }
 }
 
@@ -239,7 +239,7 @@ async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(b
     queue.limit(QueueLimits { events: Some(3), ..QueueLimits::default() }).await.unwrap();
     queue.enqueue("before", to("ann")).send().await.unwrap();
     let mut events = mail(&other).follow().after(1);
-    // Dropped while it waits, it loses nothing.
+    // A dropped call loses no event.
     assert!(tokio::time::timeout(ms(50), events.next()).await.is_err());
     for (n, id) in ["a", "b"].into_iter().enumerate() {
         let (next, put) = tokio::join!(events.next(), queue.enqueue(id, to("ann")).send());
@@ -254,7 +254,7 @@ async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(b
     }
     let page = queue.events(7, 10).await.unwrap();
     assert_eq!((page.events.len(), page.first, page.last), (1, 6, 8));
-    // One that is ahead of the queue is told so: the store may have lost writes.
+    // A follower ahead of the queue gets `Missed`: the store may have lost writes.
     let mut ahead = queue.follow().after(100);
     assert_eq!(ahead.next().await.unwrap(), Followed::Missed { next: 9 });
     queue.enqueue("c", to("ann")).send().await.unwrap();
@@ -282,7 +282,7 @@ async fn a_task_that_waits_says_for_what(bench: Bench) {
     let why = queue.why("whole").await.unwrap();
     assert!(matches!(why[..], [Why::WaitsFor { left: 0, open: true, .. }, Why::NotDue { .. }]), "{why:?}");
     queue.enqueue("part", 5).part_of("whole").send().await.unwrap();
-    let waits = queue.waits("whole").await.unwrap().expect("it is held open");
+    let waits = queue.waits("whole").await.unwrap().expect("the batch is open");
     assert_eq!((waits.open, waits.left, waits.if_dead), (true, 1, IfDead::Run));
     assert_eq!(queue.close_batch("whole").await.unwrap(), Closed::Closed { left: 1 });
     assert!(queue.enqueue("d", 6).part_of("no name").send().await.unwrap_err().is_invalid());
@@ -312,7 +312,7 @@ async fn a_task_says_why_it_is_not_running(bench: Bench) {
     queue.enqueue("c", 4).send().await.unwrap();
     let why = queue.why("c").await.unwrap();
     let [Why::Waiting { leased: 2, last_claim: Some(last), .. }] = &why[..] else { panic!("{why:?}") };
-    // The number of a claim is its moment, or a little later.
+    // A claim's number is its time, or slightly later.
     assert!(last.as_micros() <= claimed[1].ticket.claim.unwrap().as_u64(), "{why:?}");
     assert_eq!(queue.claim(1, secs(60)).await.unwrap().len(), 1);
     let why = queue.why("b").await.unwrap();
@@ -348,7 +348,7 @@ async fn a_task_says_which_limit_of_its_key_it_waits_for(bench: Bench) {
     let [Why::KeyBusy { key, running }] = &why[..] else { panic!("{why:?}") };
     let until = queue.task("a").await.unwrap().unwrap().lease_until.unwrap();
     assert_eq!((key, running.len(), running[0].id.as_str(), running[0].lease_until), (&ann, 1, "a", until));
-    assert!(!running[0].worker.is_empty(), "somebody holds it");
+    assert!(!running[0].worker.is_empty(), "a worker holds it");
     queue.complete(vec![held[0].ticket.clone()]).await.unwrap();
 
     let rate = Some(Rate::new(1, secs(60)));
@@ -373,9 +373,9 @@ async fn a_task_says_who_keeps_the_queue_busy_and_who_is_first_in_its_line(bench
     let why = queue.why("b").await.unwrap();
     let [Why::QueueBusy { concurrency: 1, running }] = &why[..] else { panic!("{why:?}") };
     assert_eq!((running.len(), running[0].id.as_str(), running[0].lease_until), (1, "a", until));
-    assert!(!running[0].worker.is_empty(), "somebody holds it");
+    assert!(!running[0].worker.is_empty(), "a worker holds it");
 
-    // The first of a line that is kept in order waits for another attempt, and all behind it with it.
+    // The first task of a FIFO key group waits for its next attempt and blocks those behind it.
     queue
         .limit(QueueLimits {
             per_key: KeyLimits { fifo: true, ..KeyLimits::default() },

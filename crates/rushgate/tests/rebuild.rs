@@ -1,5 +1,5 @@
-//! Sales on a store that lost writes which it had acknowledged: what shows it, how they are rebuilt from the ledger, and
-//! how lost holds come back.
+//! Sales on a store that lost acknowledged writes: how the loss is detected, how sales are rebuilt from the
+//! ledger, and how buyers recover lost holds.
 
 mod common;
 
@@ -101,14 +101,14 @@ impl Clerk {
     }
 }
 
-/// Has every order carried to the ledger.
+/// Runs an order worker until the ledger has every order.
 async fn carried(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> OrderReport {
     let clerk = Clerk::start(sale, ledger);
     nothing_waits(gate).await;
     clerk.stop().await
 }
 
-/// Waits until the orders' queue is empty.
+/// Waits until the orders queue is empty.
 async fn nothing_waits(gate: &Rushgate) {
     let orders = gate.queue("orders").unwrap();
     eventually(async || {
@@ -123,7 +123,7 @@ async fn audited(sale: &Sale, ledger: &Arc<dyn Ledger>) {
     assert!(audit.ok, "{audit:#?}");
 }
 
-/// Free, held and confirmed.
+/// Free, held and confirmed units.
 async fn places(sale: &Sale) -> (u32, u32, u32) {
     let sku = sale.state().await.unwrap().skus[0].clone();
     assert_eq!(sku.free + sku.held + sku.confirmed + sku.withdrawn, sku.total);
@@ -134,7 +134,7 @@ async fn state(sale: &Sale, hold: &Hold) -> Option<HoldState> {
     sale.reservation(hold.id).await.unwrap().map(|hold| hold.state)
 }
 
-/// Something of everything, half of it in the ledger.
+/// Reservations in every state, half of them in the ledger.
 async fn some_trade(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> [Hold; 4] {
     sale.withdraw_stock(&Sku::new("phone").unwrap(), 2).await.unwrap();
     let (sold, held) = (bought(sale, "ann").await, hold(sale, "bob").await);
@@ -158,11 +158,11 @@ async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
     audited(&sale, &ledger).await;
     assert_eq!(state(&sale, &sold).await, Some(HoldState::Confirmed));
     assert_eq!(state(&sale, &cancelled).await, Some(HoldState::Cancelled));
-    assert_eq!(state(&sale, &pending).await, Some(HoldState::Confirmed), "its order was saved");
-    let Reserved::Replayed(again) = reserve(&sale, "bob").await else { panic!("he has one") };
+    assert_eq!(state(&sale, &pending).await, Some(HoldState::Confirmed), "the ledger has its order");
+    let Reserved::Replayed(again) = reserve(&sale, "bob").await else { panic!("bob has a reservation") };
     assert_eq!((again.id, &again.units), (held.id, &held.units));
 
-    // What the queue still carries is of the generation before.
+    // The orders still in the queue belong to the earlier generation.
     assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Pending(_)));
     hold(&sale, "fay").await;
     let late = carried(&gate, &sale, &ledger).await;
@@ -172,7 +172,7 @@ async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
     audited(&sale, &ledger).await;
 }
 
-/// Drops a future after it was polled so often.
+/// Drops a future after `polls` polls.
 struct CutShort<F> {
     work: F,
     polls: u32,
@@ -193,7 +193,8 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
     let sale = open(&gate, phones(10)).await;
     let [_, held, ..] = some_trade(&gate, &sale, &ledger).await;
     let mut cuts = 0;
-    // What is asked may be answered before it is looked for, so that one rebuild has few moments.
+    // A request may be answered before it is polled, so one rebuild has few points at which it can be
+    // dropped. Collect at least three.
     while cuts <= 3 {
         for polls in 0.. {
             let run = Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(Duration::ZERO).run();
@@ -203,12 +204,12 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
                 assert!(matches!(outcome.unwrap(), RebuildOutcome::Rebuilt(_)));
                 break;
             }
-            // Before the first poll nothing has begun.
+            // Before the first poll the rebuild has not started.
             cuts += u32::from(polls > 0);
             assert_eq!(
                 state(&sale, &held).await,
                 Some(HoldState::Held),
-                "what is there stays, or is all new"
+                "the reservation is as before, or fully reloaded"
             );
             if now.paused.is_some() {
                 assert!(matches!(reserve(&sale, "zoe").await, Reserved::Paused { .. }));
@@ -223,7 +224,7 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
     audited(&sale, &ledger).await;
 }
 
-/// An order that the ledger got from a store that lost it since.
+/// An order that the ledger received before its store lost it.
 fn lost_order(n: u8, seq: u64, unit: u32) -> OrderTask {
     OrderTask::Reservation {
         sale: "phones".parse().unwrap(),
@@ -241,7 +242,7 @@ async fn with_lost_orders(gate: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>
     let sale = open(gate, phones(units)).await;
     hold(&sale, "ann").await;
     carried(gate, &sale, &ledger).await;
-    // The next reservation has this number and this unit.
+    // The next reservation gets this sequence number and this unit.
     let seq = sale.state().await.unwrap().seq + 1;
     let written = ledger.write(vec![lost_order(1, seq, 2), lost_order(2, seq + 7, 3)]).await.unwrap();
     assert!(written.iter().all(|written| !written.shows_lost_writes()), "{written:?}");
@@ -254,7 +255,7 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
     let report = carried(&gate, &sale, &ledger).await;
     assert!(report.lost_writes > 0, "{report:?}");
-    let pause = sale.state().await.unwrap().paused.expect("it is stopped");
+    let pause = sale.state().await.unwrap().paused.expect("the sale is stopped");
     assert_eq!(pause.reason, PauseReason::LostWrites);
     assert!(matches!(reserve(&sale, "dee").await, Reserved::Paused { .. }));
     assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Paused);
@@ -265,7 +266,7 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     assert_eq!(state(&sale, &bob).await, Some(HoldState::Confirmed));
     assert_eq!(places(&sale).await, (5, 2, 3));
     let bobs = sale.reservation(bob.id).await.unwrap().unwrap();
-    assert_ne!(bobs.units, bob.units, "his unit was sold before");
+    assert_ne!(bobs.units, bob.units, "another order owns the unit");
     assert!(matches!(sale.confirm(cid.id).await.unwrap(), Decision::Pending(_)));
 }
 
@@ -313,7 +314,7 @@ async fn of_workers_that_rebuild_by_themselves_one_does(bench: Bench) {
     for clerk in clerks {
         clerk.stop().await;
     }
-    assert_eq!(sale.state().await.unwrap().generation, 3, "a rebuild takes two");
+    assert_eq!(sale.state().await.unwrap().generation, 3, "a rebuild advances the generation by two");
     audited(&sale, &ledger).await;
 }
 
@@ -334,7 +335,7 @@ async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
     let before = bench.store().calls().calls;
     let clerk = Clerk::run(worker.look_every(Duration::from_millis(1)));
-    // Each look asks the store once, and a rebuild would be over by then.
+    // Each comparison calls the store once, so a rebuild would have finished by then.
     eventually(async || bench.store().calls().calls > before + 50).await;
     let report = clerk.stop().await;
     assert_eq!(report.rebuilds, 0, "{report:?}");
@@ -344,7 +345,7 @@ async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
     audited(&sale, &ledger).await;
 }
 
-/// Waits until the sale was rebuilt.
+/// Waits until the sale is rebuilt and sells again.
 async fn goes_on(sale: &Sale) {
     eventually(async || {
         let state = sale.state().await.unwrap();
@@ -382,7 +383,7 @@ async fn receipts_of_others_are_not_honoured(bench: Bench) {
     assert_eq!(sale.restore("please").await.unwrap(), Restored::NotHonoured(BadReceipt::Unreadable));
 }
 
-/// One that never heard of orders that the store has is taken only if that is meant.
+/// A ledger without the store's orders is accepted only with `new_ledger`.
 async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
@@ -393,7 +394,7 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     let error = run().run().await.unwrap_err();
     assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
     let state = sale.state().await.unwrap();
-    assert_eq!((state.paused, state.generation), (None, 1), "nothing was changed");
+    assert_eq!((state.paused, state.generation), (None, 1), "nothing has changed");
     assert!(other.find_sale(sale.id()).await.unwrap().is_none());
     let RebuildOutcome::Rebuilt(report) = run().new_ledger(true).run().await.unwrap() else {
         panic!("nobody else rebuilds it")
@@ -402,7 +403,7 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     assert!(sale.audit(Some(&*other)).await.unwrap().ok);
 }
 
-/// Nobody has carried them yet, so no ledger can know of them.
+/// No order was committed yet, so no ledger can know of one.
 async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
@@ -423,8 +424,8 @@ async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
     hold(&sale, "ann").await;
 }
 
-/// Somebody's question is under way when the store goes away, and arrives after others were answered and the store
-/// lost that.
+/// A request is in flight when the store fails, and arrives after other requests were answered and the store
+/// lost those writes.
 #[tokio::test]
 async fn a_question_from_before_an_outage_finds_the_loss_too() {
     let store = ModelStore::new();
@@ -441,12 +442,12 @@ async fn a_question_from_before_an_outage_finds_the_loss_too() {
     hold(&sale, "bob").await;
     store.go_back_to(copy);
 
-    assert!(matches!(late.await, Reserved::Reserved(_)), "nobody knew yet");
-    let pause = sale.state().await.unwrap().paused.expect("it is stopped");
+    assert!(matches!(late.await, Reserved::Reserved(_)), "the loss is not detected yet");
+    let pause = sale.state().await.unwrap().paused.expect("the sale is stopped");
     assert_eq!(pause.reason, PauseReason::LostWrites);
 }
 
-/// A worker that would look once in an hour: what it carries shows nothing.
+/// A worker that compares once per hour. The orders it writes do not reveal the loss.
 fn slow_to_look(sale: &Sale, ledger: &Arc<dyn Ledger>) -> Clerk {
     Clerk::run(OrderWorker::new(sale.clone(), Arc::clone(ledger)).look_every(secs(3_600)))
 }
@@ -470,14 +471,14 @@ async fn a_store_with_another_incarnation_is_compared_with_the_ledger_at_once() 
     let clerk = slow_to_look(&sale, &ledger);
     confirmed(&sale, &bought(&sale, "ann").await).await;
     store.go_back_to(copy);
-    // Somebody who has seen nothing of it yet.
+    // A client that has not seen the sale before.
     stopped(&Rushgate::with_store(Arc::new(store)).sale("phones").unwrap(), clerk).await;
 }
 
-// ── stores that really lose ─────────────────────────────────────────────────────────────────────────────────────────
+// ── stores that lose writes ────────────────────────────────────────────────────────────────────────────────
 
-/// Another server has taken the place of one that acknowledged more: somebody reserves there before the loss is seen, and
-/// the sale is rebuilt with him in it.
+/// A server that had acknowledged more writes is replaced by one that lags. A buyer reserves before the loss
+/// is detected, and the rebuild keeps that reservation.
 async fn what_took_its_place_is_put_right(
     url: &str,
     ledger: &Arc<dyn Ledger>,
@@ -486,16 +487,18 @@ async fn what_took_its_place_is_put_right(
 ) {
     let gate = Rushgate::connect(url).await.unwrap();
     let promoted = gate.sale("phones").unwrap();
-    let Reserved::Reserved(young) = reserve(&promoted, "young").await else { panic!("nobody knows yet") };
+    let Reserved::Reserved(young) = reserve(&promoted, "young").await else {
+        panic!("the loss is not detected yet")
+    };
     stopped_by_a_look(&gate, ledger).await;
     let report = rebuild(&promoted, ledger).await;
-    assert_eq!(report.refused, vec![], "who came after the loss is kept too");
+    assert_eq!(report.refused, vec![], "the reservation made after the loss is kept too");
     assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
     all_is_well_again(&gate, ledger, lost, sold).await;
     gate.close().await.unwrap();
 }
 
-/// What became of those whose reservations a store lost.
+/// Checks the reservations that the store had lost.
 async fn all_is_well_again(
     gate: &Rushgate,
     ledger: &Arc<dyn Ledger>,
@@ -508,11 +511,13 @@ async fn all_is_well_again(
     }
     audited(&sale, ledger).await;
     for hold in sold {
-        assert_eq!(state(&sale, hold).await, Some(HoldState::Confirmed), "the ledger had it");
+        assert_eq!(state(&sale, hold).await, Some(HoldState::Confirmed), "the ledger had the order");
     }
     for (hold, receipt) in lost {
         assert_eq!(sale.confirm(hold.id).await.unwrap(), Decision::Unknown);
-        let Restored::Restored(back) = sale.restore(receipt).await.unwrap() else { panic!("it is free") };
+        let Restored::Restored(back) = sale.restore(receipt).await.unwrap() else {
+            panic!("its units are free")
+        };
         assert_eq!((&back.units, back.id), (&hold.units, hold.id));
         assert!(matches!(sale.confirm(hold.id).await.unwrap(), Decision::Pending(_)));
     }
@@ -522,7 +527,7 @@ async fn all_is_well_again(
     assert_eq!(confirmed as usize, lost.len() + sold.len());
 }
 
-/// Buyers who paid and whose orders are in the ledger, and buyers who have nothing but a receipt.
+/// Buyers who paid and whose orders are in the ledger, and buyers who only have a receipt.
 async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(Hold, String)>) {
     let sale = gate.sale("phones").unwrap();
     let (mut sold, mut lost) = (Vec::new(), Vec::new());
@@ -598,14 +603,18 @@ async fn a_file_that_is_gone_is_made_again_from_the_ledger() {
         let gate = Rushgate::connect(&url).await.unwrap();
         let sale = gate.sale("phones").unwrap();
         rebuild(&sale, &ledger).await;
-        assert_eq!(sale.state().await.unwrap().status, SaleStatus::Created, "an operator opens it");
+        assert_eq!(
+            sale.state().await.unwrap().status,
+            SaleStatus::Created,
+            "only an operator opens the sale"
+        );
         all_is_well_again(&gate, &ledger, &lost, &sold).await;
         gate.close().await.unwrap();
     })
     .await;
 }
 
-/// Waits until the replica has everything that the primary has.
+/// Waits until the replica has caught up with the primary.
 async fn replicated(primary: &RedisServer, replica: &RedisServer) {
     let offset = |server: &RedisServer, field: &str| {
         let script = format!("return string.match(redis.call('INFO', 'replication'), '{field}:(%d+)')");
@@ -629,7 +638,7 @@ async fn a_failover_loses_writes(kind: Kind) {
     let early = bought(&sale, "early").await;
     carried(&gate, &sale, &ledger).await;
     replicated(&primary, &replica).await;
-    // From here on nothing reaches the replica, and everything is acknowledged.
+    // From here on the replica receives nothing, but the primary acknowledges every write.
     replica.command(&["REPLICAOF", "NO", "ONE"]);
     let (mut sold, lost) = buyers(&gate, &ledger).await;
     primary.kill();
@@ -638,14 +647,15 @@ async fn a_failover_loses_writes(kind: Kind) {
     what_took_its_place_is_put_right(&replica.url(), &ledger, &lost, &sold).await;
 }
 
-/// The node that keeps the sale goes on acknowledging what its replica does not get, until it is killed.
+/// The node that owns the sale keeps acknowledging writes that its replica does not receive, until it is
+/// killed.
 async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     let (mut group, ledger) = (ClusterSetup::new(kind).start(), in_memory());
     let gate = Rushgate::connect(&group.url()).await.unwrap();
     let sale = open(&gate, phones(20)).await;
     let early = bought(&sale, "early").await;
     carried(&gate, &sale, &ledger).await;
-    // The sale is kept with the queue of its orders.
+    // The sale is on the same node as its orders queue.
     let key = "rg:{q:orders}:m";
     let owner = group.owner(key);
     replicated(&group.nodes[owner], group.replica_of(owner)).await;
@@ -658,7 +668,7 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     what_took_its_place_is_put_right(&group.url(), &ledger, &lost, &sold).await;
 }
 
-/// The server starts again on the files of an earlier day.
+/// The server restarts with the files of an earlier backup.
 async fn a_restart_loses_writes(kind: Kind) {
     let (mut server, ledger) = (RedisSetup::new(kind).start(), in_memory());
     let gate = Rushgate::connect(&server.url()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Waiting rooms as programs use them: a place, a turn, a pass, and a draw that anybody can check.
+//! The waiting room API: position, turn, admission token, and a verifiable draw.
 
 mod common;
 
@@ -47,7 +47,7 @@ async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
     sale
 }
 
-/// A room that lets one in each `per`.
+/// A room that admits one buyer per `per`.
 async fn with_room(gate: &Rushgate, per: std::time::Duration) -> (Sale, Room) {
     let sale = open(gate, phones()).await;
     let room = sale.room();
@@ -83,7 +83,7 @@ async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
     assert_eq!((serial, place, ahead), (2, Some(2), Some(1)));
     let wait = at.unwrap().since(now);
     assert!(wait > secs(1_150) && wait <= secs(1_200), "{wait:?}");
-    // Whoever sells in another process knows it too.
+    // Another process accepts the token too.
     let shop = bench.client().sale("phones").unwrap().room();
     assert_eq!(shop.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(true));
     let bad = shop.check(Some(&pass), &buyer("bob")).await.unwrap();
@@ -109,7 +109,7 @@ async fn who_waits_is_let_in_when_his_turn_comes(bench: Bench) {
     let began = Instant::now();
     let turn = room.enter_within(&buyer("bob"), secs(20)).await.unwrap();
     pass_of(turn);
-    assert!(began.elapsed() < secs(10), "it comes in time");
+    assert!(began.elapsed() < secs(10), "the turn comes in time");
     join(&room, "cid").await;
     room.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
     join(&room, "dan").await;
@@ -127,8 +127,8 @@ async fn a_pass_that_ran_out_is_missed(bench: Bench) {
     assert!(matches!(room.enter(&buyer("ann")).await.unwrap(), Turn::Missed { .. }));
     let bad = room.check(Some(&pass), &buyer("ann")).await.unwrap();
     assert_eq!(bad, Err(NoPass::Bad(BadPass::Expired)));
-    let anew = room.join(&buyer("ann")).await.unwrap();
-    assert!(!anew.again && matches!(anew.turn, Turn::Waiting { serial: 1, .. }), "{anew:?}");
+    let again = room.join(&buyer("ann")).await.unwrap();
+    assert!(!again.again && matches!(again.turn, Turn::Waiting { serial: 1, .. }), "{again:?}");
 }
 
 async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench) {
@@ -145,7 +145,7 @@ async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench
     assert_eq!(room.check(Some(&pass), &buyer("ann")).await.unwrap(), Ok(true));
 }
 
-/// Another process has opened the room, or made it slower, and this one does not know yet.
+/// Another process has opened the room or lowered its rate, and this process does not know yet.
 async fn who_is_told_to_wait_asks_no_more_than_he_must(bench: Bench) {
     let here = open(&bench.client(), phones()).await.room();
     let there = bench.client().sale("phones").unwrap().room();
@@ -172,14 +172,14 @@ async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
     assert!(matches!(early, Some(Draw::EntryOpen(open)) if open.joined == 20 && open.drawn.is_none()));
     let entry = room.close_entry().await.unwrap().unwrap().closed_entry.unwrap();
     let Turn::Waiting { place: Some(20), ahead: Some(20), at: None, .. } = join(&room, "late").await else {
-        panic!("he stands behind them");
+        panic!("a late buyer is behind the participants");
     };
     assert_eq!(room.draw_record().await.unwrap(), None);
     assert!(matches!(room.draw(beacon.clone()).await.unwrap(), Some(Draw::Drawn(_))));
     let Some(Draw::Drawn(again)) = room.draw(Beacon::new("other").unwrap()).await.unwrap() else {
-        panic!("it is drawn");
+        panic!("the draw has taken place");
     };
-    assert_eq!(again.drawn.unwrap().beacon, beacon, "only the first counts");
+    assert_eq!(again.drawn.unwrap().beacon, beacon, "only the first draw counts");
     let record = room.draw_record().await.unwrap().unwrap();
     assert_eq!((record.drawn.entrants, record.entry_closed), (20, Some(entry.at)));
     assert!(record.keeps_its_word() && record.commitment == commitment);
@@ -211,7 +211,7 @@ async fn sell_out(sale: &Sale) {
     for who in ["x", "y"] {
         let key = IdempotencyKey::new("k").unwrap();
         let Reserved::Reserved(hold) = sale.reserve(&buyer(who), &cart, &key).await.unwrap() else {
-            panic!("there are two");
+            panic!("two buyers take part");
         };
         sale.confirm(hold.id).await.unwrap();
     }
@@ -258,7 +258,7 @@ async fn nobody_is_let_in_before_the_sale_opens(bench: Bench) {
     assert_eq!(
         room.set(RoomRules { from, ..rules }).await.unwrap().rules.from,
         from,
-        "unless somebody says so"
+        "the rules can override it"
     );
 }
 
@@ -296,7 +296,7 @@ async fn a_crowd_is_let_in_no_faster_than_the_rate(bench: Bench) {
     }
     passes.sort_unstable();
     for (nth, until) in (0..).zip(passes) {
-        // A pass holds for a minute from when its place was served, or later.
+        // A token is valid for one minute from the buyer's turn, or slightly longer.
         assert!(until >= began + secs(60) + nth * ms(50), "the {nth}th came too early");
     }
 }

@@ -1,4 +1,4 @@
-//! Sales as programs use them: the gate, the ledger behind it, and the promise that N units are sold N times.
+//! The sale API: admission cache, ledger, and the guarantee that exactly N units are sold.
 
 mod common;
 
@@ -105,7 +105,7 @@ async fn what_would_be_answered_is_foreseen_and_nothing_is_taken(bench: Bench) {
     let (sale, there) = (gate.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
     let (ann, bob, cart, key) = (buyer("ann"), buyer("bob"), cart(&["phone"]), key("k"));
     let foresee = async |who: &BuyerId| sale.foresee(who, &cart, &key).await.unwrap();
-    assert_eq!(foresee(&bob).await, Foreseen::Unknown, "nobody has asked yet");
+    assert_eq!(foresee(&bob).await, Foreseen::Unknown, "the cache is still empty");
     assert_eq!(reserve(&sale, "bob").await, Reserved::NotOpen { opens_at: None });
     assert_eq!(foresee(&bob).await, Foreseen::Answer(Reserved::NotOpen { opens_at: None }));
     there.open().await.unwrap();
@@ -129,7 +129,9 @@ async fn a_replay_passes_the_closed_gate_in_every_process(bench: Bench) {
     for sale in [&here, &there] {
         assert!(matches!(reserve(sale, "cem").await, Reserved::AllHeld { .. }));
         for (name, held) in [("ann", &ann), ("bob", &bob)] {
-            let Reserved::Replayed(again) = reserve(sale, name).await else { panic!("{name} has one") };
+            let Reserved::Replayed(again) = reserve(sale, name).await else {
+                panic!("{name} has a reservation")
+            };
             assert_eq!(again.id, held.id);
         }
         assert_eq!(sale.gate_stats().replays, 2);
@@ -178,7 +180,7 @@ async fn a_cart_is_closed_by_any_of_its_lines(bench: Bench) {
         assert_eq!(sku.as_str(), "phone");
     }
     let case = sale.reserve(&buyer("bob"), &cart(&["case"]), &key("k2")).await.unwrap();
-    assert!(matches!(case, Reserved::Reserved(_)), "the other SKU goes on selling");
+    assert!(matches!(case, Reserved::Reserved(_)), "the other SKU still sells");
 }
 
 async fn a_sale_that_is_not_open_opens_the_gate_when_it_is(bench: Bench) {
@@ -236,7 +238,7 @@ async fn a_crowd_buys_every_unit_once(bench: Bench) {
     for n in 0..600 {
         let (sales, sold) = (Arc::clone(&sales), Arc::clone(&sold));
         crowd.spawn(async move {
-            // Everybody clicks three times, at either process.
+            // Every buyer clicks three times, in alternating processes.
             for click in 0..3 {
                 match reserve(&sales[(n + click) % 2], n).await {
                     Reserved::Reserved(hold) => {
@@ -281,11 +283,11 @@ async fn the_sweeper_gives_units_back_in_time(bench: Bench) {
     shutdown.cancel();
     let report = sweeper.await.unwrap().unwrap();
     assert_eq!(report.expired, 5);
-    assert!(report.rounds < 50, "it sleeps until the deadline: {report:?}");
+    assert!(report.rounds < 50, "the sweeper sleeps until the deadline: {report:?}");
     assert!(sale.audit(None).await.unwrap().ok);
 }
 
-/// An order worker on its own task.
+/// A running order worker.
 struct Clerk {
     worker: JoinHandle<rushgate::Result<OrderReport>>,
     shutdown: CancellationToken,
@@ -304,7 +306,7 @@ impl Clerk {
     }
 }
 
-/// Waits until the orders' queue is empty.
+/// Waits until the orders queue is empty.
 async fn at_rest(sale: &Sale, gate: &Rushgate) {
     let orders = gate.queue(sale.state().await.unwrap().spec.orders.unwrap()).unwrap();
     let is_empty = async || {
@@ -314,7 +316,7 @@ async fn at_rest(sale: &Sale, gate: &Rushgate) {
     eventually(is_empty).await;
 }
 
-/// Ten reservations: five confirmed, two cancelled, three held.
+/// Makes ten reservations: five confirmed, two canceled, three held.
 async fn some_trade(sale: &Sale) {
     for n in 0..10 {
         let held = hold(sale, n).await;
@@ -323,7 +325,7 @@ async fn some_trade(sale: &Sale) {
             5..7 => sale.cancel(held.id).await.unwrap(),
             _ => continue,
         };
-        assert!(matches!(decision, Decision::Pending(_)), "the ledger has the last word: {decision:?}");
+        assert!(matches!(decision, Decision::Pending(_)), "the ledger decides: {decision:?}");
     }
 }
 
@@ -345,14 +347,14 @@ async fn orders_reach_the_ledger(bench: Bench) {
     let ann = sale.wait_final(ann.id, std::time::Duration::MAX).await.unwrap().unwrap();
     assert_eq!(ann.state, HoldState::Confirmed);
     let waiting = sale.wait_final(eve.id, ms(20)).await.unwrap().unwrap();
-    assert_eq!(waiting.state, HoldState::Held, "the wait ends, decided or not");
+    assert_eq!(waiting.state, HoldState::Held, "the wait ends without a decision");
     sale.cancel(eve.id).await.unwrap();
     sale.wait_final(eve.id, secs(20)).await.unwrap();
     at_rest(&sale, &bench.client()).await;
     let report = clerk.stop().await;
     assert_eq!((report.tasks.dead, report.lost_writes, report.settled), (0, 0, 9));
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
-    assert!(!sale.audit(None).await.unwrap().ok, "the ledger must be asked");
+    assert!(!sale.audit(None).await.unwrap().ok, "the audit needs the ledger");
 }
 
 async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(bench: Bench) {
@@ -371,7 +373,7 @@ async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(b
             tokio::spawn(async move { sale.wait_final(id, secs(60)).await.unwrap().unwrap().state })
         })
         .collect();
-    // Each looks twice before it waits.
+    // Each waiter reads twice before it sleeps.
     eventually(async || gate.calls().calls - before >= 2 * u64::from(BUYERS)).await;
     let there = elsewhere.sale("phones").unwrap();
     for (n, id) in holds.into_iter().enumerate() {
@@ -382,7 +384,7 @@ async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(b
         assert_eq!(waiting.await.unwrap(), HoldState::Confirmed);
     }
     let calls = gate.calls().calls - before;
-    assert!(calls < 15 * u64::from(BUYERS), "{calls} calls for {BUYERS} who wait");
+    assert!(calls < 15 * u64::from(BUYERS), "{calls} calls for {BUYERS} waiters");
 }
 
 async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(bench: Bench) {
@@ -395,12 +397,12 @@ async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(ben
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             tokio::select! {
-                over = first.wait_final(ann, secs(60)) => panic!("nobody decided: {over:?}"),
+                over = first.wait_final(ann, secs(60)) => panic!("ended without a decision: {over:?}"),
                 () = until.cancelled() => {}
             }
         });
     });
-    // It has looked at the reservation twice, and at the sale.
+    // By now it has read the reservation twice and the sale once.
     eventually(async || gate.calls().calls - before >= 3).await;
     let waiting = tokio::spawn(async move { second.wait_final(eve, secs(60)).await });
     eventually(async || gate.calls().calls - before >= 5).await;
@@ -417,7 +419,7 @@ async fn a_failing_ledger_loses_nothing(bench: Bench) {
     some_trade(&sale).await;
     settled(&sale, &bench.client(), &*ledger).await;
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.retried, report.tasks.dead), (0, 0), "no attempt is used up");
+    assert_eq!((report.tasks.retried, report.tasks.dead), (0, 0), "no attempt is counted");
     assert!(report.outages >= 6);
 }
 
@@ -429,14 +431,14 @@ async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
     eventually(async || !ledger.books(sale.id()).await.is_ok_and(|books| books.orders.is_empty())).await;
     clerk.worker.abort();
     let _ = clerk.worker.await;
-    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store was not told");
+    assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store has no decision");
     ledger.recover();
     let clerk = Clerk::start(&sale, ledger.clone());
     settled(&sale, &bench.client(), &*ledger).await;
     clerk.stop().await;
 }
 
-/// A client whose queue verbs have the authority of an order worker: what a bug, or another hand in the store, can do.
+/// A client with the authority of an order worker, to simulate what a bug or another program could do.
 fn with_authority(bench: &Bench) -> Rushgate {
     Rushgate::with_store(bench.store().for_orders())
 }
@@ -548,7 +550,7 @@ async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(be
     assert!(alone.pause_orders().await.unwrap_err().is_invalid());
 }
 
-/// What the ledger has withdrawn of a sale's first SKU, and its total.
+/// Withdrawn units and total of a sale's first SKU, as the ledger has them.
 async fn ledger_stock(ledger: &dyn Ledger, sale: &Sale) -> (Vec<UnitRange>, u32) {
     let sku = ledger.books(sale.id()).await.unwrap().skus.remove(0);
     (UnitRange::gather(sku.withdrawn), sku.total)
@@ -624,7 +626,7 @@ async fn sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart(bench: Benc
     assert_eq!(ledger_stock(&*ledger, &sales[1]).await, (vec![range(6, 10)], 10));
 }
 
-/// A ledger with one trouble.
+/// A ledger with one fault.
 struct Troubled {
     ledger: SqliteLedger,
     trouble: Trouble,
@@ -632,9 +634,9 @@ struct Troubled {
 
 enum Trouble {
     None,
-    /// So many writes fail before one is carried out.
+    /// The first `n` writes fail.
     DownFor(AtomicU32),
-    /// Writes are carried out and never answered.
+    /// Writes are committed, but never answered.
     NoAnswer(AtomicBool),
 }
 
@@ -666,7 +668,7 @@ impl Ledger for Troubled {
                 let written = self.ledger.write(entries);
                 Box::pin(async move {
                     let written = written.await;
-                    // A sale that is not known yet is not what this trouble is about.
+                    // Registering an unknown sale must not trigger the fault.
                     if matches!(&written, Ok(w) if w.iter().any(|w| matches!(w, Written::Recorded(_)))) {
                         std::future::pending::<()>().await;
                     }

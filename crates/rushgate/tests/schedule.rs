@@ -1,4 +1,4 @@
-//! Schedules: every moment has its task once, whoever looks after them.
+//! Schedules: each occurrence fires once, however many schedulers run.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn yearly() -> Recurrence {
     Recurrence::cron("@yearly").unwrap()
 }
 
-/// Claims tasks until there are so many.
+/// Claims tasks until `n` are claimed.
 async fn claim_all(queue: &Queue<u32>, n: usize) -> Vec<Task> {
     let mut tasks = Vec::new();
     while tasks.len() < n {
@@ -61,14 +61,14 @@ async fn three_schedulers_put_each_moment_in_once(bench: Bench) {
     for scheduler in schedulers {
         put_in += scheduler.await.unwrap().unwrap().tasks;
     }
-    // What came in while they stopped.
+    // Tasks enqueued while the schedulers stopped.
     tasks.extend(queue.claim(100, secs(60)).await.unwrap());
     assert_eq!(tasks.len() as u64, put_in);
     let moments: BTreeSet<_> = tasks.iter().map(|task| task.ticket.due).collect();
     assert_eq!(moments.len(), tasks.len(), "each moment once");
     let first = *moments.first().unwrap();
     for (at, moment) in moments.iter().enumerate() {
-        assert_eq!(*moment, first + secs(at as u64), "and none is left out");
+        assert_eq!(*moment, first + secs(at as u64), "no occurrence is missing");
     }
     for task in &tasks {
         assert_eq!((queue.read(&task.payload).unwrap(), task.priority.get()), (7, 3));
@@ -115,26 +115,29 @@ async fn a_paused_schedule_goes_on_from_now(bench: Bench) {
     queue.schedule("beat", 7, each_second()).paused(true).save().await.unwrap();
     queue.schedule("new-year", 1, yearly()).save().await.unwrap();
     let saved = queue.schedule("beat", 7, each_second()).save().await.unwrap();
-    assert!(matches!(saved, Scheduled::Unchanged { .. }), "saving anew does not wake it: {saved:?}");
+    assert!(
+        matches!(saved, Scheduled::Unchanged { .. }),
+        "saving again does not resume the schedule: {saved:?}"
+    );
     assert!(queue.pause_schedule("beat", false).await.unwrap());
     let beat = queue.find_schedule("beat").await.unwrap().unwrap();
     assert!(!beat.paused && beat.next.is_some());
     assert!(queue.pause_schedule("beat", true).await.unwrap());
     let shutdown = CancellationToken::new();
     let scheduler = tokio::spawn(Scheduler::new(queue.clone()).run(shutdown.clone()));
-    assert!(queue.claim_wait(1, secs(60), secs(2)).await.unwrap().is_empty(), "it stands still");
+    assert!(queue.claim_wait(1, secs(60), secs(2)).await.unwrap().is_empty(), "the schedule is paused");
     assert!(queue.pause_schedule("beat", false).await.unwrap());
     let task = claim_all(&queue, 1).await.remove(0);
-    assert!(Some(task.ticket.due) > beat.next, "moments that passed meanwhile are not missed");
+    assert!(Some(task.ticket.due) > beat.next, "occurrences during a pause do not count as missed");
     shutdown.cancel();
     scheduler.await.unwrap().unwrap();
     assert!(!queue.pause_schedule("nothing", true).await.unwrap());
 }
 
-/// Nobody was there for the last hours, at a moment that is not within a minute of the last of them.
+/// No scheduler ran for the last hours. The last occurrence is more than a minute ago.
 async fn a_scheduler_that_was_away_makes_up_for_what_was_missed_as_it_was_told(bench: Bench) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
-    // Neither the last moment nor the next is near, whatever the time is now.
+    // Choose an interval whose last and next occurrences are both far from now.
     let far = |every: &Duration| {
         let gone = now % every.as_micros() as u64;
         gone > 600_000_000 && every.as_micros() as u64 - gone > 600_000_000
@@ -189,7 +192,7 @@ async fn a_schedule_can_be_run_at_once(bench: Bench) {
 
 async fn a_schedule_that_cannot_be_read_stops_no_other(bench: Bench) {
     let queue = pulse(&bench.client());
-    // As a program would write it that knows more than this one.
+    // A schedule saved by a newer program, with a recurrence that this one cannot parse.
     let task: NewTask = queue.new_task("x", 0).unwrap();
     let new = rushgate_core::NewSchedule {
         id: "a-strange-one".parse().unwrap(),
@@ -206,7 +209,7 @@ async fn a_schedule_that_cannot_be_read_stops_no_other(bench: Bench) {
     let shutdown = CancellationToken::new();
     let scheduler = tokio::spawn(Scheduler::new(queue.clone()).run(shutdown.clone()));
     assert_eq!(claim_all(&queue, 2).await.len(), 2);
-    assert!(queue.pause_schedule("a-strange-one", true).await.unwrap(), "it can be stopped");
+    assert!(queue.pause_schedule("a-strange-one", true).await.unwrap(), "it can be paused");
     assert!(queue.pause_schedule("a-strange-one", false).await.unwrap_err().is_invalid());
     shutdown.cancel();
     scheduler.await.unwrap().unwrap();

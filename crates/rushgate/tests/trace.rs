@@ -1,4 +1,5 @@
-//! Traces go on where a task is carried out. One test alone, since what it sets is for the whole process.
+//! A trace continues in the worker. The only test of its binary, because the trace context is set once per
+//! process.
 
 mod common;
 
@@ -34,7 +35,7 @@ fn parent(n: u8) -> TraceParent {
 #[tokio::test]
 async fn a_tasks_span_goes_on_from_where_it_was_put_in() {
     set_trace_context(Fake).unwrap();
-    assert!(set_trace_context(Fake).unwrap_err().is_invalid(), "once is for all");
+    assert!(set_trace_context(Fake).unwrap_err().is_invalid(), "the trace context can be set once");
     let queue = Bench::model().client().queue_of::<u32>("numbers").unwrap();
     let send =
         async |n: u32| queue.enqueue(n.to_string(), n).kind("count").priority(n as u8).send().await.unwrap();

@@ -172,7 +172,7 @@ async fn a_handler_gets_what_came_of_those_that_its_task_waited_for(bench: Bench
         let parts = job.results.read::<u32>().await?;
         Ok::<_, rushgate::Error>(Output(parts.into_iter().map(|(_, part)| part).sum::<u32>() + job.payload))
     });
-    let over = queue.wait_for("sum", secs(60)).await.unwrap().expect("it is over");
+    let over = queue.wait_for("sum", secs(60)).await.unwrap().expect("the task is over");
     assert_eq!(over.result::<u32>().unwrap(), Some(120 * 121 / 2));
     running.stop().await;
 }
@@ -319,7 +319,7 @@ async fn a_cancelled_task_tells_its_handler_and_ends(bench: Bench) {
     let asked = Instant::now();
     queue.cancel("0").await.unwrap();
     eventually(async || is_empty(&queue).await).await;
-    assert!(asked.elapsed() < lease, "a heartbeat told it, which comes each third of the lease");
+    assert!(asked.elapsed() < lease, "a heartbeat reports it within a third of the lease");
     let report = running.stop().await;
     assert_eq!((report.cancelled, report.done, report.lost, at_hand()), (1, 1, 0, 0));
 }
@@ -332,7 +332,7 @@ async fn a_cancelled_task_that_fails_is_over(bench: Bench) {
         move |_| {
             let queue = queue.clone();
             async move {
-                // Long before the next heartbeat tells the worker.
+                // Long before the next heartbeat could report it.
                 queue.cancel("0").await.unwrap();
                 Outcome::give_up("no luck")
             }
@@ -438,7 +438,7 @@ async fn a_task_whose_answer_the_store_refuses_comes_again() {
         seen.store(job.attempt, Ordering::SeqCst);
         async {}
     });
-    // The worker goes on all the while. It must not keep the lease of a task that it is done with.
+    // The worker keeps running. It must not renew the lease of a task that it has finished with.
     common::in_time(eventually(async || attempts.load(Ordering::SeqCst) >= 2)).await;
     other.execute_batch("DROP TRIGGER refuse").unwrap();
     common::in_time(eventually(async || is_empty(&queue).await)).await;
@@ -496,7 +496,7 @@ async fn a_handler_may_ask_for_all_that_is_known_of_its_task(bench: Bench) {
     let running = Running::just(Worker::new(&queue).concurrency(1).state(tell_it).register("*", tell));
     let (first, second) = (told.recv().await.unwrap(), told.recv().await.unwrap());
     assert_eq!((first.0, first.1.id.as_str(), &first.2), (1, "traced", queue.name()));
-    assert!(first.1.claim.is_some(), "it is the claim's");
+    assert!(first.1.claim.is_some(), "the fence is the claim's number");
     assert_eq!(
         (first.3, first.4.as_ref().map(TaskKey::as_str), first.5.get()),
         (Some(parent), Some("ann"), 2)
@@ -576,10 +576,10 @@ async fn a_result_reaches_whoever_waits_for_it(bench: Bench) {
     assert_eq!(other.wait_for("twice", ms(1)).await.unwrap(), None);
     let waits = tokio::spawn(async move { other.wait_for("twice", Duration::MAX).await });
     let running = Running::just(Worker::new(&queue).register("*", async |n: u32| Output(2 * n)));
-    let over = common::in_time(waits).await.unwrap().unwrap().expect("it is over");
+    let over = common::in_time(waits).await.unwrap().unwrap().expect("the task is over");
     assert_eq!(over.result::<u32>().unwrap(), Some(42));
     assert!(over.result::<String>().unwrap_err().is_invalid());
-    let again = queue.wait_for("twice", Duration::ZERO).await.unwrap().expect("it is kept");
+    let again = queue.wait_for("twice", Duration::ZERO).await.unwrap().expect("its result is kept");
     assert_eq!(again, over);
     assert_eq!(queue.wait_for("stranger", secs(60)).await.unwrap(), Some(Over::Gone));
     assert_eq!(running.stop().await.done, 1);
@@ -605,7 +605,7 @@ async fn whoever_waits_hears_of_every_other_end_too(bench: Bench) {
     let running = Running::just(worker);
     let mut overs = Vec::new();
     for one in waiting {
-        overs.push(common::in_time(one).await.unwrap().unwrap().expect("it is over"));
+        overs.push(common::in_time(one).await.unwrap().unwrap().expect("the task is over"));
     }
     let [Over::Finished(discarded), Over::Dead(dead), Over::Dead(large)] = &overs[..] else {
         panic!("{overs:?}")
@@ -663,7 +663,7 @@ async fn a_discarded_task_is_over_and_counted_apart(bench: Bench) {
 
 async fn a_blocking_handler_does_not_starve_the_heartbeat(bench: Bench) {
     let queue = numbers(&bench.client());
-    // As many as the runtime has threads: on those, nothing else would run.
+    // One blocking handler per runtime thread: on those threads, nothing else could run.
     fill(&queue, 2).await;
     let (go, gone) = std::sync::mpsc::channel::<()>();
     let gone = std::sync::Mutex::new(gone);
@@ -714,7 +714,7 @@ async fn a_blocking_handlers_panic_is_a_failed_attempt(bench: Bench) {
     assert_eq!((report.panicked, report.retried, report.done), (1, 1, 1), "{report:?}");
 }
 
-/// Writes down what goes through it, and fails for some.
+/// A layer that logs every call, and fails for some.
 #[derive(Clone)]
 struct Spy {
     name: &'static str,
@@ -797,7 +797,7 @@ async fn the_layers_of_tower_serve(bench: Bench) {
         .register("*", move |n: u32, attempt: Attempt| {
             let (room, over) = (Arc::clone(&room), Arc::clone(&over));
             async move {
-                // Freed however this ends.
+                // The permit is released on every path out.
                 let inside = room.try_acquire();
                 over.fetch_or(inside.is_err(), Ordering::SeqCst);
                 if (n, attempt.number) == (0, 1) {
@@ -841,7 +841,7 @@ async fn queues_share_the_slots_by_weight(bench: Bench) {
         }
     });
     started.acquire_many(8).await.unwrap().forget();
-    // Whichever was first took what it found. As these end, one by one, each gets its part.
+    // The first queue took all slots. As its tasks end, each queue gets its share.
     for _ in 0..16 {
         go.add_permits(1);
         started.acquire().await.unwrap().forget();
@@ -948,11 +948,11 @@ async fn a_worker_of_two_stores_stops_in_order_in_both() {
     })
     .await;
     running.shutdown.cancel();
-    // What was claimed ahead goes back where it came from, before the handlers end.
+    // Tasks claimed ahead return to their queue before the running handlers end.
     common::in_time(eventually(async || leased().await == 2)).await;
     go.add_permits(2);
     let report = common::in_time(running.stop()).await;
-    // A claim that was still under way at the shutdown gives back what it took, and the report does not know of it.
+    // A claim in flight at shutdown also returns its tasks; the report does not count them.
     assert_eq!((report.done, report.claimed), (2, 2 + report.given_back));
     let ready = async || here.stats().await.unwrap().ready + there.stats().await.unwrap().ready;
     common::in_time(eventually(async || (ready().await, leased().await) == (4, 0))).await;

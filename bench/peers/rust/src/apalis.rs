@@ -55,14 +55,14 @@ async fn handle(task: Content, records: Data<Records>) -> Result<(), BoxDynError
     Ok(())
 }
 
-/// The worker looks for tasks every `poll_ms`. The library's own interval stops after some ticks, so this is a stream
-/// of our own, which the library takes as well.
+/// The worker polls every `poll_ms`. The library's own interval stops after some ticks, so this stream
+/// replaces it.
 fn ticks(every: Duration) -> impl futures::Stream<Item = ()> + Unpin + Send + 'static {
     let mut interval = tokio::time::interval(every);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     futures::stream::poll_fn(move |context| {
         let mut due = false;
-        // Until it is pending, so that it wakes us again.
+        // Poll until pending, so that the interval wakes us again.
         while interval.poll_tick(context).is_ready() {
             due = true;
         }
@@ -70,7 +70,7 @@ fn ticks(every: Duration) -> impl futures::Stream<Item = ()> + Unpin + Send + 's
     })
 }
 
-/// Works until it is killed.
+/// Works until the process is killed.
 pub async fn work(settings: &Settings) -> Result<()> {
     let records = Records::new()?;
     records.keep_writing();

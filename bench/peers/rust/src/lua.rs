@@ -1,5 +1,5 @@
-//! A sale as one script written by hand, over one connection that all callers share: it counts units and buyers, and
-//! knows no hold, no number of a unit, no order and no answer that survives a lost reply.
+//! A sale as one handwritten script, over one connection shared by all callers. It counts units and buyers,
+//! but has no holds, unit numbers, orders or idempotent replays.
 
 use anyhow::Result;
 use redis::{Script, cmd};

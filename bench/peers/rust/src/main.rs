@@ -1,5 +1,5 @@
-//! Drivers of the comparison: `rushgate-peers PEER VERB KEY=VALUE…`, with the verbs of `bench/peers/README.md`.
-//! A driver says nothing: it leaves records of what happened, and `measure.py` reads them.
+//! Drivers of the comparison: `rushgate-peers PEER VERB KEY=VALUE…`, with the verbs of
+//! `bench/peers/README.md`. A driver prints nothing: it writes records, and `measure.py` reads them.
 
 mod apalis;
 mod lua;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// The settings of a run, as `KEY=VALUE`.
+/// Settings of a run, as `KEY=VALUE`.
 pub struct Settings(HashMap<String, u64>);
 
 impl Settings {
@@ -25,7 +25,7 @@ impl Settings {
         Ok(Self(words.map(pair).collect::<Result<_>>()?))
     }
 
-    /// What was said, or 0.
+    /// Value of a setting; 0 if it is missing.
     pub fn get(&self, key: &str) -> u64 {
         self.0.get(key).copied().unwrap_or(0)
     }
@@ -39,7 +39,7 @@ impl Settings {
     }
 }
 
-/// What a task says: about 40 bytes as JSON.
+/// Content of a task: about 40 bytes as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Content {
     pub i: u64,
@@ -56,14 +56,14 @@ pub fn url() -> String {
     std::env::var("PEERS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned())
 }
 
-/// A pause of nothing is none at all; the runtime's would last until the next millisecond.
+/// Sleeps for `length`. Returns at once for zero, where the runtime would sleep until the next millisecond.
 pub async fn pause(length: Duration) {
     if !length.is_zero() {
         tokio::time::sleep(length).await;
     }
 }
 
-/// Runs `caller` so many times at once.
+/// Runs `caller` `callers` times concurrently.
 pub async fn together<F>(callers: u64, caller: impl Fn(u64) -> F) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,

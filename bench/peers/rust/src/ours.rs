@@ -1,4 +1,4 @@
-//! Rushgate, as an application calls it.
+//! Rushgate, called as an application would.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub async fn lock(settings: &Settings) -> Result<()> {
                 } else {
                     gate.lock(format!("lock:{n}:{cycle}"))?.try_acquire().await?
                 };
-                let guard = outcome.held().context("nobody holds it for so long")?;
+                let guard = outcome.held().context("the wait was long enough")?;
                 let got = now();
                 pause(hold).await;
                 let leaving = now();
@@ -82,7 +82,7 @@ pub async fn put(settings: &Settings) -> Result<()> {
     records.write()
 }
 
-/// Works until it is killed.
+/// Works until the process is killed.
 pub async fn work(settings: &Settings) -> Result<()> {
     let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
     records.keep_writing();

@@ -1,5 +1,5 @@
-//! Records of 32 bytes, four numbers each, in a file of this process under `PEERS_OUT`. What they mean is in
-//! `bench/peers/README.md`.
+//! Records of 32 bytes, four numbers each, in a file per process under `PEERS_OUT`. See
+//! `bench/peers/README.md` for their meaning.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of the clock that all processes of a machine share.
+/// Nanoseconds of CLOCK_MONOTONIC, shared by all processes of the machine.
 pub fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -45,7 +45,7 @@ impl Records {
         Ok(())
     }
 
-    /// Writes again and again: a worker is killed at the end, and how far it is is told by its file.
+    /// Writes the records repeatedly, because a worker is killed at the end, and its file shows its progress.
     pub fn keep_writing(&self) {
         let records = self.clone();
         tokio::spawn(async move {

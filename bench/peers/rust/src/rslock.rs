@@ -1,4 +1,4 @@
-//! The crate rslock. A grant has no fence, and a caller that finds the lock taken asks again after a random while.
+//! The crate rslock. A grant has no fence, and a caller polls with random delays while the lock is held.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub async fn lock(settings: &Settings) -> Result<()> {
                 }
                 let name = if hot { "hot".to_owned() } else { format!("lock:{n}:{cycle}") };
                 let asked = now();
-                // Both in the way that waits without an end.
+                // Both calls wait without a time limit.
                 let held = manager.acquire_no_guard(name.as_bytes(), LEASE).await;
                 let held = held.map_err(|error| anyhow!("{error}"))?;
                 let got = now();

@@ -1,4 +1,4 @@
-//! The front page of the help.
+//! Front page of the help, and the layout of all help pages.
 
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ pub(crate) fn command() -> Command {
         .after_help(format!("{EXAMPLES}\n\n{}", statuses()))
 }
 
-/// The same command, whose parts all end with an example and their exit statuses.
+/// The same command; the help of each subcommand ends with an example and its exit statuses.
 fn explained(mut command: Command, path: &str) -> Command {
     let names: Vec<_> = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(name_of).collect();
     for name in names {
@@ -86,7 +86,7 @@ fn after_help(command: &Command) -> String {
     command.get_after_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The first example of a command, which stands for its group: one line, or several that a backslash joins.
+/// First example of a command, which represents its group: one line, or several joined by backslashes.
 fn example(command: &Command) -> String {
     let help = after_help(command);
     let mut lines = help.lines().skip_while(|line| !line.starts_with("  rushgate "));
@@ -98,15 +98,15 @@ fn example(command: &Command) -> String {
     example
 }
 
-/// What comes after `rushgate help` for the commands of a group.
+/// Text after `rushgate help` for the commands of a group.
 fn below(path: &str) -> String {
     format!("{} COMMAND", path.trim_start_matches("rushgate"))
 }
 
-/// The widest line: that of the usual terminal, less one column.
+/// Maximum width of a line: that of a standard terminal, less one column.
 const WIDTH: usize = 79;
 
-/// The text in lines that fit. What is indented stays as it is.
+/// Reflows a text to the maximum width. Indented lines stay as they are.
 fn reflowed(text: &str) -> String {
     let (mut lines, mut prose) = (Vec::new(), String::new());
     for line in text.lines() {
@@ -123,7 +123,7 @@ fn reflowed(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The words in as few lines as they fit into.
+/// Wraps words into lines.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -162,7 +162,7 @@ fn statuses() -> String {
     text + "`lock run` exits with its command's status, or 128+n if signal n killed it."
 }
 
-/// Colour is decided before anything is parsed, because parsing may already print.
+/// Color is decided before parsing, because the parser may already print.
 fn color(args: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let args: Vec<_> = args.take_while(|arg| arg != "--").collect();
     let after = args.iter().skip_while(|arg| *arg != "--color").nth(1);

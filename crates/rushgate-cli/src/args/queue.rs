@@ -451,7 +451,7 @@ pub(crate) struct ExportArgs {
     pub(crate) dead: bool,
 }
 
-/// Import tasks from `export`. Live IDs are kept, so the import can be repeated.
+/// Import tasks from `export`. Tasks whose ID is live are skipped.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

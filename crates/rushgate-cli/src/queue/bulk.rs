@@ -43,7 +43,7 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
     tally.looked = chosen.looked;
     let text = match args.dry_run {
         true => format!("would cancel {} of {}", tally.chosen, counted(tally.looked, "task")),
-        false => format!("removed {}, told {} to stop", tally.removed, tally.marked),
+        false => format!("removed {}, asked {} to stop", tally.removed, tally.marked),
     };
     output.line(&tally, text)?;
     Ok(Exit::Done)
@@ -108,7 +108,7 @@ pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Out
     drop(progress);
     tally.looked = chosen.looked;
     let (would, did) = match verb {
-        Dead::Retry => ("put back", "put back"),
+        Dead::Retry => ("requeue", "requeued"),
         Dead::Delete => ("delete", "deleted"),
     };
     let text = match which.dry_run {

@@ -32,7 +32,7 @@ pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) 
         0 => String::new(),
         kept => format!(", kept {kept} whose id is live or for which the queue is full"),
     };
-    output.line(&revived, format_args!("put back {}{kept}", revived.revived))?;
+    output.line(&revived, format_args!("requeued {}{kept}", revived.revived))?;
     Ok(exit(&args.which, revived.revived))
 }
 

@@ -222,7 +222,7 @@ impl Import {
                 Err(error) => {
                     self.put_in().await?;
                     return Err(Fault::usage(format_args!("line {number}: {error}"))
-                        .hint("earlier lines were imported; fix this line and import again: no task is enqueued twice")
+                        .hint("earlier lines were imported; fix this line and import again: tasks that are still live are skipped")
                         .into());
                 }
             }
@@ -276,7 +276,7 @@ impl Import {
                         "full",
                         format_args!("the queue is full at {bound}, after {}", counted(after, "task")),
                     )
-                    .hint("import again when there is room: no task is enqueued twice")
+                    .hint("import again when there is room: tasks that are still live are skipped")
                     .into());
                 }
             }

@@ -1,4 +1,4 @@
-//! `rushgate rush`: a sale, a crowd, and the audit.
+//! `rushgate rush`: simulates a flash sale, and audits it.
 
 mod crowd;
 mod place;
@@ -33,18 +33,18 @@ use tally::{Tally, Told};
 
 pub(crate) use remote::run_crowd;
 
-/// What the crowd wants.
+/// SKU that the buyers reserve.
 const SKU: &str = "phone";
-/// How long the orders that are on their way may take once the crowd has gone.
+/// Time limit for the remaining orders after the last buyer.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// The same after a signal, which should end the run quickly.
 const STOPPING_MAX: Duration = Duration::from_secs(1);
-/// How long an outage may be.
+/// Maximum length of an outage.
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
 /// Lease duration of order tasks.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
-/// For how long only receipts are honoured after a rebuild, at most: no longer than a hold, which is what they are
-/// good for.
+/// Maximum time after a rebuild during which only receipts are honored. Not longer than a hold, because a
+/// receipt is worthless after that.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 /// Simulate a flash sale with a crowd of buyers, and audit it.
@@ -95,7 +95,7 @@ pub(crate) struct RushArgs {
 }
 
 impl RushArgs {
-    /// What is for sale if the sale is to be made.
+    /// Number of units, if the sale is to be created.
     fn stock(&self) -> u32 {
         self.stock.unwrap_or(10)
     }
@@ -115,7 +115,7 @@ impl RushArgs {
     }
 }
 
-/// A hold time within which a rush can end.
+/// Parses a hold time that is short enough for a simulation.
 fn hold(text: &str) -> Result<Duration, String> {
     let hold = duration::parse(text)?;
     match (Duration::from_millis(100)..=Duration::from_secs(3_600)).contains(&hold) {
@@ -124,7 +124,7 @@ fn hold(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What the workers behind the sale did.
+/// Totals of the background workers.
 #[derive(Default)]
 pub(crate) struct Workers {
     pub(crate) orders: OrderReport,
@@ -149,7 +149,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let (place, _folder) = Place::find(globals, args.keep)?;
     let stopping = stop.clone();
     let rush = Rush { args, seed, name, place, globals: globals.clone(), stop };
-    // On its own, so that a signal is heard whatever it is at.
+    // In its own task, so that signals are handled at any time.
     let rush = tokio::spawn(rush.carry_out());
     tokio::spawn(say_that_it_stops(stopping, globals.output()));
     tokio::select! {
@@ -165,14 +165,14 @@ async fn say_that_it_stops(stopping: CancellationToken, output: Output) {
     );
 }
 
-/// One run.
+/// One simulation.
 struct Rush {
     args: RushArgs,
     seed: u64,
     name: SaleId,
     place: Place,
     globals: Globals,
-    /// Cancelled by the first signal.
+    /// Canceled by the first signal.
     stop: CancellationToken,
 }
 
@@ -227,7 +227,7 @@ fn plan(args: &RushArgs, stage: &Stage, seed: u64, stop: &CancellationToken, out
     })
 }
 
-/// The order worker and the sweeper of this process.
+/// Order worker and sweeper of this process.
 struct Running {
     shutdown: CancellationToken,
     orders: Option<JoinHandle<rushgate::Result<OrderReport>>>,
@@ -258,7 +258,7 @@ impl Running {
     }
 }
 
-/// Asks again while the store or the ledger cannot be reached: a rush outlasts a failover, as its buyers do.
+/// Retries while the store or the ledger is unreachable, so that the simulation outlasts a failover.
 async fn patiently<T, F>(ask: impl Fn() -> F) -> rushgate::Result<T>
 where
     F: Future<Output = rushgate::Result<T>>,
@@ -281,8 +281,7 @@ async fn waiting(stage: &Stage) -> Result<u64> {
     Ok(stats.ready + stats.scheduled + stats.leased)
 }
 
-/// Waits until every order has been recorded, and nothing that the store lost is left to restore, unless that
-/// takes too long.
+/// Waits until every order is recorded and every lost reservation is restored, up to a time limit.
 async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -300,7 +299,7 @@ async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> R
     }
 }
 
-/// Whether the store has lost writes, as far as the ledger knows.
+/// True if the ledger shows that the store has lost writes.
 async fn is_behind(stage: &Stage) -> Result<bool> {
     let Some(ledger) = &stage.ledger else { return Ok(false) };
     let known = patiently(|| ledger.find_sale(stage.sale.id())).await?;
@@ -308,13 +307,13 @@ async fn is_behind(stage: &Stage) -> Result<bool> {
     Ok(state.paused.is_some() || known.is_some_and(|known| known.is_ahead_of(&state)))
 }
 
-/// The books' audit, and what this crowd was told held against them.
+/// The sale's audit, plus checks of the buyers' answers.
 async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool) -> Result<Audit> {
     let mut audit = patiently(|| stage.sale.audit(stage.ledger.as_deref())).await?;
     let books = patiently(|| stage.sale.books()).await?;
     let rebuilt = books.generation > stage.generation;
     audit.checks.extend(report::kept_promises(&tally.tickets(), &books, rebuilt));
-    // Those who came before or after the sale wanted units, and could have none.
+    // Buyers who came before the opening or after the end could not get units.
     let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
     if open && !interrupted && args.buyers >= 10 * report::total(&books.skus) {
         audit.checks.push(report::nothing_left(&books.skus));

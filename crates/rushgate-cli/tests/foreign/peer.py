@@ -59,7 +59,7 @@ def fork(children, times):
                 os._exit(status)
         return pid
 
-    # # The first child through `multiprocessing`, the others through `os.fork`.
+    # The first child through `multiprocessing`, the others through `os.fork`.
     process = multiprocessing.get_context("fork").Process(target=child, args=("process",))
     process.start()
     pids = [forked(number) for number in range(1, int(children))]
@@ -195,7 +195,7 @@ def meet(sale, name, hold):
     print("»", json.dumps(told | {"confirm": sale.confirm(hold), "cancel": sale.cancel(hold)}))
 
 
-# # All processes start at once.
+# All processes start at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
 {"count": count, "debounce": debounce, "fork": fork, "interrupt": interrupt, "kinds": kinds,

@@ -1,199 +1,200 @@
-//! What stores and ledgers hand to the audit.
+//! Snapshots of store and ledger, as the audit reads them.
 
 use crate::{
     BuyerId, Event, HoldState, Line, Op, OrderIntent, OrderTask, Pause, ReservationId, SaleSpec, SaleStatus,
     Sku, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
-/// Everything a store knows of a sale, read in one snapshot.
+/// Snapshot of everything that a store knows of a sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
-    /// How it was made, by its own row.
+    /// Specification, from the sale's own row.
     pub spec: SaleSpec,
-    /// Whether it sells.
+    /// Status of the sale.
     pub status: SaleStatus,
-    /// Its generation.
+    /// Generation of the sale.
     pub generation: u32,
-    /// The number of its latest event, by the sale's own counter.
+    /// Number of its latest event, from the sale's own counter.
     pub seq: u64,
-    /// Whether it is stopped until it is rebuilt.
+    /// Whether it is halted until it is rebuilt.
     pub paused: Option<Pause>,
-    /// The latest rebuild that was begun.
+    /// Token of the latest rebuild that was begun.
     pub rebuilt_by: Option<Op>,
-    /// When the previous generation was stopped, and when this one took its place.
+    /// When the previous generation was halted, and when the current one replaced it.
     pub since: Option<(Timestamp, Timestamp)>,
-    /// After a rebuild: until when only receipts are honored.
+    /// Until when only receipts are honored, after a rebuild.
     pub receipts_until: Option<Timestamp>,
-    /// The stock, by the store's own counters and lists.
+    /// Stock of each SKU, from the store's own counters and lists.
     pub skus: Vec<SkuCounters>,
-    /// Every reservation, by its own row.
+    /// Every reservation, from its own row.
     pub reservations: Vec<ReservationRow>,
-    /// Every unit that is held or sold, by the unit's own row; by its reservation if the store has no rows of units.
+    /// Every unit that is held or sold, from the unit's own row. From its reservation if the store has no unit rows.
     pub units: Vec<UnitRow>,
-    /// How many units each buyer has, by the buyer's own counter. Those at zero are left out.
+    /// Number of units of each buyer, from the buyer's own counter. Zeros are left out.
     pub buyers: Vec<BuyerCount>,
-    /// The index by which undecided holds expire.
+    /// Index by which undecided holds expire.
     pub deadlines: Vec<Deadline>,
     /// Every event.
     pub events: Vec<Event>,
-    /// The orders of this sale in the orders queue, waiting or leased, that it has made; of each reservation the latest.
+    /// Orders of this sale that wait or are leased in the orders queue and that the sale itself made. Of each
+    /// reservation, the latest.
     pub pending: Vec<OrderTask>,
-    /// What contradicts itself within the store's own records, in words.
+    /// Contradictions within the store's own records, as text.
     pub contradictions: Vec<String>,
 }
 
-/// The stock of one SKU as the store keeps it.
+/// Stock of a SKU as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkuCounters {
-    /// Which.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// Units that the sale began with.
+    /// Initial number of units.
     pub initial: u32,
     /// Units ever offered: numbers 1..=total.
     pub total: u32,
-    /// The free numbers, each as often as the store lists it.
+    /// Free units, each as often as the store lists it.
     pub free: Vec<UnitRange>,
-    /// The withdrawn numbers, likewise.
+    /// Withdrawn units, each as often as the store lists it.
     pub withdrawn: Vec<UnitRange>,
-    /// The free units that were never handed out, by the counter.
+    /// Number of free units that were never reserved, from the counter.
     pub fresh: u32,
-    /// The free units that were handed out before, by the counter.
+    /// Number of free units that were released, from the counter.
     pub returned: u32,
-    /// The held units, by the counter.
+    /// Number of held units, from the counter.
     pub held: u32,
-    /// The confirmed units, by the counter.
+    /// Number of confirmed units, from the counter.
     pub confirmed: u32,
-    /// The withdrawn units, by the counter.
+    /// Number of withdrawn units, from the counter.
     pub withdrawn_count: u32,
-    /// What one buyer may have.
+    /// Purchase limit per buyer.
     pub per_buyer: u32,
 }
 
-/// One reservation as the store keeps it.
+/// A reservation as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationRow {
-    /// Its id.
+    /// ID of the reservation.
     pub id: ReservationId,
-    /// Whose.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// Where it stands.
+    /// State of the reservation.
     pub state: HoldState,
-    /// Until when it may be confirmed.
+    /// Deadline for the confirmation.
     pub deadline: Timestamp,
-    /// The number of its event.
+    /// Number of its event.
     pub seq: u64,
-    /// The sale's generation in which it was made or loaded.
+    /// Generation of the sale in which it was made or loaded.
     pub generation: u32,
-    /// What was asked for; `None` if it came back after a loss.
+    /// The requested lines; `None` if the reservation was loaded or restored after a loss.
     pub asked: Option<(Vec<Line>, UnitChoice)>,
     /// Its units.
     pub units: Vec<(Sku, UnitNumber)>,
 }
 
 impl ReservationRow {
-    /// The units that are held or sold by it now.
+    /// Its units, if they are held or sold now.
     pub fn live_units(&self) -> impl Iterator<Item = UnitRow> {
         let units = self.units.iter().filter(|_| self.state.is_live());
         units.map(|(sku, unit)| UnitRow { sku: sku.clone(), unit: *unit, reservation: self.id })
     }
 }
 
-/// One unit that is held or sold, as the store keeps it.
+/// A held or sold unit as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitRow {
-    /// Of what.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// Its number.
+    /// Number of the unit.
     pub unit: UnitNumber,
-    /// Whose reservation has it.
+    /// The reservation that has it.
     pub reservation: ReservationId,
 }
 
-/// The units of one SKU that one buyer holds or has bought, as the store counts them.
+/// Number of units of a SKU that a buyer holds or has bought, as the store counts them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BuyerCount {
-    /// Who.
+    /// The buyer.
     pub buyer: BuyerId,
-    /// Of what.
+    /// Name of the SKU.
     pub sku: Sku,
-    /// How many.
+    /// Number of units.
     pub units: u32,
 }
 
-/// An entry of the index of deadlines.
+/// An entry of the deadline index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// When the hold expires.
     pub at: Timestamp,
-    /// The number of its event.
+    /// Number of its event.
     pub seq: u64,
-    /// Which hold.
+    /// ID of the reservation.
     pub reservation: ReservationId,
 }
 
-/// Everything the ledger knows of a sale. The default is a ledger that has not heard of it.
+/// Snapshot of everything that the ledger knows of a sale. Default: a ledger that does not know the sale.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerBooks {
-    /// Its generation there; 0 if the ledger has not heard of the sale.
+    /// Generation in the ledger; 0 if the ledger does not know the sale.
     pub generation: u32,
-    /// How the store made it.
+    /// Specification as the store sent it.
     pub spec: Option<SaleSpec>,
-    /// The stock it sells from.
+    /// Stock of each SKU.
     pub skus: Vec<LedgerSku>,
     /// Every order.
     pub orders: Vec<LedgerOrder>,
-    /// Every order that was refused for good.
+    /// Every order that was permanently refused.
     pub refusals: Vec<LedgerRefusal>,
-    /// What contradicts itself within the ledger's own rows, in words.
+    /// Contradictions within the ledger's own rows, as text.
     pub contradictions: Vec<String>,
 }
 
 impl LedgerBooks {
-    /// Whether the ledger has heard of the sale.
+    /// Whether the ledger knows the sale.
     pub fn knows_the_sale(&self) -> bool {
         self.generation > 0
     }
 }
 
-/// The stock of one SKU in the ledger.
+/// Stock of a SKU in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerSku {
-    /// Which.
+    /// Name of the SKU.
     pub sku: Sku,
     /// Units ever offered.
     pub total: u32,
     /// Units withdrawn from the sale.
     pub withdrawn: Vec<UnitRange>,
-    /// What one buyer may have.
+    /// Purchase limit per buyer.
     pub per_buyer: u32,
 }
 
-/// One order in the ledger.
+/// An order in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerOrder {
-    /// The reservation.
+    /// ID of the reservation.
     pub id: ReservationId,
-    /// Whose.
+    /// The buyer.
     pub buyer: BuyerId,
     /// What the ledger committed: `Hold` for held, `Confirm` for sold, and so on.
     pub state: OrderIntent,
-    /// Its generation.
+    /// Generation of the sale.
     pub generation: u32,
-    /// The number of its event.
+    /// Number of its event.
     pub seq: u64,
-    /// The units that are the order's now; empty once given back.
+    /// Units that the order owns; empty once they were released.
     pub units: Vec<(Sku, UnitNumber)>,
-    /// The units that the order had and gave back.
+    /// Units that the order owned and released.
     pub given_back: Vec<(Sku, UnitNumber)>,
 }
 
-/// An order that the ledger refused for good.
+/// An order that the ledger permanently refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerRefusal {
-    /// The reservation.
+    /// ID of the reservation.
     pub id: ReservationId,
-    /// The generation of the order.
+    /// Generation of the order.
     pub generation: u32,
-    /// Whether its units belong to other orders; otherwise the buyer would have more than allowed.
+    /// Whether other orders own its units. Otherwise the buyer would exceed the purchase limit.
     pub units_taken: bool,
 }

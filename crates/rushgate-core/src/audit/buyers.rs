@@ -1,4 +1,4 @@
-//! What each buyer has, and may have.
+//! Units of each buyer, and the purchase limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::stock::live;
 use super::{Books, Check, check, counted};
 use crate::{BuyerId, Sku};
 
-/// How many units of each SKU each buyer has.
+/// Number of units of each SKU that each buyer has.
 pub(super) type Owned<'a> = BTreeMap<(&'a BuyerId, &'a Sku), u32>;
 
 fn owned(books: &Books) -> Owned<'_> {
@@ -35,7 +35,7 @@ pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTr
     check(name, claim, format!("units are with {}, the most is {most}", counted(buyers, "buyer")), offenders)
 }
 
-/// The limit is enforced by these counters, so one that is too low lets a buyer have more.
+/// The store enforces the limit by these counters, so a counter that is too low lets a buyer exceed it.
 pub(super) fn buyers_are_counted(books: &Books) -> Check {
     let mut has = owned(books);
     let mut offenders = Vec::new();

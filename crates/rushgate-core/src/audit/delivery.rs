@@ -1,4 +1,4 @@
-//! Changes on their way from the store to the ledger: what has not arrived must be in the orders queue.
+//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the orders queue.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::{EventKind, HoldState, OrderIntent, OrderTask, ReservationId, Sku, UnitRange};
 
-/// The order of each reservation that waits.
+/// The waiting order of each reservation.
 type Waiting<'a> = BTreeMap<ReservationId, &'a OrderTask>;
 
-/// What the ledger has yet to record for a reservation in this state; `None` if nothing.
+/// What the ledger has yet to record for a reservation in this state, if anything.
 fn awaited(state: HoldState) -> Option<OrderIntent> {
     match state {
         HoldState::Held => Some(OrderIntent::Hold),
@@ -24,7 +24,7 @@ fn awaited(state: HoldState) -> Option<OrderIntent> {
 impl Both<'_> {
     pub(super) fn delivery(&self) -> Check {
         let mut offenders = Vec::new();
-        // The rebuild of a stopped sale brings the ledger what the queue has lost.
+        // The rebuild of a halted sale sends the ledger what the queue has lost.
         if !self.is_stopped() {
             let waiting = self.waiting();
             self.check_waiting(&waiting, &mut offenders);
@@ -40,7 +40,7 @@ impl Both<'_> {
         )
     }
 
-    /// The orders of this generation; the ledger takes nothing of older ones.
+    /// Orders of the current generation or later. The ledger accepts none of older generations.
     fn waiting(&self) -> Waiting<'_> {
         let mut waiting = Waiting::new();
         for order in &self.books.pending {
@@ -54,7 +54,7 @@ impl Both<'_> {
         waiting
     }
 
-    /// Compares the orders in the queue with what they are about.
+    /// Compares the orders in the queue with the reservations.
     fn check_waiting(&self, waiting: &Waiting<'_>, offenders: &mut Vec<String>) {
         let rows = by_id(self.books);
         for (id, order) in waiting {
@@ -79,7 +79,7 @@ impl Both<'_> {
         }
     }
 
-    /// The store puts an order into the queue in the step of the change, and takes it out once the ledger has it.
+    /// The store enqueues an order in the step of the change, and removes it once the ledger has recorded it.
     fn check_reservations(&self, waiting: &Waiting<'_>, offenders: &mut Vec<String>) {
         let ledger: BTreeMap<ReservationId, OrderIntent> =
             self.ledger.orders.iter().map(|order| (order.id, order.state)).collect();
@@ -130,8 +130,8 @@ impl Both<'_> {
         }
     }
 
-    /// What the store has withdrawn by a change of the stock. Units that the ledger refused to sell are withdrawn in the
-    /// store alone, because the ledger has them in other orders.
+    /// Units that stock changes withdrew. Units that the ledger refused to sell are withdrawn in the store alone,
+    /// because other orders own them in the ledger.
     fn withdrawn(&self, sku: &Sku) -> Vec<UnitRange> {
         let events = self.books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
         let ranges = events.flat_map(|event| &event.units).filter(|(of, _)| of == sku);
@@ -146,7 +146,8 @@ fn intent_of(order: &OrderTask) -> Option<OrderIntent> {
     }
 }
 
-/// Whether the order says what the reservation says. Whatever was asked of it, the ledger may have refused it.
+/// Whether the order matches the reservation. The ledger may have rejected the reservation whatever the order's
+/// intent.
 fn is_about(order: &OrderTask, row: &ReservationRow) -> bool {
     let OrderTask::Reservation { generation, seq, buyer, units, intent, .. } = order else { return false };
     let decided = match row.state {

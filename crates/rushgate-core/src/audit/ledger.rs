@@ -1,4 +1,4 @@
-//! The ledger: sound alone, and nowhere in contradiction to the store.
+//! The ledger: consistent in itself, and never in contradiction to the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub(super) fn limit(ledger: &LedgerBooks) -> Check {
     )
 }
 
-/// Whether the order has the units that its state says.
+/// Checks that each order has the units that its state implies.
 pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
     let mut offenders = ledger.contradictions.clone();
     for order in &ledger.orders {
@@ -84,7 +84,8 @@ pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
     check("ledger_is_sound", "no row of the ledger contradicts another", figures, offenders)
 }
 
-/// Whether the ledger may say `order` while the store says `row`: it may lag behind a decision, never lead it.
+/// Whether an order may have this state while the reservation has that one. The ledger may lag behind a decision, but
+/// never lead it.
 fn agrees(row: HoldState, order: OrderIntent) -> bool {
     match order {
         OrderIntent::Hold => row.is_held(),
@@ -95,7 +96,7 @@ fn agrees(row: HoldState, order: OrderIntent) -> bool {
 }
 
 impl Both<'_> {
-    /// How the sale was made, and in which generation it is.
+    /// Compares specification and generation.
     pub(super) fn sale(&self) -> Check {
         let (books, ledger) = (self.books, self.ledger);
         let mut offenders = Vec::new();
@@ -116,7 +117,7 @@ impl Both<'_> {
         check("ledger_sale", "store and ledger agree on the specification of the sale", figures, offenders)
     }
 
-    /// The ledger may lack a change of the stock that is on its way, and have none that the store does not have.
+    /// The ledger may lack a stock change that is under way, but have none that the store lacks.
     pub(super) fn stock(&self) -> Check {
         let mut offenders = Vec::new();
         let in_ledger: BTreeMap<&Sku, &LedgerSku> =
@@ -162,7 +163,7 @@ impl Both<'_> {
         let mut offenders = Vec::new();
         for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
             match orders.get(&row.id) {
-                // Whether it is on its way is another check.
+                // Whether the order is under way is another check.
                 None if row.state.is_held() || row.state == HoldState::Rejected => {}
                 None => offenders.push(format!("{} is {:?} and has no order", row.id, row.state)),
                 Some(order) => offenders.extend(self.differing_order(row, order)),
@@ -194,7 +195,7 @@ impl Both<'_> {
             ));
         }
         let units = if order.units.is_empty() { &order.given_back } else { &order.units };
-        // What had ended before a rebuild came back without its units.
+        // A reservation that ended before a rebuild was loaded without its units.
         let loaded_ended = row.units.is_empty() && row.asked.is_none() && order.units.is_empty();
         if sorted(units) != sorted(&row.units) && !loaded_ended {
             offenders.push(format!(
@@ -219,7 +220,7 @@ impl Both<'_> {
             || (order.generation < row.generation && row.asked.is_none())
     }
 
-    /// What the ledger refused for good in this generation is rejected in the store.
+    /// An order that the ledger permanently refused in this generation must be rejected in the store.
     pub(super) fn refusals(&self) -> Check {
         let mut rejected: BTreeMap<ReservationId, EventKind> = BTreeMap::new();
         for event in &self.books.events {
@@ -255,7 +256,7 @@ impl Both<'_> {
     }
 }
 
-/// What two descriptions of a sale say of it otherwise. The values stay untold: one of them is secret.
+/// The differing fields of two specifications. Values are left out, because one of them is secret.
 fn differing(store: &SaleSpec, ledger: &SaleSpec) -> Option<String> {
     let fields =
         |spec: &SaleSpec| serde_json::from_str::<serde_json::Map<_, _>>(&spec.to_json()).unwrap_or_default();

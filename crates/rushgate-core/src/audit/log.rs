@@ -1,4 +1,4 @@
-//! The event log: complete, legal, and leading alone to what the rows say.
+//! The event log: complete, with legal transitions only, and sufficient to derive the rows.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     Event, EventKind, HoldState, Line, MAX_UNITS, ReservationId, Sku, UnitChoice, UnitNumber, UnitRange,
 };
 
-/// The state that the events of a reservation lead to.
+/// State that an event leads a reservation to.
 fn state_after(kind: EventKind) -> Option<HoldState> {
     Some(match kind {
         EventKind::Reserved => HoldState::Held,
@@ -27,7 +27,7 @@ fn state_after(kind: EventKind) -> Option<HoldState> {
     })
 }
 
-/// Whether a reservation may go from one state to the other.
+/// Whether a reservation may change from `before` to `next`.
 fn follows(before: HoldState, next: HoldState, has_ledger: bool) -> bool {
     use HoldState::{Cancelled, Cancelling, Confirmed, Confirming, Expired, Expiring, Held, Rejected};
     match (before, next) {
@@ -45,7 +45,7 @@ pub(super) fn every_reservation_ends_once(books: &Books) -> Check {
     let mut offenders = Vec::new();
     for event in &books.events {
         let (Some(id), Some(next)) = (event.reservation, state_after(event.kind)) else { continue };
-        // A rebuild loads the order of a ledger as it stands.
+        // A rebuild loads the orders of a ledger in their current state.
         let loaded = rows.get(&id).is_some_and(|row| row.asked.is_none());
         let has_ledger = books.spec.orders.is_some();
         match (at.insert(id, next), next) {
@@ -73,7 +73,7 @@ pub(super) fn every_reservation_ends_once(books: &Books) -> Check {
     check("every_reservation_ends_once", "every accepted reservation ends at most once", figures, offenders)
 }
 
-/// Compares each reservation with its events, and with what was asked for.
+/// Compares each reservation with its events and with its request.
 pub(super) fn reservations_match_the_log(books: &Books) -> Check {
     let rows = by_id(books);
     let mut offenders = Vec::new();
@@ -117,14 +117,14 @@ fn differs_from_its_event(books: &Books, row: &ReservationRow, event: &Event) ->
     if event.seq != row.seq {
         return Some(format!("{} says that event {} made it, the log says {}", row.id, row.seq, event.seq));
     }
-    // What came back after a loss has a deadline of its own.
+    // A reservation restored or loaded after a loss keeps its own deadline.
     let deadline = event.at + books.spec.hold.get();
     let (has, expected) = (row.deadline.as_micros(), deadline.as_micros());
     (row.asked.is_some() && has != expected)
         .then(|| format!("{} is held until {has} µs, by its event until {expected} µs", row.id))
 }
 
-/// Whether the event of a reservation names the units of the reservation.
+/// Whether an event of this kind names the units of its reservation.
 fn names_units(kind: EventKind) -> bool {
     use EventKind::{Cancelled, Confirmed, Expired, Quarantined, Rejected, Reserved};
     matches!(kind, Reserved | Confirmed | Cancelled | Expired | Rejected | Quarantined)
@@ -147,7 +147,7 @@ fn is_well_formed(event: &Event) -> bool {
     }
 }
 
-/// Whether these units answer that request.
+/// Whether the units satisfy the request.
 fn fits(lines: &[Line], choice: UnitChoice, units: &[(Sku, UnitNumber)]) -> bool {
     let mut counts: BTreeMap<&Sku, u32> = BTreeMap::new();
     for (sku, _) in units {
@@ -173,7 +173,7 @@ pub(super) fn log_is_complete(books: &Books) -> Check {
     check("log_is_complete", "the event log has no gaps", counted(books.events.len(), "event"), offenders)
 }
 
-/// The places of units that the log alone leads to.
+/// Stock as derived from the log alone.
 #[derive(Default)]
 struct Replay<'a> {
     total: BTreeMap<&'a Sku, u32>,
@@ -251,13 +251,13 @@ impl<'a> Replay<'a> {
         next.is_some_and(|((of, _), first)| *of == sku && *first <= unit)
     }
 
-    /// The numbers of a SKU that were withdrawn.
+    /// The withdrawn ranges of a SKU.
     fn withdrawn<'s>(&'s self, sku: &'s Sku) -> impl Iterator<Item = UnitRange> + use<'a, 's> {
         let withdrawn = self.withdrawn.range((sku, 0)..=(sku, UnitNumber::MAX));
         withdrawn.filter_map(|((_, last), first)| UnitRange::new(*first, *last))
     }
 
-    /// The numbers of a SKU that nobody owns and that were not withdrawn.
+    /// The units of a SKU that have no owner and were not withdrawn.
     fn free(&self, sku: &Sku) -> Vec<UnitRange> {
         let of_sku = (sku, 0)..=(sku, UnitNumber::MAX);
         let owned = self.owner.range(of_sku).map(|((_, unit), _)| UnitRange::one(*unit));
@@ -267,7 +267,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The units of an event; none if there are more than any reservation has.
+/// The units of an event; empty if there are more than a reservation can have.
 fn units_of(event: &Event) -> impl Iterator<Item = Unit<'_>> {
     let units = if has_too_many(event) { &[][..] } else { &event.units };
     units.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (sku, unit)))

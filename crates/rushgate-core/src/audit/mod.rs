@@ -1,8 +1,7 @@
-//! The audit: pure arithmetic over what the store, its event log and the ledger say.
+//! The stock audit: compares the records of the store, its event log and the ledger.
 //!
-//! It reads what each of them wrote down and adds up again from nothing. Whatever is written down twice is compared:
-//! counters and indexes with the rows, rows with the log, the store with the ledger. A sale that passes has no field
-//! that contradicts another.
+//! Each fact that is recorded more than once is recomputed and compared: counters and indexes with rows, rows with
+//! the log, the store with the ledger. The audit is pure computation and reads nothing itself.
 
 mod books;
 mod buyers;
@@ -24,30 +23,29 @@ pub use books::{
     SkuCounters, UnitRow,
 };
 
-/// The audit's finding.
+/// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Whether every check holds.
+    /// Whether every check passed.
     pub ok: bool,
-    /// The checks, in order of importance to a shop owner.
+    /// The checks, most important first.
     pub checks: Vec<Check>,
 }
 
-/// One line of the audit.
+/// A check of the audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// A stable word for programs.
+    /// Stable identifier.
     pub name: String,
-    /// What is claimed, in words.
+    /// The invariant, as text.
     pub claim: String,
-    /// Whether it holds.
+    /// Whether the check passed.
     pub ok: bool,
-    /// The figures, and the first few offenders.
+    /// The figures, and the first few violations.
     pub figures: String,
 }
 
-/// What happened in a sale between the reading of the store's books and that of the ledger's: its events since. What
-/// they moved is not compared.
+/// Events of a sale between the store's snapshot and the ledger's. The audit does not compare what they changed.
 #[derive(Clone, Debug, Default)]
 pub struct Meanwhile {
     reservations: BTreeSet<ReservationId>,
@@ -69,15 +67,16 @@ impl Extend<Event> for Meanwhile {
     }
 }
 
-/// Checks a sale's books, and the ledger's against them if it is the system of record.
+/// Audits a sale: the store's snapshot, and the ledger's against it if the ledger is the system of record.
 ///
-/// The sale must be at rest, or the ledger's books be of the same moment; see [`audit_live`] otherwise. Changes that
-/// wait in the orders queue are allowed for.
+/// The sale must be idle, or both snapshots must show the same moment; otherwise use [`audit_live`]. Changes that
+/// wait in the orders queue are accepted.
 pub fn audit(books: &Books, ledger: Option<&LedgerBooks>) -> Audit {
     audit_live(books, ledger, &Meanwhile::default())
 }
 
-/// As [`audit`], of a sale that is under way: the ledger's books were read after the store's.
+/// Like [`audit`], for a running sale. The ledger's snapshot must be the later one, and `meanwhile` the events
+/// between.
 pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanwhile) -> Audit {
     let mut checks = audit_store(books).checks;
     match ledger {
@@ -105,7 +104,7 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanw
     summed_up(checks)
 }
 
-/// The part of the [`audit`] that needs no ledger: the store's books against each other.
+/// Audits the store's snapshot alone, without a ledger.
 pub fn audit_store(books: &Books) -> Audit {
     summed_up(vec![
         stock::conservation(books),
@@ -128,7 +127,7 @@ pub fn audit_store(books: &Books) -> Audit {
     ])
 }
 
-/// A store and its ledger.
+/// Snapshots of a store and its ledger.
 struct Both<'a> {
     books: &'a Books,
     ledger: &'a LedgerBooks,
@@ -136,7 +135,7 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// A stopped sale is rebuilt, which carries to the ledger whatever has not got there, under generations of its own.
+    /// Whether the sale is halted. Its rebuild then sends the ledger what it lacks, under a new generation.
     fn is_stopped(&self) -> bool {
         self.books.paused.is_some() || self.meanwhile.stopped
     }
@@ -158,7 +157,7 @@ fn in_order(ranges: impl IntoIterator<Item = UnitRange>) -> Vec<UnitRange> {
     ranges
 }
 
-/// The same numbers in as few ranges as can be.
+/// Merges overlapping and adjacent ranges.
 fn united(ranges: impl IntoIterator<Item = UnitRange>) -> Vec<UnitRange> {
     let mut united: Vec<UnitRange> = Vec::new();
     for range in in_order(ranges) {
@@ -172,12 +171,12 @@ fn united(ranges: impl IntoIterator<Item = UnitRange>) -> Vec<UnitRange> {
     united
 }
 
-/// What is in the first ranges and not in the second; both are [united].
+/// Units in the first ranges but not in the second; both are [united].
 fn missing(from: &[UnitRange], in_: &[UnitRange]) -> Vec<UnitRange> {
     from.iter().flat_map(|range| range.without(overlapping(in_, *range))).collect()
 }
 
-/// Those of the ranges that share a number with that one, cut to it. They are in order and do not overlap.
+/// The parts of sorted, disjoint ranges that overlap with the given one.
 fn overlapping(ranges: &[UnitRange], with: UnitRange) -> impl Iterator<Item = UnitRange> {
     let from = ranges.partition_point(|range| range.last() < with.first());
     let until = ranges.partition_point(|range| range.first() <= with.last());
@@ -187,7 +186,7 @@ fn overlapping(ranges: &[UnitRange], with: UnitRange) -> impl Iterator<Item = Un
     ranges[from..until.max(from)].iter().filter_map(cut)
 }
 
-/// Whether one of the ranges has the unit. They are in order and do not overlap.
+/// Whether one of the sorted, disjoint ranges has the unit.
 fn has(ranges: &[UnitRange], unit: UnitNumber) -> bool {
     let after = ranges.partition_point(|range| range.first() <= unit);
     after > 0 && ranges[after - 1].contains(unit)
@@ -203,7 +202,7 @@ fn sorted(units: &[(Sku, UnitNumber)]) -> Vec<&(Sku, UnitNumber)> {
     units
 }
 
-/// The units of an order or a reservation, for people.
+/// The units of an order or a reservation, for display.
 fn named(units: &[(Sku, UnitNumber)]) -> String {
     let names: Vec<_> = sorted(units).into_iter().map(|(sku, unit)| format!("{sku} no. {unit}")).collect();
     if names.is_empty() { "no units".into() } else { names.join(", ") }
@@ -231,7 +230,6 @@ fn counted(n: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
-/// The reservations by their ids.
 fn by_id(books: &Books) -> BTreeMap<ReservationId, &ReservationRow> {
     books.reservations.iter().map(|row| (row.id, row)).collect()
 }

@@ -1,4 +1,4 @@
-//! The sale's own row, and the index of its deadlines.
+//! The sale's own row, and the deadline index.
 
 use super::{Books, Check, Deadline, check, counted};
 use crate::{EventKind, HoldState, PauseReason, SaleStatus};
@@ -16,7 +16,7 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     let status = match (last(EventKind::Ended), last(EventKind::Opened)) {
         (Some(_), _) => Some(SaleStatus::Ended),
         (None, Some(_)) => Some(SaleStatus::Open),
-        // A rebuild keeps the status, and the log before it is gone.
+        // A rebuild keeps the status, and drops the earlier log.
         (None, None) => (!rebuilt).then_some(SaleStatus::Created),
     };
     if let Some(status) = status.filter(|status| *status != books.status) {
@@ -53,7 +53,7 @@ fn since(at: Option<crate::Timestamp>) -> String {
     at.map_or_else(|| "never".into(), |at| format!("since {} µs", at.as_micros()))
 }
 
-/// A hold that is missing in the index never expires.
+/// A hold that is missing from the index never expires.
 pub(super) fn deadlines_are_indexed(books: &Books) -> Check {
     let undecided = books.reservations.iter().filter(|row| row.state == HoldState::Held);
     let mut expected: Vec<_> =

@@ -1,4 +1,4 @@
-//! The store's stock: every unit in one place, and every counter equal to its rows.
+//! The store's stock: every unit in exactly one place, and every counter equal to its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

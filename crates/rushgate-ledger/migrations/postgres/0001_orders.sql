@@ -1,21 +1,22 @@
--- The ledger's tables. Their constraints, not the program, keep the promises of a sale; every program that writes
--- here is held to them, whatever else is writing at the same moment. Rows are never deleted: this is the record.
+-- The ledger's tables. Their constraints, not the program, guarantee the invariants of a sale, for every program that
+-- writes here and for any concurrent writers. Rows are never deleted: they are the record.
 --
--- Differs from SQLite's because many write at once. What one row may be is a UNIQUE, a CHECK or a foreign key. What
--- depends on other rows is looked up after the statement, when the rows that it depends on are locked; each look is a
--- statement of its own, so it sees what was committed while the lock was waited for. A snapshot of the past would not,
--- so transactions must be READ COMMITTED. Every refusal names its constraint, which the program reads.
+-- The schema differs from SQLite's because many transactions write concurrently. UNIQUE, CHECK and foreign keys
+-- constrain single rows. Constraints across rows are checked by triggers after the statement, with the other rows
+-- locked. Each check is a statement of its own, so it sees what was committed while it waited for the lock. An older
+-- snapshot would not, so transactions must be READ COMMITTED. Every error names its constraint, which the program
+-- parses.
 
 CREATE TABLE sale (
     id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text    NOT NULL UNIQUE,
     generation   bigint  NOT NULL,
     opened_at_us bigint  NOT NULL,
-    -- How the store made it, as JSON, but for its secret: with both, a store that lost the sale makes it again.
+    -- Specification, as JSON without the secret. With the secret it can recreate a sale that the store lost.
     spec         text
 );
 
--- Whoever reads this can sign receipts and orders. In a table of its own, so that reports need no right to it.
+-- A reader of this table can sign receipts and orders. It is separate so that reporting users need no access to it.
 CREATE TABLE sale_secret (
     sale   integer PRIMARY KEY REFERENCES sale (id),
     secret bytea   NOT NULL CHECK (length(secret) = 16)
@@ -28,12 +29,12 @@ CREATE TABLE sku (
     total     integer NOT NULL CHECK (total BETWEEN 1 AND 10000000),
     per_buyer integer NOT NULL CHECK (per_buyer BETWEEN 1 AND 10000),
     UNIQUE (sale, name),
-    -- The parent key of order_unit: it ties an order's copy of the limit to this one.
+    -- Parent key of order_unit, which ties an order's copy of the limit to this one.
     UNIQUE (id, sale, per_buyer)
 );
 
--- Ranges of units, which do not overlap. By their ends: the first that ends at a unit or later either has it or lies
--- above it.
+-- Disjoint ranges of units. The key orders them by their end: the first range that ends at or after a unit either
+-- contains it or lies above it.
 CREATE TABLE withdrawn (
     sku   integer NOT NULL REFERENCES sku (id),
     first integer NOT NULL CHECK (first >= 1),
@@ -41,7 +42,7 @@ CREATE TABLE withdrawn (
     CONSTRAINT withdrawn_twice PRIMARY KEY (sku, last)
 );
 
--- The program takes numbers before it writes, so that orders and units travel together.
+-- The program allocates IDs before it writes, so that orders and units can be sent together.
 CREATE SEQUENCE order_id;
 
 CREATE TABLE orders (
@@ -56,7 +57,7 @@ CREATE TABLE orders (
     changed_at_us  bigint  NOT NULL,
     CONSTRAINT order_recorded UNIQUE (sale, reservation),
     CONSTRAINT sequence_reused UNIQUE (sale, generation, seq),
-    -- The parent key of order_unit: no unit is booked under another buyer.
+    -- Parent key of order_unit: no unit is recorded for another buyer.
     UNIQUE (id, sale, buyer)
 );
 ALTER SEQUENCE order_id OWNED BY orders.id;
@@ -67,10 +68,10 @@ CREATE TABLE order_unit (
     buyer     text    NOT NULL,
     sku       integer NOT NULL,
     unit      integer NOT NULL CHECK (unit >= 1),
-    -- Which of the buyer's places this unit fills: 1 to per_buyer, each filled once.
+    -- Which of the buyer's slots this unit fills: 1 to per_buyer, each at most once.
     slot      integer,
     per_buyer integer NOT NULL,
-    -- True while the unit is the order's; false once it was given back.
+    -- True while the order owns the unit; false once it was released.
     live      boolean NOT NULL,
     PRIMARY KEY (order_id, sku, unit),
     CONSTRAINT unit_of_order FOREIGN KEY (order_id, sale, buyer) REFERENCES orders (id, sale, buyer),
@@ -78,13 +79,13 @@ CREATE TABLE order_unit (
     CONSTRAINT limit_reached CHECK (NOT live OR (slot IS NOT NULL AND slot BETWEEN 1 AND per_buyer))
 );
 
--- A unit has one owner at most.
+-- A unit has at most one owner.
 CREATE UNIQUE INDEX unit_taken ON order_unit (sku, unit) WHERE live;
--- A buyer's place is filled once at most.
+-- A buyer's slot is filled at most once.
 CREATE UNIQUE INDEX slot_taken ON order_unit (sku, buyer, slot) WHERE live;
 
--- Entries that were refused for good. Two workers may deliver one entry; without this row the second could be
--- accepted (the unit came back in between) after the first had told the store of the refusal.
+-- Permanently refused entries. Two workers may deliver the same entry. Without this row, the second delivery could be
+-- accepted after the first one reported the refusal to the store, because the unit was released in between.
 CREATE TABLE refusal (
     sale          integer NOT NULL REFERENCES sale (id),
     reservation   bytea   NOT NULL CHECK (length(reservation) = 16),
@@ -101,7 +102,7 @@ BEGIN
         MESSAGE = constraint_name || ': ' || why;
 END $$;
 
--- A trigger that refuses whatever makes it run: the constraint's name and the reason are its arguments.
+-- A trigger that always fails. Its arguments are the constraint's name and the reason.
 CREATE FUNCTION refuse_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -130,7 +131,8 @@ WHEN (NEW.total < OLD.total OR NEW.id <> OLD.id OR NEW.sale <> OLD.sale OR NEW.n
       OR NEW.per_buyer <> OLD.per_buyer)
 EXECUTE FUNCTION refuse_change('fixed', 'an SKU keeps its sale, name and limit, and its total only grows');
 
--- Whoever adds a unit holds the SKU's row FOR KEY SHARE, so FOR UPDATE waits for them, and they for this.
+-- A transaction that adds a unit holds the SKU's row FOR KEY SHARE. FOR UPDATE here makes the two wait for each
+-- other.
 CREATE FUNCTION withdrawn_is_free() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -144,7 +146,7 @@ BEGIN
                       WHERE sku = added.sku AND unit BETWEEN added.first AND added.last AND live LIMIT 1)) THEN
         PERFORM refuse('owned', 'a unit belongs to an order');
     END IF;
-    -- Another that ends within the new one, or the next one after its end.
+    -- A range that ends within the new one, or the next range after its end.
     IF EXISTS (SELECT FROM added
                WHERE (SELECT true FROM withdrawn
                       WHERE sku = added.sku AND last >= added.first AND last < added.last LIMIT 1)
@@ -157,7 +159,7 @@ END $$;
 CREATE TRIGGER withdrawn_is_free AFTER INSERT ON withdrawn
 REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION withdrawn_is_free();
 
--- Whoever adds an order holds the sale's row FOR KEY SHARE; whoever adds a refusal holds it FOR UPDATE.
+-- A transaction that adds an order holds the sale's row FOR KEY SHARE; one that adds a refusal holds it FOR UPDATE.
 CREATE FUNCTION order_not_refused() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -169,7 +171,7 @@ BEGIN
                             AND generation = added.generation)) THEN
         PERFORM refuse('refused', 'the order was refused for good');
     END IF;
-    -- What a rebuild has read stays true: a store of the past adds nothing to it.
+    -- A rebuild's snapshot stays valid: a store of an older generation adds nothing to it.
     IF EXISTS (SELECT FROM added WHERE generation < (SELECT generation FROM sale WHERE id = added.sale)) THEN
         PERFORM refuse('old_generation', 'the sale was rebuilt since');
     END IF;
@@ -198,7 +200,7 @@ WHEN (OLD.state <> 'held' OR NEW.id <> OLD.id OR NEW.sale <> OLD.sale OR NEW.res
       OR NEW.buyer <> OLD.buyer OR NEW.generation <> OLD.generation OR NEW.seq <> OLD.seq)
 EXECUTE FUNCTION refuse_change('fixed', 'only a held order changes, and only its state');
 
--- The units come back in the step that ends the order; no program can forget it.
+-- The statement that ends the order also releases its units, so no program can forget it.
 CREATE FUNCTION order_gives_back() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -210,7 +212,7 @@ END $$;
 CREATE TRIGGER order_gives_back AFTER UPDATE ON orders
 REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION order_gives_back();
 
--- An order of this very transaction is seen by nobody else, so it needs no lock.
+-- An order of the current transaction is invisible to others, so it needs no lock.
 CREATE FUNCTION unit_may_be_owned() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN

@@ -1,40 +1,40 @@
--- The outbox: tasks that a transaction of the shop's own database wants in a queue. A transaction inserts rows here,
--- by itself or through enqueue(); once it has committed, the relay moves them into their queues and deletes them.
+-- The outbox: tasks that transactions of the application's own database enqueue. A transaction inserts rows here,
+-- directly or with enqueue(). Once it has committed, the relay moves them into their queues and deletes them.
 CREATE TABLE outbox (
-    -- The order in which tasks of a queue are moved, of those whose transactions have committed.
+    -- The order in which the tasks of a queue are moved, among those whose transactions have committed.
     position     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue        text   NOT NULL,
     id           text   NOT NULL,
     payload      bytea  NOT NULL,
     content_type text   NOT NULL DEFAULT 'application/json',
     kind         text,
-    -- Not given out before, in milliseconds since 1970; at once if there is none.
+    -- Due time, in milliseconds since 1970. NULL: due at once.
     due_at_ms    bigint,
-    -- 0 first to 9 last, 5 if there is none.
+    -- 0 (first) to 9 (last). NULL: 5.
     priority     integer,
     max_attempts integer,
     key          text,
-    -- What becomes of it if the id is in already: keep, replace, earliest, or debounce with max_wait_ms.
+    -- What happens if the ID is live: keep, replace, earliest, or debounce with max_wait_ms.
     on_duplicate text   NOT NULL DEFAULT 'keep',
     max_wait_ms  bigint,
     traceparent  text,
     added_at_ms  bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-    -- Why it cannot be moved: it is set aside, and no other waits for it.
+    -- Why the task cannot be moved. Such a task is set aside and does not block others.
     refused      text
 );
 CREATE INDEX outbox_waiting ON outbox (queue, position) WHERE refused IS NULL;
 CREATE INDEX outbox_refused ON outbox (position) WHERE refused IS NOT NULL;
 
--- What is on its way: written before it is sent, so that whoever sends it again numbers it alike. The tasks at these
--- positions have the numbers from `first` on.
+-- Batches under way, written before they are sent so that a repeated delivery uses the same numbers. The tasks at
+-- these positions have consecutive numbers from `first` on.
 CREATE TABLE outbox_batch (
     queue     text     PRIMARY KEY,
     first     bigint   NOT NULL,
     positions bigint[] NOT NULL
 );
 
--- The name under which stores know this outbox, where it lives, and the last number that was given to a task. A copy
--- of the database lives elsewhere and gets a name of its own.
+-- The outbox's ID in stores, its location, and the last task number assigned. A copy of the database has another
+-- location and gets a new ID.
 CREATE TABLE outbox_state (
     one  boolean PRIMARY KEY DEFAULT true CHECK (one),
     id   text    NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE outbox_state (
     last bigint  NOT NULL
 );
 
--- The same as a call. Whoever may use the schema may call it, without rights to the table.
+-- Inserts a task. A role with USAGE on the schema may call it without rights to the table.
 CREATE FUNCTION enqueue(
     queue text, id text, payload jsonb DEFAULT 'null', kind text DEFAULT NULL, delay interval DEFAULT NULL,
     priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL, key text DEFAULT NULL,
@@ -56,7 +56,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     RETURNING position
 $$;
 
--- Wakes the relay when the transaction commits; a transaction notifies once, however much it inserts.
+-- Wakes the relay when the transaction commits. A transaction sends one notification, however many rows it inserts.
 CREATE FUNCTION outbox_wakes_the_relay() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

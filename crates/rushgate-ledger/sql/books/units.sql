@@ -1,5 +1,5 @@
--- ?1 sale → order, SKU, unit, live, what contradicts the order or NULL; in the order of books/orders.sql. Also the units that
--- were given back.
+-- ?1 sale → order, SKU, unit, live, the column that contradicts the order or NULL; ordered like books/orders.sql.
+-- Includes released units.
 SELECT u.order_id, u.sku, u.unit, u.live,
        CASE WHEN u.sale <> o.sale THEN 'sale'
             WHEN u.buyer <> o.buyer THEN 'buyer'

@@ -1,4 +1,4 @@
--- ?1 order → SKU's name, unit; the units that are the order's now
+-- ?1 order → SKU's name, unit; the units that the order owns
 SELECT sku.name, order_unit.unit
 FROM order_unit JOIN sku ON sku.id = order_unit.sku
 WHERE order_unit.order_id = ?1 AND order_unit.live = 1

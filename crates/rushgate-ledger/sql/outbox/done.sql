@@ -1,2 +1,2 @@
--- Deletes a task that was moved. ?1 position
+-- ?1 position. Deletes a relayed task.
 DELETE FROM rushgate_outbox WHERE position = ?1

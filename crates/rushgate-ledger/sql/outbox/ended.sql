@@ -1,4 +1,4 @@
--- Deletes the batches of which nothing is left.
+-- Deletes batches whose tasks have all been relayed or set aside.
 DELETE FROM rushgate_outbox_batch
 WHERE NOT EXISTS (SELECT 1 FROM json_each(positions) AS p CROSS JOIN rushgate_outbox AS o
                   WHERE o.position = p.value AND o.refused IS NULL)

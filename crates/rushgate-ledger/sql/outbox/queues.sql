@@ -1,4 +1,4 @@
--- The queues for which something waits, and of which nothing is on its way.
+-- → queues with waiting tasks and no batch under way
 WITH RECURSIVE queues (queue) AS (
     SELECT min(queue) FROM rushgate_outbox WHERE refused IS NULL
     UNION ALL

@@ -1,4 +1,4 @@
--- What is on its way: each batch's tasks with their numbers. ?1 the largest content
+-- ?1 maximum payload size → tasks of the batches under way, with their numbers
 SELECT o.position, o.queue, o.id, iif(octet_length(o.payload) <= ?1, o.payload, NULL), octet_length(o.payload),
        o.content_type, o.kind, o.due_at_ms, o.priority, o.max_attempts, o.key, o.on_duplicate, o.max_wait_ms,
        o.traceparent, CAST(unixepoch('subsec') * 1000 AS INTEGER) - o.added_at_ms, b.first + p.key

@@ -1,5 +1,5 @@
--- ?1 SKU, ?2 the highest number wanted → ranges that are not free, highest first: first, last. Both arms read an index in
--- this order, so that the caller may stop at the first gap.
+-- ?1 SKU, ?2 highest unit to consider → ranges that are not free, highest first: first, last. Both arms read an index
+-- in this order, so the caller can stop at the first gap.
 SELECT unit AS first, unit AS last FROM order_unit WHERE sku = ?1 AND unit <= ?2 AND live = 1
 UNION ALL
 SELECT first, last FROM withdrawn WHERE sku = ?1 AND last <= ?2

@@ -1,2 +1,2 @@
--- ?1 SKU, ?2 first number, ?3 last; of numbers that no order owns and that were not withdrawn before
+-- ?1 SKU, ?2 first unit, ?3 last unit, all of them without an owner and not withdrawn before
 INSERT INTO withdrawn (sku, first, last) VALUES (?1, ?2, ?3)

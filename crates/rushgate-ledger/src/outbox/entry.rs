@@ -2,10 +2,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rushgate_core::{Due, Error, NewTask, OnDuplicate, QueueName, Result};
 
-/// A row for the outbox, made of a task, in plain values that every client of a database takes.
+/// A row for the outbox, created from a task, with values that every database client accepts.
 ///
 /// The fields are in the order of the parameters of [`POSTGRES`](Self::POSTGRES) and [`SQLITE`](Self::SQLITE). With
-/// `rusqlite`, in the transaction that makes the order:
+/// `rusqlite`, in the transaction that creates the order:
 ///
 /// ```
 /// # use rushgate_ledger::{Outbox, OutboxEntry};
@@ -32,42 +32,43 @@ use rushgate_core::{Due, Error, NewTask, OnDuplicate, QueueName, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxEntry {
-    /// The queue.
+    /// Name of the queue.
     pub queue: String,
-    /// The task's id.
+    /// ID of the task.
     pub id: String,
-    /// The content.
+    /// Payload.
     pub payload: Vec<u8>,
-    /// What the content is, with the task's kind and trace.
+    /// Content type of the payload, with the task's kind and trace context.
     pub content_type: String,
-    /// Not given out before, in milliseconds since 1970.
+    /// Due time, in milliseconds since 1970. `None`: due at once.
     pub due_at_ms: Option<i64>,
-    /// The urgency.
+    /// Priority: 0 (first) to 9 (last).
     pub priority: i32,
-    /// How often it may be claimed before it is dead.
+    /// Maximum number of attempts before the task becomes a dead letter.
     pub max_attempts: i32,
-    /// Whose turn it is part of.
+    /// Key of the task, if any.
     pub key: Option<String>,
-    /// `keep`, `replace`, `earliest` or `debounce`.
+    /// What happens if the ID is live: `keep`, `replace`, `earliest` or `debounce`.
     pub on_duplicate: &'static str,
-    /// The longest that `debounce` may put the run off, in milliseconds.
+    /// Maximum time that `debounce` may postpone the run, in milliseconds.
     pub max_wait_ms: Option<i64>,
 }
 
 impl OutboxEntry {
-    /// The statement for Postgres, for the schema `rushgate`.
+    /// INSERT statement for Postgres, in the schema `rushgate`.
     pub const POSTGRES: &str = "INSERT INTO rushgate.outbox \
         (queue, id, payload, content_type, due_at_ms, priority, max_attempts, key, on_duplicate, max_wait_ms) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    /// The statement for SQLite.
+    /// INSERT statement for SQLite.
     pub const SQLITE: &str = "INSERT INTO rushgate_outbox \
         (queue, id, payload, content_type, due_at_ms, priority, max_attempts, key, on_duplicate, max_wait_ms) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-    /// The row of a task. A delay counts from now, by this machine's clock.
+    /// Creates the row of a task. A delay counts from now, on this machine's clock.
     ///
     /// # Errors
-    /// [`is_invalid`](rushgate_core::Error::is_invalid) for a task that no queue would take.
+    /// [`is_invalid`](rushgate_core::Error::is_invalid) for a task that exceeds a limit or uses a feature that the
+    /// outbox does not support.
     pub fn new(queue: &QueueName, task: &NewTask) -> Result<Self> {
         task.check()?;
         if task.deadline.is_some() {
@@ -108,7 +109,7 @@ impl OutboxEntry {
     }
 }
 
-/// Rounded up: nothing is given out early.
+/// Rounds up, so that no task is due early.
 fn millis(duration: Duration) -> i64 {
     duration.as_micros().div_ceil(1_000).try_into().unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The outbox: tasks that a transaction of the shop's own database wants in a queue.
+//! The outbox: tasks that transactions of the application's own database enqueue.
 
 mod entry;
 mod postgres;
@@ -12,10 +12,10 @@ use rushgate_core::{Error, NewTask, OutboxId, QueueName, Result, check_range};
 
 pub use entry::OutboxEntry;
 
-/// The outbox in a database of the shop's own: a table in a Postgres schema, or in an SQLite file.
+/// The outbox in an application's own database: a table in a Postgres schema, or in an SQLite file.
 ///
-/// A transaction inserts rows (see [`OutboxEntry`]), together with whatever else it changes; if it is rolled back there
-/// are no tasks. A relay takes the turns of [`lead`](Self::lead) to move what was committed.
+/// A transaction inserts rows (see [`OutboxEntry`]) together with its other changes. If it is rolled back, there are
+/// no tasks. A relay moves committed tasks with [`lead`](Self::lead).
 ///
 /// Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,19 +28,20 @@ enum Kind {
 }
 
 impl Outbox {
-    /// The most tasks of a queue that are on their way at a time.
+    /// Maximum number of tasks of a queue that are under way at a time.
     pub const BATCH_MAX: usize = 1_000;
-    /// The most bytes of content that a batch has, unless one task alone has more.
+    /// Maximum size of a batch's payloads, in bytes, unless a single task is larger.
     pub const BATCH_BYTES: usize = 8 << 20;
 
-    /// Opens the outbox at `url`, `sqlite:PATH` or `postgres://…`, and makes its tables if they are not there.
+    /// Opens the outbox at `url`, `sqlite:PATH` or `postgres://…`, and creates its tables if needed.
     ///
-    /// On Postgres they are in the ledger's schema (`rushgate`, unless the URL says `schema=`), with whose options and
-    /// migrations they come; in a file they are beside the shop's own, whose settings are left alone.
+    /// On Postgres they are in the ledger's schema (`rushgate`, unless the URL has `schema=`), with its options and
+    /// migrations. In an SQLite file they are beside the application's tables, and the file's settings stay
+    /// unchanged.
     ///
     /// # Errors
-    /// Those of [`connect`](crate::connect), but for a file of another program: that is what is wanted. A file that is
-    /// not there is [`is_misconfigured`](Error::is_misconfigured), because the shop makes it.
+    /// Those of [`connect`](crate::connect), except that the file may belong to another program. A missing file is
+    /// [`is_misconfigured`](Error::is_misconfigured), because the application creates it.
     pub async fn open(url: &str) -> Result<Self> {
         match url.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() && path != ":memory:" => {
@@ -62,8 +63,8 @@ impl Outbox {
         }
     }
 
-    /// Waits until no other relay is at work on this outbox, and keeps others waiting from then on, until the value is
-    /// dropped or its connection ends. Dropping the future stops waiting.
+    /// Waits until no other relay works on this outbox, then locks it until the value is dropped or its connection
+    /// ends. Dropping the future stops waiting.
     pub async fn lead(&self) -> Result<OutboxLead> {
         Ok(OutboxLead(match &self.0 {
             Kind::Postgres(of) => Lead::Postgres(Box::new(of.lead().await?)),
@@ -71,7 +72,7 @@ impl Outbox {
         }))
     }
 
-    /// How much waits.
+    /// Returns the number and age of waiting tasks.
     pub async fn stats(&self) -> Result<OutboxStats> {
         match &self.0 {
             Kind::Postgres(of) => of.stats().await,
@@ -79,7 +80,7 @@ impl Outbox {
         }
     }
 
-    /// Tasks that were set aside, by position: up to `limit` (1 to 10,000) after `after`.
+    /// Lists tasks that were set aside, by position: up to `limit` (1 to 10,000) after `after`.
     pub async fn refused(&self, after: i64, limit: u32) -> Result<Vec<RefusedTask>> {
         check_range("the page's limit", limit.into(), 1, 10_000)?;
         match &self.0 {
@@ -88,7 +89,7 @@ impl Outbox {
         }
     }
 
-    /// Tries tasks again that were set aside: those at the positions, or all. Says how many.
+    /// Retries tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn retry(&self, positions: Option<Vec<i64>>) -> Result<u64> {
         match &self.0 {
             Kind::Postgres(of) => of.mend(postgres::RETRY, positions).await,
@@ -96,7 +97,7 @@ impl Outbox {
         }
     }
 
-    /// Deletes tasks that were set aside: those at the positions, or all. Says how many.
+    /// Deletes tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn delete(&self, positions: Option<Vec<i64>>) -> Result<u64> {
         match &self.0 {
             Kind::Postgres(of) => of.mend(postgres::DELETE, positions).await,
@@ -105,33 +106,33 @@ impl Outbox {
     }
 }
 
-/// How an outbox stands.
+/// State of an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxStats {
     /// Tasks that are not in their queues yet.
     pub waiting: u64,
-    /// Tasks that cannot be moved, and were set aside.
+    /// Tasks that cannot be moved and were set aside.
     pub refused: u64,
-    /// How long ago the oldest of those that wait was inserted, by the database's clock.
+    /// Age of the oldest waiting task, on the database's clock.
     pub oldest: Duration,
 }
 
 /// A task that was set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedTask {
-    /// Its row.
+    /// Position of its row.
     pub position: i64,
-    /// The queue it was meant for.
+    /// Name of the queue.
     pub queue: String,
-    /// Its id.
+    /// ID of the task.
     pub id: String,
-    /// Why.
+    /// Why it was set aside.
     pub why: String,
-    /// The size of its content, in bytes.
+    /// Size of its payload, in bytes.
     pub bytes: u64,
 }
 
-/// The right to relay an outbox, which one at a time has.
+/// Exclusive right to relay an outbox.
 #[derive(Debug)]
 pub struct OutboxLead(Lead);
 
@@ -141,48 +142,48 @@ enum Lead {
     Sqlite(sqlite::Lead),
 }
 
-/// A task on its way.
+/// A task to relay.
 #[derive(Clone, Debug)]
 pub struct OutboxTask {
-    /// Its number, the same each time that it is sent.
+    /// Its number, which is the same for each delivery.
     pub number: u64,
-    /// Its row.
+    /// Position of its row.
     pub position: i64,
-    /// What to put in.
+    /// The task to enqueue.
     pub task: NewTask,
     /// How long it had waited when it was read.
     pub age: Duration,
 }
 
-/// Tasks on their way, by queue and in order. A queue has one batch at a time.
+/// Tasks to relay, by queue and in order. A queue has one batch at a time.
 pub type OutboxBatches = HashMap<QueueName, Vec<OutboxTask>>;
 
-/// What a relay has to say and to ask at a turn.
+/// Progress that a relay reports in a turn, and what it asks for.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxTurn {
-    /// Positions of tasks that the queues have.
+    /// Positions of tasks that are in their queues.
     pub done: Vec<i64>,
-    /// Positions of tasks that no queue takes, and why.
+    /// Positions of tasks that no queue accepts, and why.
     pub refused: Vec<(i64, String)>,
-    /// Up to which number each queue has had this outbox, of the queues that were asked.
+    /// The highest number that each queue has from this outbox, for the queues that were asked.
     pub marks: HashMap<QueueName, u64>,
-    /// Whether to take more.
+    /// Whether to return more tasks.
     pub more: bool,
 }
 
 /// The answer to a turn.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxTaken {
-    /// What is to be sent, and was not on its way before.
+    /// New batches to send.
     pub batches: OutboxBatches,
-    /// Queues with tasks whose marks have to be asked for first.
+    /// Queues with waiting tasks whose highest number is unknown: ask them first.
     pub strangers: Vec<QueueName>,
-    /// Tasks that cannot be moved, and were set aside: queue, id and why.
+    /// Tasks that cannot be moved and were set aside: queue, ID and reason.
     pub refused: Vec<(String, String, String)>,
 }
 
 impl OutboxLead {
-    /// The name under which stores know the outbox.
+    /// ID of the outbox in stores.
     pub fn id(&self) -> &OutboxId {
         match &self.0 {
             Lead::Postgres(lead) => lead.id(),
@@ -190,7 +191,8 @@ impl OutboxLead {
         }
     }
 
-    /// What was on its way when the last relay ended, to be sent again before anything else of its queues.
+    /// Returns the batches that were under way when the last relay ended. Send them again before anything else of
+    /// their queues.
     pub async fn under_way(&mut self) -> Result<OutboxTaken> {
         match &mut self.0 {
             Lead::Postgres(lead) => lead.under_way().await,
@@ -198,10 +200,10 @@ impl OutboxLead {
         }
     }
 
-    /// Notes what was moved and takes more, in one transaction.
+    /// Records what was relayed and returns more tasks, in one transaction.
     ///
     /// # Errors
-    /// The right is lost then: drop the value, and [`lead`](Outbox::lead) again.
+    /// After any error the right is lost: drop the value, and call [`lead`](Outbox::lead) again.
     pub async fn turn(&mut self, turn: OutboxTurn) -> Result<OutboxTaken> {
         match &mut self.0 {
             Lead::Postgres(lead) => lead.turn(turn).await,
@@ -209,7 +211,7 @@ impl OutboxLead {
         }
     }
 
-    /// Waits until there may be more: a transaction that inserted has committed, or `at_most` has passed.
+    /// Waits until there may be more tasks: a transaction with inserts has committed, or `at_most` has passed.
     pub async fn wait(&mut self, at_most: Duration) -> Result<()> {
         match &mut self.0 {
             Lead::Postgres(lead) => lead.wait(at_most).await,

@@ -29,18 +29,18 @@ pub(super) const DELETE: &str =
 const REFUSED: &str = "SELECT position, queue, id, refused, octet_length(payload)::bigint FROM outbox
     WHERE refused IS NOT NULL AND position > $1 ORDER BY position LIMIT $2";
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// A copy of the data in another cluster or database has another.
+/// Identifies the cluster and database. A copy elsewhere has another value.
 const HOME: &str = "SELECT (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
     (SELECT oid::text FROM pg_database WHERE datname = current_database())";
 
-/// The lock by which relays take turns.
+/// The advisory lock that only one relay holds.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('rushgate outbox'), hashtext($1))";
-/// How often one who waits for his turn tries.
+/// How often a waiting relay tries to get the lock.
 const TRY_EVERY: Duration = Duration::from_millis(500);
-/// Where a transaction that inserts is heard of, whatever the length of the schema's name.
+/// The notification channel of the outbox. The hash keeps it short, whatever the length of the schema's name.
 const CHANNEL: &str = "SELECT 'rushgate_outbox_' || md5($1)";
 
-/// How long a relay that is cut off from its server keeps others waiting: the server looks after its connection.
+/// Limits how long a relay that lost its server blocks others: the server detects the dead connection.
 const KEPT_ALIVE: &str =
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
     SET tcp_user_timeout = '30s'; SET client_connection_check_interval = '10s';";
@@ -50,7 +50,7 @@ pub(super) struct Postgres {
     options: Arc<Options>,
 }
 
-/// A connection of the outbox's own, beside the ledger's pool: it listens, and holds the lock.
+/// A separate connection of the outbox, outside the ledger's pool. It listens, and holds the lock.
 #[derive(Debug)]
 struct Session {
     client: Client,
@@ -95,8 +95,8 @@ impl Postgres {
         let session = self.session().await?;
         let schema = &self.options.schema;
         session.say(KEPT_ALIVE).await?;
-        // Whoever waits his turn is in no transaction, and listens to nothing: either would keep the server from
-        // clearing up for as long as the other is at work.
+        // A waiting relay has no open transaction and does not LISTEN. Either would prevent the server from cleaning
+        // up while the other relay works.
         while !session.one(LOCK, &[schema]).await?.get::<_, bool>(0) {
             sleep(TRY_EVERY).await;
         }
@@ -130,7 +130,7 @@ impl Postgres {
     }
 }
 
-/// Connects, and has what the server says by itself heard.
+/// Connects, and forwards notifications from the server.
 async fn connect<T>(options: &Options, tls: T) -> Result<(Client, Arc<Notify>)>
 where
     T: tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket> + Clone,
@@ -147,7 +147,7 @@ where
                 teller.notify_one();
             }
         }
-        // Whoever waits finds out that the connection has ended.
+        // Wake the waiter, which then detects that the connection has ended.
         teller.notify_one();
     });
     Ok((client, news))
@@ -161,7 +161,7 @@ fn no_answer() -> Error {
     Fault::NoAnswer.error()
 }
 
-/// 128 bits that nobody else draws.
+/// Creates a random ID of 128 bits.
 pub(super) fn new_id() -> String {
     use std::hash::{BuildHasher, RandomState};
     let draw = || RandomState::new().hash_one(std::process::id());
@@ -177,7 +177,7 @@ impl Session {
         self.within(self.client.batch_execute(sql)).await
     }
 
-    /// What is said again and again the server understands once.
+    /// Prepares a statement once per connection.
     async fn prepare(&self, sql: &'static str) -> Result<Statement> {
         let known = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known().get(sql).cloned();

@@ -1,4 +1,4 @@
-//! A row of the outbox, and what becomes of it: a task with a number, or one that is set aside.
+//! Rows of the outbox: each becomes a task with a number, or is set aside.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use rushgate_core::{
 
 use super::{Outbox, OutboxBatches, OutboxTaken, OutboxTask};
 
-/// A row as it was read.
+/// A row as read.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     pub(super) position: i64,
     pub(super) queue: String,
     pub(super) id: String,
-    /// None if it is too large.
+    /// `None` if the payload is too large.
     pub(super) payload: Option<Vec<u8>>,
     pub(super) bytes: i64,
     pub(super) content_type: String,
@@ -40,7 +40,7 @@ impl Row {
         let Some(payload) = &self.payload else { return Err(too_large(self.bytes)) };
         let mut payload = Payload::new(content_type, payload.as_slice())?;
         if let Some(parent) = &self.traceparent {
-            // A trace is not worth a task: one that is none, or has no room, is left behind.
+            // An invalid or too long trace context is dropped. It must not cost the task.
             let carried = parent.parse::<TraceParent>().and_then(|parent| payload.with_traceparent(&parent));
             payload = carried.unwrap_or(payload);
         }
@@ -86,7 +86,7 @@ impl Row {
     }
 }
 
-/// The year 2255, beyond which stores count no more.
+/// The year 2255, the end of the range of time that stores support.
 const MILLIS_MAX: u64 = (1 << 53) / 1_000 - 1;
 
 fn within(what: &str, n: i64, max: u64) -> Result<u64> {
@@ -99,22 +99,22 @@ fn too_large(bytes: i64) -> Error {
     Error::invalid("the payload", format_args!("has {bytes} bytes; at most {most} are allowed"))
 }
 
-/// What a turn makes of the rows that it read.
+/// What a turn does with the rows that it read.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) taken: OutboxTaken,
     /// Rows to set aside, and why.
     pub(super) refused: Vec<(i64, String)>,
-    /// Batches to note: the queue, its first number and the rows.
+    /// Batches to record: the queue, its first number and the rows.
     pub(super) noted: Vec<(QueueName, i64, Vec<i64>)>,
-    /// The last number that was given.
+    /// The last number assigned.
     pub(super) last: u64,
 }
 
-/// Numbers rows that are in the order of their queues and positions.
+/// Numbers rows, which are ordered by queue and position.
 ///
-/// Numbers go on from `last`, and from what a queue has had: a database that was set back to an earlier state has
-/// given some before that it does not know of.
+/// Numbers continue from `last`, and from the highest number that a queue already has. A database that was restored
+/// from a backup has assigned numbers that it does not know of.
 pub(super) fn plan(rows: Vec<Row>, last: u64, marks: &HashMap<QueueName, u64>) -> Plan {
     let mut plan = Plan { last, ..Plan::default() };
     let mut batches: BTreeMap<QueueName, Vec<(Row, NewTask)>> = BTreeMap::new();
@@ -144,7 +144,7 @@ pub(super) fn plan(rows: Vec<Row>, last: u64, marks: &HashMap<QueueName, u64>) -
     plan
 }
 
-/// What was numbered before.
+/// Restores batches that were numbered before.
 pub(super) fn resume(rows: Vec<(Row, i64)>) -> Plan {
     let mut plan = Plan::default();
     let mut batches = OutboxBatches::new();
@@ -168,7 +168,7 @@ impl Plan {
     }
 }
 
-/// How many of the rows, which are in order, make a batch: by bytes, and one at least.
+/// Takes as many of the ordered rows as fit into a batch: limited by size, but at least one.
 pub(super) fn batch_of(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     let mut bytes = 0;
     let mut batch = Vec::new();

@@ -1,4 +1,4 @@
-//! The outbox in an SQLite file of the shop's own.
+//! The outbox in the application's own SQLite file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -28,11 +28,11 @@ pub(super) const DELETE: &str = "DELETE FROM rushgate_outbox
 const REFUSED: &str = "SELECT position, queue, id, refused, octet_length(payload) FROM rushgate_outbox
     WHERE refused IS NOT NULL AND position > ?1 ORDER BY position LIMIT ?2";
 
-/// How long a step waits for the shop's own transactions.
+/// How long a step waits for the application's transactions.
 const BUSY_MAX: Duration = Duration::from_secs(5);
-/// How often another process's commits are looked for; a look reads a few bytes that are in memory.
+/// Polling interval for commits of other processes. A poll reads a few bytes from memory.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How often one who waits for his turn tries.
+/// How often a waiting relay tries to get the lock.
 const TRY_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
@@ -44,15 +44,15 @@ pub(super) struct Sqlite {
 pub(super) struct Lead {
     held: Arc<Held>,
     id: OutboxId,
-    /// What another process's last commit was, as far as it was seen.
+    /// The latest commit of other processes, as last polled.
     seen: i64,
 }
 
-/// What a step needs. One whose caller has left still has its turn until it ends.
+/// State of the right to relay. A step whose caller has gone keeps the right until the step ends.
 #[derive(Debug)]
 struct Held {
     conn: Mutex<Connection>,
-    /// Its lock ends with it.
+    /// Closing the file releases its lock.
     _turn: File,
 }
 
@@ -89,7 +89,7 @@ impl Sqlite {
         .await
     }
 
-    /// The lock is on a file beside, because SQLite's own locks end when another handle of its file is closed.
+    /// Locks a separate file, because SQLite's own locks end when another handle of its file is closed.
     async fn take_turn(&self) -> Result<File> {
         let mut path = self.path.clone().into_os_string();
         path.push("-relay");
@@ -154,7 +154,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
     done.map_err(|error| Error::bug("the outbox's work panicked").caused_by(error))?
 }
 
-/// A connection to the shop's file, as the shop set it up.
+/// Opens the application's file. Changes only settings of the connection, none of the file.
 fn connect(path: &Path) -> Result<Connection> {
     if !path.is_file() {
         return Err(Error::misconfigured(format_args!("there is no file `{}`", path.display()))
@@ -163,13 +163,13 @@ fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(fault::error)?;
     conn.busy_timeout(BUSY_MAX).map_err(fault::error)?;
-    // A task that was noted as moved stays so through a power cut.
+    // A task that was recorded as moved must survive a power cut.
     conn.pragma_update(None, "synchronous", 2).map_err(fault::error)?;
     let made = "SELECT count(*) FROM sqlite_schema WHERE name = 'rushgate_outbox_state'";
     if conn.query_row(made, [], |row| row.get::<_, i64>(0)).map_err(fault::error)? == 0 {
         let make = format!("BEGIN IMMEDIATE; {SCHEMA}; COMMIT");
         if let Err(error) = conn.execute_batch(&make) {
-            // It can only fail because there is no transaction, which is what is wanted.
+            // It fails only if no transaction is open, which is the desired state.
             let _ = conn.execute_batch("ROLLBACK");
             return Err(fault::error(error));
         }
@@ -177,7 +177,7 @@ fn connect(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A copy of a file is another file, one that was moved is the same.
+/// Identifies the file by its inode: a copy has another one, a moved file keeps it.
 fn home(path: &Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt as _;
     let gone = |error| Error::unavailable("the outbox's file cannot be looked at").caused_by(error);
@@ -189,7 +189,7 @@ fn as_json(positions: &[i64]) -> String {
     format!("[{}]", all.join(","))
 }
 
-/// Whatever stands there, as text: SQLite holds no column to its type.
+/// Reads a value of any type as text, because SQLite does not enforce column types.
 fn text(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<String> {
     use rusqlite::types::ValueRef;
     Ok(match row.get_ref(at)? {
@@ -205,7 +205,7 @@ fn optional_text(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<
     if none { Ok(None) } else { text(row, at).map(Some) }
 }
 
-/// A number, or one out of every range for what is none.
+/// Reads a number. Returns one outside every valid range for any other value.
 fn number(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<i64>> {
     use rusqlite::types::ValueRef;
     Ok(match row.get_ref(at)? {
@@ -244,7 +244,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     })
 }
 
-/// What a turn does, in one transaction.
+/// The transaction of a turn.
 struct Step<'c>(rusqlite::Transaction<'c>);
 
 impl Step<'_> {
@@ -313,7 +313,7 @@ impl Step<'_> {
         Ok(taken)
     }
 
-    /// Reads one by one, so that no more is in memory than goes into a batch.
+    /// Reads row by row, so that no more than one batch is in memory.
     fn next(&self, queue: &str) -> Result<Vec<Row>> {
         let mut statement = self.0.prepare_cached(sql!("next")).map_err(fault::error)?;
         let params = (queue, Outbox::BATCH_MAX as i64, Payload::MAX_BYTES as i64);
@@ -366,7 +366,7 @@ impl Lead {
         }
     }
 
-    /// Another after each commit of another connection.
+    /// The file's data version, which changes with each commit of another connection.
     fn version(&self) -> Result<i64> {
         let conn = self.held.conn.lock().unwrap_or_else(PoisonError::into_inner);
         conn.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(fault::error)

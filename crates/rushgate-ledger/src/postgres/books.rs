@@ -1,4 +1,4 @@
-//! Reading: the books of a sale, and a sign of life.
+//! Reads: snapshots of a sale, and health checks.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::KnownSale;
 use crate::words::{UnitOfOrder, specification, state_from, take_units, units_taken};
 
 impl Desk {
-    /// Everything of one sale, in one snapshot.
+    /// Reads a snapshot of a sale.
     pub(super) async fn books(&self, sale: &SaleId) -> Result<LedgerBooks> {
         let read = self.asked(async |session| read_books(session, sale).await).await?;
         let (row, books) = read.ok_or_else(|| unknown(sale))?;
@@ -25,20 +25,20 @@ impl Desk {
         Ok(LedgerBooks { generation: known.generation, spec: known.spec, ..books })
     }
 
-    /// What is known of a sale without its orders.
+    /// Reads what is known of a sale, without its orders.
     pub(super) async fn find_sale(&self, sale: &SaleId) -> Result<Option<KnownSale>> {
         let rows = self.asked(async |session| session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await);
         rows.await?.first().map(|row| known_sale(sale, row)).transpose()
     }
 
-    /// Gives the sale a new generation. Asked twice after a lost connection, it may leave one out.
+    /// Starts a new generation. A retry after a lost connection may skip one.
     pub(super) async fn advance(&self, sale: &SaleId) -> Result<u32> {
         let new =
             self.asked(async |session| advance(session, sale).await).await?.ok_or_else(|| unknown(sale))?;
         u32::try_from(new).map_err(|_| Error::corrupt(format_args!("the ledger has the generation {new}")))
     }
 
-    /// Asks once more if the connection was lost.
+    /// Runs `steps`, and retries once if the connection was lost.
     async fn asked<T>(&self, steps: impl AsyncFn(Session<'_>) -> Sql<T>) -> Result<T> {
         let mut asked = 0;
         loop {
@@ -96,7 +96,7 @@ fn unknown(sale: &SaleId) -> Error {
     Error::not_found(format_args!("the sale `{sale}` in the ledger"))
 }
 
-/// Whoever writes to the sale holds its lock, shared; so nobody does while it gets its new generation.
+/// Writers hold the sale's shared lock. The exclusive lock ensures that none writes while the generation changes.
 async fn advance(session: Session<'_>, sale: &SaleId) -> Sql<Option<i64>> {
     let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
     let Some(sale) = sales.first().map(|row| row.get::<_, i32>(1)) else { return Ok(None) };

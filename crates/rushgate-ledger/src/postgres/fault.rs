@@ -1,4 +1,4 @@
-//! What a Postgres error means in the words of the core.
+//! Translates Postgres errors into core's.
 
 use std::error::Error as _;
 use std::io;
@@ -7,20 +7,20 @@ use deadpool_postgres::{HookError, PoolError};
 use rushgate_core::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-/// Why a step was not carried out.
+/// Why a step failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The server, or the way to it, said so.
+    /// An error of the server or the connection.
     Postgres(tokio_postgres::Error),
-    /// Another program did the same between a look and the step that relied on it. Once more, and it is seen.
+    /// Another program changed the data between a check and the step that relied on it. A retry sees the change.
     Raced,
-    /// A stored value that is none of ours.
+    /// A stored value that the ledger never writes.
     Undecodable(String),
-    /// The limit of a step passed, and its connection was given up.
+    /// The step exceeded its time limit, and its connection was closed.
     NoAnswer,
-    /// No connection could be had.
+    /// The pool had no connection.
     Pool(PoolError),
-    /// Said already.
+    /// An error that is already translated.
     Told(Error),
 }
 
@@ -30,7 +30,7 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-/// Which promise a statement would have broken.
+/// The constraint that a statement violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Violation {
     UnitTaken,
@@ -50,7 +50,7 @@ impl Fault {
         }
     }
 
-    /// The promise that was about to be broken, or `None` if it is a fault of another kind.
+    /// The violated constraint, or `None` for an error of another kind.
     pub(super) fn violation(&self) -> Option<Violation> {
         let error = self.db()?;
         if !error.code().code().starts_with("23") {
@@ -68,11 +68,11 @@ impl Fault {
         })
     }
 
-    /// True if the same transaction may well succeed at once: others were in the way, and it was undone.
+    /// True if the transaction was rolled back because of concurrent transactions, so that a retry can succeed.
     pub(super) fn is_worth_another_go(&self) -> bool {
         let Some(error) = self.db() else { return matches!(self, Self::Raced) };
-        // What another program wrote between our look and our step: a refusal of an order that it recorded, a unit
-        // withdrawn that it sold or withdrew, an order that it recorded by other means.
+        // Conflicts with what another program wrote in between: a refusal of an order that it recorded, a withdrawal
+        // of a unit that it sold or withdrew, an order that it recorded directly.
         let overtaken = ["recorded", "owned", "withdrawn_twice", "order_recorded"];
         let overtaken = error.constraint().is_some_and(|constraint| overtaken.contains(&constraint));
         overtaken
@@ -84,10 +84,10 @@ impl Fault {
             .contains(error.code())
     }
 
-    /// True if the connection is of no more use, or of none that could be relied on.
+    /// True if the connection must not be reused.
     pub(super) fn spoils_the_connection(&self) -> bool {
         match (self, self.db()) {
-            // A server that became a replica stays one; a plan that no longer fits is kept with the connection.
+            // A server that became a replica stays one, and an invalid cached plan stays with its connection.
             (_, Some(error)) => {
                 is_fatal(error)
                     || *error.code() == SqlState::READ_ONLY_SQL_TRANSACTION
@@ -98,7 +98,7 @@ impl Fault {
         }
     }
 
-    /// True if the connection had died before the step, so that a new one may do better.
+    /// True if the connection died before the step, so that a new one may work.
     pub(super) fn is_lost_connection(&self) -> bool {
         match (self, self.db()) {
             (_, Some(error)) => is_fatal(error) && error.code().code().starts_with("57P"),
@@ -107,7 +107,7 @@ impl Fault {
         }
     }
 
-    /// The error of a step that was rolled back or never began: the data are as they were.
+    /// The error of a step that was rolled back or never began: the data is unchanged.
     pub(crate) fn error(self) -> Error {
         match self {
             Self::Postgres(error) => postgres_error(error),
@@ -124,7 +124,7 @@ impl Fault {
         }
     }
 
-    /// The error of a COMMIT that failed. Only a server that said ERROR, and lived on, has undone the transaction.
+    /// The error of a failed COMMIT. The transaction was rolled back only if the server reported ERROR and survived.
     pub(super) fn commit_error(self) -> Error {
         let undone = self.db().is_some_and(|error| !is_fatal(error));
         let error = self.error();
@@ -134,7 +134,7 @@ impl Fault {
 
 fn is_fatal(error: &DbError) -> bool {
     matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
-        // The severity's own word may be in any language; these end a connection by themselves.
+        // The severity's text may be localized. These codes end a connection too.
         || [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW].contains(error.code())
 }
 
@@ -184,13 +184,13 @@ fn postgres_error(error: tokio_postgres::Error) -> Error {
     told.caused_by(error)
 }
 
-/// It is there, and of no use.
+/// The error of a server that is up but accepts no writes.
 pub(super) fn takes_no_writes() -> Error {
     Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
         .hint("name the primary in the URL, and see default_transaction_read_only")
 }
 
-/// By SQLSTATE, because the messages are in the server's language.
+/// Classifies by SQLSTATE, because messages may be localized.
 fn db_error(error: &DbError) -> Error {
     let code = error.code().code();
     let unavailable = |why: &str| {

@@ -1,5 +1,5 @@
-//! Several hosts, of which one takes writes. The library's own way through them stops at one that takes the connection
-//! and then says nothing, as a server does that stands still.
+//! Connects to one of several hosts. The client library's own loop gets stuck at a host that accepts the connection
+//! and then does not respond.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Connection, Error, Socket};
 
-/// Connects to the first of the hosts that will do, and gives each of them at most so long. `None` if those that did
-/// not refuse were silent.
+/// Connects to the first suitable host, with at most `at_most` per host. Returns `None` if every host that did not
+/// refuse timed out.
 pub(crate) async fn connect<T>(
     hosts: &[Config],
     tls: &T,
@@ -32,11 +32,11 @@ where
     refused
 }
 
-/// How a pool connects.
+/// Connects the pool's connections.
 pub(super) struct EachHost<T> {
     pub(super) hosts: Vec<Config>,
     pub(super) tls: T,
-    /// For each of them.
+    /// Time limit per host.
     pub(super) at_most: Duration,
 }
 
@@ -50,7 +50,7 @@ where
     fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
         async move {
             let Some(connected) = connect(&self.hosts, &self.tls, self.at_most).await else {
-                // The pool's own limit says so.
+                // The pool's own timeout reports this.
                 return pending().await;
             };
             let (client, connection) = connected?;

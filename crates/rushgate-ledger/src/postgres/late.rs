@@ -11,26 +11,26 @@ use super::url::Options;
 use super::{PostgresLedger, refuse};
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 
-/// How long after a try the next one begins.
+/// Pause between two attempts.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A ledger that is opened as soon as its server can be reached. Until then every call is unavailable, and nothing was
-/// done.
+/// A ledger that is opened as soon as its server can be reached. Until then every call fails as unavailable and
+/// changes nothing.
 pub(crate) struct LateLedger {
     url: String,
     shared: Arc<Shared>,
-    /// The thread that tries ends when this is dropped.
+    /// Dropping this ends the connecting thread.
     trying: Mutex<Option<Sender<()>>>,
 }
 
 struct Shared {
     opened: OnceLock<PostgresLedger>,
-    /// Why the latest try failed.
+    /// Error of the latest attempt.
     why: Mutex<Error>,
 }
 
 impl LateLedger {
-    /// Goes on trying, after a first try that ended in that error.
+    /// Starts the attempts, after a first one that failed with `why`.
     pub(crate) fn new(url: &str, why: Error) -> Result<Self> {
         let shown = Options::parse(url)?.to_string();
         let shared = Arc::new(Shared { opened: OnceLock::new(), why: Mutex::new(why) });
@@ -43,7 +43,7 @@ impl LateLedger {
         Ok(Self { url: shown, shared, trying: Mutex::new(Some(trying)) })
     }
 
-    /// The ledger, or why there is none yet.
+    /// Forwards the call to the ledger, or fails with the error of the latest attempt.
     fn ask<T: Send + 'static>(&self, call: impl FnOnce(&PostgresLedger) -> Answer<'_, T>) -> Answer<'_, T> {
         match self.shared.opened.get() {
             Some(ledger) => call(ledger),

@@ -25,18 +25,18 @@ use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use serve::{Job, Reply};
 use url::Options;
 
-/// The ledger on a Postgres server, 15 or later, shared by the processes of any number of machines.
+/// The ledger on a Postgres server, version 15 or later, shared by the processes of any number of machines.
 ///
-/// It has tables of its own in a schema of its own, `rushgate` unless the URL names another. A committed order
-/// survives what the server's disks and synchronous replicas survive; the connections set `synchronous_commit` to
-/// `on` where the server had it weaker.
+/// Its tables are in their own schema: `rushgate`, unless the URL names another. A committed order is as durable as
+/// the server's disks and synchronous replicas. Connections set `synchronous_commit` to `on` if the server has a
+/// weaker setting.
 ///
-/// Calls that wait at the same moment share one transaction; a lone call does not wait for company. Transactions of
-/// several processes run beside each other and wait only for those that write the same rows. What fails because
-/// another was in the way is tried again; a lost connection is replaced by the next call.
+/// Concurrent calls share a transaction; a single call does not wait for others. Transactions of several processes
+/// run concurrently and wait only for those that write the same rows. A transaction that fails because of another one
+/// is retried. The next call replaces a lost connection.
 ///
-/// The value has a thread of its own, so it serves callers of any runtime. Dropping it lets the calls that were sent
-/// be carried out, without waiting for them; [`close`](Ledger::close) waits.
+/// The ledger has its own thread, so it serves callers of any runtime. When it is dropped, calls that were sent still
+/// complete in the background. [`close`](Ledger::close) waits for them.
 pub struct PostgresLedger {
     info: StoreInfo,
     counters: Arc<Counters>,
@@ -47,10 +47,14 @@ pub struct PostgresLedger {
 impl PostgresLedger {
     /// Opens the ledger at `url`; see [`connect`](crate::connect).
     ///
-    /// Besides the options of any Postgres URL it takes `schema=NAME`, `pool=N` (connections at most, 4), and
-    /// `statement_timeout=MILLISECONDS` (15,000), after which a statement that waits is given up.
-    /// `sslmode=prefer`, the default, encrypts if the server can, with any certificate; `require` checks it by the
-    /// certificates of this machine or of the file `sslrootcert=`; `disable` neither.
+    /// Accepts all options of a Postgres URL, and in addition:
+    /// - `schema=NAME`: schema of the tables. Default: `rushgate`.
+    /// - `pool=N`: maximum number of connections. Default: 4.
+    /// - `statement_timeout=MILLISECONDS`: time limit of a statement. Default: 15,000.
+    ///
+    /// `sslmode=prefer`, the default, encrypts if the server supports it and accepts any certificate. `require`
+    /// verifies the certificate with this machine's root certificates or those of the file `sslrootcert=`. `disable`
+    /// uses no TLS.
     pub fn open(url: &str) -> Result<Self> {
         let options = Options::parse(url)?;
         let shown = options.to_string();
@@ -65,7 +69,7 @@ impl PostgresLedger {
         Ok(Self { info, counters, closed: AtomicBool::new(false), jobs })
     }
 
-    /// Sends a job now and gives the future of its answer.
+    /// Sends a job at once and returns the future of its answer.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Answer<'static, T> {
         add(&self.counters.calls, 1);
         if self.closed.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! Opening: the pool, what each connection is set to, what is checked, and the schema.
+//! Opens the ledger: pool, connection settings, checks and schema.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use super::hosts::EachHost;
 use super::tls;
 use super::url::Options;
 
-/// The schema's versions: the first brings an empty schema to version 1, and so on.
+/// Migrations, in order. The first one creates version 1 of the schema.
 const MIGRATIONS: [&str; 2] = [
     include_str!("../../migrations/postgres/0001_orders.sql"),
     include_str!("../../migrations/postgres/0002_outbox.sql"),
 ];
 
-/// What is promised was tried on this one and later.
+/// Oldest supported server version. Guarantees were tested with it and later versions.
 const OLDEST: i32 = 150_000;
 
-/// How long another process may take to make the schema.
+/// How long to wait for another process that migrates the schema.
 const MIGRATION_MAX: Duration = Duration::from_secs(60);
 
-/// What a server said of itself.
+/// Properties of a server.
 pub(crate) struct Server {
     pub(super) version: String,
     pub(super) durability: Durability,
@@ -57,8 +57,8 @@ pub(crate) fn pool(options: &Options) -> Result<Pool> {
         .map_err(|error| Error::bug("no pool of connections could be made").caused_by(error))
 }
 
-/// What holds for one connection. Every lookup of the ledger has its index; a plan that was made while a table was small
-/// would be kept when it is not, so plans that read whole tables are ruled out.
+/// Settings of a connection. Every query of the ledger has an index. Plans with full table scans are disabled,
+/// because a plan that was made while a table was small would stay cached.
 pub(crate) fn settings(options: &Options) -> String {
     let (schema, limit) = (&options.schema, options.statement_timeout.as_millis());
     format!(
@@ -77,7 +77,7 @@ pub(crate) fn settings(options: &Options) -> String {
     )
 }
 
-/// Checks the server, and brings the schema up to date.
+/// Checks the server and migrates the schema.
 pub(crate) async fn open(pool: &Pool, options: &Options) -> Result<Server> {
     let client = pool.get().await.map_err(|error| Fault::Pool(error).error())?;
     let server = check_server(&client).await?;
@@ -111,7 +111,7 @@ async fn check_server(client: &Client) -> Result<Server> {
         (true, "") => Durability::D2,
         (true, _) => Durability::D3,
     };
-    // Debian's says more after the number.
+    // Debian appends its package version.
     let version = version.split_whitespace().next().unwrap_or(&version).to_owned();
     Ok(Server { version, durability })
 }
@@ -120,7 +120,7 @@ fn said(error: tokio_postgres::Error) -> Error {
     Fault::from(error).error()
 }
 
-/// The version of the schema, or `None` if it was not made yet.
+/// Version of the schema, or `None` if it does not exist.
 async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
     let made = client
         .query_one("SELECT to_regclass(format('%I.schema_version', $1::text)) IS NOT NULL", &[&schema])
@@ -143,11 +143,11 @@ async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
     }
 }
 
-/// Everything in one transaction, one process at a time.
+/// Migrates in one transaction, one process at a time.
 async fn migrate(client: &Client, options: &Options) -> Result<()> {
     let done = migrate_steps(client, &options.schema).await;
     if done.is_err() {
-        // The transaction is undone by this, or by the end of the connection.
+        // Rolls back. If this fails, the end of the connection does.
         let _ = client.batch_execute("ROLLBACK").await;
     }
     let limit = options.statement_timeout.as_millis();
@@ -162,12 +162,12 @@ async fn migrate_steps(client: &Client, schema: &str) -> Result<()> {
         MIGRATION_MAX.as_millis()
     );
     client.batch_execute(&begin).await.map_err(said)?;
-    // Whoever may not make schemas may use one that was made for the purpose.
+    // A user without the right to create schemas may use an existing one.
     let made = client.query_one("SELECT to_regnamespace($1) IS NOT NULL", &[&schema]).await.map_err(said)?;
     if !made.get::<_, bool>(0) {
         client.batch_execute(&format!("CREATE SCHEMA \"{schema}\"")).await.map_err(said)?;
     }
-    // Another process may have done it, or gone further, while this one waited.
+    // Another process may have migrated while this one waited.
     let version = version(client, schema).await?;
     if version.is_none() {
         check_owner(client, schema).await?;
@@ -186,7 +186,7 @@ async fn migrate_steps(client: &Client, schema: &str) -> Result<()> {
     client.batch_execute("COMMIT").await.map_err(|error| Fault::from(error).commit_error())
 }
 
-/// Refuses a schema with another program's tables, before anything in it is changed.
+/// Fails, before any change, for a schema with another program's tables.
 async fn check_owner(client: &Client, schema: &str) -> Result<()> {
     let count = "SELECT count(*) FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)";
     let row = client.query_one(count, &[&schema]).await.map_err(said)?;

@@ -1,8 +1,8 @@
-//! What the entries of one transaction do to the tables. The schema decides what is allowed; this asks, and puts its
-//! answer in words.
+//! Records the entries of one transaction. The schema decides what is permitted; this module tries, and translates
+//! errors into outcomes.
 //!
-//! A batch goes in whole: one look at what is recorded, one plan, one statement for each table. Only if the schema
-//! refuses it, it is halved behind savepoints until the offender stands alone, and takes the long way.
+//! A batch is written as a whole: one read of the recorded orders, one plan, one statement per table. If the schema
+//! rejects it, it is halved with savepoints until the offending entry is found, which is then written alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
@@ -20,15 +20,15 @@ use super::sql;
 use crate::words::{is_live, recorded, state_from, state_text};
 use crate::{LedgerSale, Refusal, Written};
 
-/// What a ledger remembers from one transaction to the next.
+/// State that a ledger keeps between transactions.
 #[derive(Default)]
 pub(super) struct Memory {
     known: Mutex<Known>,
-    /// Numbers of orders that were taken and not used.
+    /// Order IDs that were allocated but not used.
     ids: Mutex<BTreeSet<i64>>,
 }
 
-/// Ids that were committed. Rows are never deleted and a limit never changes, so they stay true.
+/// Committed IDs. Rows are never deleted and limits never change, so the cache stays valid.
 #[derive(Default)]
 struct Known {
     sales: HashMap<SaleId, i32>,
@@ -56,7 +56,7 @@ impl Memory {
         self.known().sales.get(name).copied()
     }
 
-    /// Looks for sales outside any transaction, so that what is found is committed.
+    /// Looks up sales outside any transaction, so that only committed ones are cached.
     pub(super) async fn find_sales<'a>(
         &self,
         session: Session<'_>,
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// An [`OrderTask::Reservation`] whose sale is known.
+/// An [`OrderTask::Reservation`] of a known sale.
 #[derive(Clone, Copy)]
 pub(super) struct Order<'a> {
     sale: i32,
@@ -115,7 +115,7 @@ impl<'a> Order<'a> {
 
 type Key = (i32, [u8; 16]);
 
-/// What the entries of one transaction came to; counts only if it commits.
+/// Counts of a transaction, valid only if it commits.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) orders: u64,
@@ -127,14 +127,14 @@ pub(super) struct Recorder<'c> {
     session: Session<'c>,
     memory: &'c Memory,
     now_us: i64,
-    /// SKUs that were found in this transaction, which may be its own.
+    /// SKUs found in this transaction, which may have created them.
     found: HashMap<i32, HashMap<Sku, KnownSku>>,
-    /// By SKU: every number above is taken. Keeps a run of reassignments from looking at the same numbers again.
+    /// By SKU: all units above this number are taken. Saves repeated searches during many reassignments.
     search_from: HashMap<i32, i32>,
     pub(super) tally: Tally,
 }
 
-/// An order as it stands, or as it will if the plan is carried out.
+/// An order in its current state, or in its state after the plan.
 struct Standing {
     id: i64,
     buyer: String,
@@ -142,15 +142,15 @@ struct Standing {
     units: Vec<(Sku, UnitNumber)>,
 }
 
-/// What a look at the tables showed.
+/// Result of reading the tables.
 pub(super) struct Sight {
     standing: HashMap<Key, Standing>,
     ids: Vec<i64>,
-    /// By sale. Whoever changes one has the sale to itself.
+    /// Generation by sale. A transaction that changes it holds the exclusive lock.
     generations: HashMap<i32, i64>,
 }
 
-/// What is to be written, and what is answered then.
+/// What to write, and the answers.
 #[derive(Default)]
 struct Plan {
     orders: BTreeMap<Key, (i64, usize)>,
@@ -160,7 +160,7 @@ struct Plan {
     answers: Vec<Written>,
 }
 
-/// Where a unit goes: a slot only if it is live.
+/// The row of a unit. Only a live unit has a slot.
 struct Place {
     sku: KnownSku,
     unit: i32,
@@ -169,7 +169,7 @@ struct Place {
     at: usize,
 }
 
-/// The places that buyers have filled.
+/// Slots that buyers have filled.
 type Filled = HashMap<(i32, String), BTreeSet<i32>>;
 
 impl<'c> Recorder<'c> {
@@ -178,7 +178,7 @@ impl<'c> Recorder<'c> {
         Self { session, memory, now_us, found, search_from, tally: Tally::default() }
     }
 
-    /// What was found is committed now.
+    /// Caches what was found, after the commit.
     pub(super) fn remember(self) -> Tally {
         let mut known = self.memory.known();
         for (sale, skus) in self.found {
@@ -217,7 +217,7 @@ impl<'c> Recorder<'c> {
         Ok(())
     }
 
-    /// Stock is changed by one transaction at a time, which has the sale to itself.
+    /// Changes the stock. The transaction holds the sale's exclusive lock.
     pub(super) async fn stock(&mut self, sale: i32, task: &OrderTask) -> Sql<Written> {
         let OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } = task else {
             return Err(Fault::Told(Error::bug("an order was taken for a change of stock")));
@@ -232,7 +232,7 @@ impl<'c> Recorder<'c> {
         Ok(Written::Stocked { owned })
     }
 
-    /// Withdraws what no order owns and what was not withdrawn before; gives what an order owns.
+    /// Withdraws units that no order owns and that were not withdrawn before. Returns the owned ones.
     async fn withdraw(&self, sku: i32, ranges: &[UnitRange]) -> Sql<Vec<UnitNumber>> {
         let (firsts, lasts) = ends(ranges);
         let (mut owned, mut taken) = (Vec::new(), vec![Vec::new(); ranges.len()]);
@@ -253,7 +253,7 @@ impl<'c> Recorder<'c> {
 
     // ── a batch, whole ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// What is recorded of these orders, and numbers for those that are not.
+    /// Reads the recorded orders, and allocates IDs for the others.
     pub(super) async fn look(&self, orders: &[Order<'_>]) -> Sql<Sight> {
         let keys: BTreeSet<Key> = orders.iter().map(Order::key).collect();
         let sales: Vec<_> = keys.iter().map(|(sale, _)| *sale).collect();
@@ -287,7 +287,7 @@ impl<'c> Recorder<'c> {
         Ok((find?, ids?, generations?))
     }
 
-    /// Prepares what the beginning of a transaction sends, so that it can travel together.
+    /// Prepares the first statements of a transaction, so that they can be sent together.
     pub(super) async fn prepare_look(&self) -> Sql<()> {
         self.prepared_look().await.map(drop)
     }
@@ -297,7 +297,7 @@ impl<'c> Recorder<'c> {
         std::iter::from_fn(|| ids.pop_first()).take(n).collect()
     }
 
-    /// Records all of them, or fails with the violation of one.
+    /// Records all orders, or fails with the violation of one.
     pub(super) async fn whole(&mut self, orders: &[Order<'_>], sight: Sight) -> Sql<Vec<Written>> {
         self.find_skus(orders).await?;
         let filled = self.filled(orders, &sight).await?;
@@ -305,7 +305,7 @@ impl<'c> Recorder<'c> {
         self.carry_out(orders, &plan).await?;
         self.tally.orders += plan.orders.len() as u64;
         if plan.gives_back {
-            // Units came back, perhaps above where a search had got to.
+            // Units were released, possibly above the start of a search.
             self.search_from.clear();
         }
         Ok(plan.answers)
@@ -337,7 +337,7 @@ impl<'c> Recorder<'c> {
         found.or_else(|| self.memory.known().skus.get(&sale).and_then(|skus| skus.get(name)).copied())
     }
 
-    /// The places that the buyers of new orders have filled. With a limit of one there is nothing to choose.
+    /// Reads the filled slots of buyers with new orders. A limit of one leaves no choice.
     async fn filled(&self, orders: &[Order<'_>], sight: &Sight) -> Sql<Filled> {
         let mut wanted = BTreeSet::new();
         let new = |order: &&Order<'_>| is_live(order.intent) && !sight.standing.contains_key(&order.key());
@@ -358,8 +358,8 @@ impl<'c> Recorder<'c> {
         Ok(filled)
     }
 
-    /// What one entry after the other would do. New orders are written before units come back by the end of others; if
-    /// that makes a difference, the schema refuses the batch, and its halves are taken in turn.
+    /// Plans the writes as if the entries were applied in order. New orders are written before other orders release
+    /// units. If that matters, the schema rejects the batch and its halves are written in turn.
     fn plan(&self, orders: &[Order<'_>], sight: Sight, mut filled: Filled) -> Sql<Plan> {
         let Sight { mut standing, ids, generations } = sight;
         let mut ids = ids.into_iter();
@@ -378,8 +378,8 @@ impl<'c> Recorder<'c> {
                     plan.orders.insert(order.key(), (id, at));
                     let live = is_live(order.intent);
                     for (name, unit) in order.units {
-                        // Only an order that has ended gets here with an SKU that is not known. It owns nothing, and
-                        // its rows would only say what it had.
+                        // Only an ended order can have an unknown SKU here. It owns nothing, and its unit rows would
+                        // be of no use.
                         let Some(sku) = self.sku(order.sale, name) else { continue };
                         let slot = live.then(|| next_slot(&mut filled, sku.id, order.buyer));
                         plan.units.push(Place { sku, unit: int(*unit), slot, order: id, at });
@@ -393,7 +393,7 @@ impl<'c> Recorder<'c> {
             plan.answers.push(answer);
         }
         self.memory.ids().extend(ids);
-        // Two writers that go through the keys in one order never wait for each other in a circle.
+        // Writers that access keys in the same order never deadlock.
         plan.units.sort_unstable_by_key(|place| (place.sku.id, place.unit));
         Ok(plan)
     }
@@ -404,7 +404,7 @@ impl<'c> Recorder<'c> {
 
     async fn carry_out(&self, orders: &[Order<'_>], plan: &Plan) -> Sql<()> {
         let session = self.session;
-        // Known to the connection beforehand, the statements leave in this order and without waiting.
+        // Prepared statements are sent in this order without waiting for each other.
         for (sql, needed) in [
             (sql::ORDER_INSERT, !plan.orders.is_empty()),
             (sql::ORDER_INSERT_UNITS, !plan.units.is_empty()),
@@ -423,7 +423,7 @@ impl<'c> Recorder<'c> {
                 join_all(moves).await.into_iter().collect::<Sql<()>>()
             })
             .await;
-        // One that somebody else recorded meanwhile was left out, and its units had no order then.
+        // An order that another transaction recorded meanwhile was skipped, and its units have no order.
         if inserted? != plan.orders.len() as u64 {
             return Err(Fault::Raced);
         }
@@ -484,7 +484,8 @@ impl<'c> Recorder<'c> {
 
     // ── a batch that the schema refused ─────────────────────────────────────────────────────────────────────────────
 
-    /// Finds the offenders by halving, and records everything else. The transaction has the sales to itself.
+    /// Finds the offending entries by halving, and records all others. The transaction holds the sales' exclusive
+    /// locks.
     pub(super) async fn halves(&mut self, orders: &[Order<'_>]) -> Sql<Vec<Written>> {
         let mut written = Vec::with_capacity(orders.len());
         let mut parts: Vec<_> = halved(orders).into();
@@ -501,7 +502,7 @@ impl<'c> Recorder<'c> {
         Ok(written)
     }
 
-    /// `None` if the schema refuses one of them.
+    /// Records a part of the batch; `None` if the schema rejects it.
     async fn part(&mut self, part: &[Order<'_>]) -> Sql<Option<Vec<Written>>> {
         self.session.say("SAVEPOINT part").await?;
         let sight = self.look(part).await?;
@@ -514,7 +515,7 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    /// One entry, asked in the order in which the schema of SQLite refuses.
+    /// Records one entry. Checks constraints in the same order as SQLite's schema.
     async fn alone(&mut self, order: &Order<'_>) -> Sql<Written> {
         let sight = self.look(std::slice::from_ref(order)).await?;
         if !sight.standing.is_empty() {
@@ -619,8 +620,8 @@ impl<'c> Recorder<'c> {
         })
     }
 
-    /// A free unit, the highest: the store gives out the lowest first, so this one is the least likely to be on its
-    /// way to somebody else. 0 if there is none.
+    /// The highest free unit, or 0. The store reserves the lowest units first, so the highest one is the least likely
+    /// to be reserved for another buyer already.
     async fn free_unit(&mut self, sku: i32) -> Sql<i32> {
         let from = match self.search_from.get(&sku) {
             Some(from) => *from,
@@ -632,7 +633,7 @@ impl<'c> Recorder<'c> {
         Ok(free)
     }
 
-    /// Says why, and writes it down if a later delivery could otherwise be answered differently.
+    /// Translates a violation, and records it if a later delivery could otherwise get another answer.
     async fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
         let (refusal, why) = match violation {
             Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
@@ -672,7 +673,7 @@ impl Sight {
 }
 
 impl Plan {
-    /// An order that is recorded: moves it if it may still move, and says how it stands.
+    /// Changes the state of a recorded order if possible, and returns the order's outcome.
     fn stands(&mut self, order: &Order<'_>, stands: &mut Standing) -> Written {
         if stands.buyer != order.buyer.as_str() {
             return Written::Refused(Refusal::OtherBuyer);
@@ -696,12 +697,12 @@ impl Standing {
     }
 }
 
-/// Whether the sale was given a newer generation than the order's.
+/// Whether the sale has a newer generation than the order.
 fn is_late(order: &Order<'_>, generations: &HashMap<i32, i64>) -> bool {
     generations.get(&order.sale).is_some_and(|generation| i64::from(order.generation) < *generation)
 }
 
-/// The rows of order/find.sql, gathered by order.
+/// Groups the rows of order/find.sql by order.
 fn standing(keys: &[Key], rows: &[Row]) -> Sql<HashMap<Key, Standing>> {
     let mut standing: HashMap<Key, Standing> = HashMap::new();
     for row in rows {
@@ -721,7 +722,7 @@ fn standing(keys: &[Key], rows: &[Row]) -> Sql<HashMap<Key, Standing>> {
     Ok(standing)
 }
 
-/// The buyer's next free place at an SKU, without an end: the schema refuses one above the limit.
+/// The buyer's next free slot for an SKU. It may exceed the limit; the schema then rejects it.
 fn next_slot(filled: &mut Filled, sku: i32, buyer: &BuyerId) -> i32 {
     let filled = filled.entry((sku, buyer.as_str().to_owned())).or_default();
     let mut slot = 1;
@@ -735,7 +736,7 @@ fn next_slot(filled: &mut Filled, sku: i32, buyer: &BuyerId) -> i32 {
     slot
 }
 
-/// The second half first, because the last of a list is taken first.
+/// The second half comes first, because the list is processed from its end.
 fn halved<'s, 'a>(orders: &'s [Order<'a>]) -> [&'s [Order<'a>]; 2] {
     let (first, second) = orders.split_at(orders.len() / 2);
     [second, first]
@@ -745,12 +746,12 @@ fn violated<T>(fault: Fault) -> Sql<Result<T, Violation>> {
     fault.violation().map_or(Err(fault), |violation| Ok(Err(violation)))
 }
 
-/// A stored name as the core's type.
+/// Parses a stored name.
 pub(super) fn name<T: FromStr<Err = Error>>(text: &str) -> Sql<T> {
     text.parse().map_err(|error: Error| Fault::Undecodable(error.to_string()))
 }
 
-/// Units, totals and limits are below 2^31: the core and the schema see to it.
+/// Units, totals and limits are below 2^31, as core and the schema ensure.
 fn int(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The thread behind a ledger: it has a runtime of its own, so that a ledger serves callers of any, or of none.
+//! The ledger's thread. It has its own runtime, so the ledger serves callers of any runtime, or none.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::{KnownSale, LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// Entries of the calls that share a transaction, at most, so that no commit takes long.
+/// Maximum number of entries per transaction, to keep commits short.
 const GROUP_ENTRIES_MAX: usize = 4_000;
 
-/// Transactions under way at a time: while one is synced to the disk, another is worked on. More would wait for each
-/// other, and make no batches.
+/// Maximum number of concurrent transactions: one is synced to disk while the other executes. More would wait for
+/// each other and make batches smaller.
 const WRITERS_MAX: usize = 2;
 
-/// Turns that the connections have for their last message.
+/// Number of yields for the connections to send their termination messages.
 const GOOD_BYE: usize = 16;
 
 pub(super) enum Job {
@@ -118,7 +118,7 @@ impl Dispatcher {
                 jobs.close();
                 open = false;
             }
-            // A lone call never waits for company: a group is what is there when a writer is free.
+            // A single call does not wait for others: a group is whatever is waiting when a writer is free.
             while !waiting.is_empty()
                 && let Ok(writer) = Arc::clone(&self.writers).try_acquire_owned()
             {
@@ -126,7 +126,7 @@ impl Dispatcher {
             }
         }
         self.desk.pool.close();
-        // The connections say good-bye to the server.
+        // Let the connections send their termination messages.
         for _ in 0..GOOD_BYE {
             tokio::task::yield_now().await;
         }
@@ -142,7 +142,7 @@ impl Dispatcher {
         close: &mut Option<Reply<()>>,
     ) {
         let desk = Rc::clone(&self.desk);
-        // A caller that went away needs no answer.
+        // The caller may have dropped the receiver.
         match job {
             Job::OpenSale(sale, reply) => waiting.push_back(Call::OpenSale(sale, reply)),
             Job::Write(entries, reply) => waiting.push_back(Call::Write(entries, reply)),
@@ -180,7 +180,7 @@ enum Call {
     Write(Vec<OrderTask>, Reply<Vec<Written>>),
 }
 
-/// The calls of one transaction: a sale to open, or entries as long as there is room.
+/// Takes the calls of one transaction: one sale to open, or entries up to the limit.
 fn group(waiting: &mut std::collections::VecDeque<Call>) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut n = 0;
@@ -217,7 +217,7 @@ async fn write(desk: &Desk, calls: Vec<Call>) {
     };
     match result {
         Ok(written) => answer(calls, written),
-        // One call's bad value is not the others' fault.
+        // An invalid value in one call must not fail the others.
         Err(error) if error.is_bug() && calls.len() > 1 && !error.may_have_happened() => {
             for call in calls {
                 Box::pin(write(desk, vec![call])).await;

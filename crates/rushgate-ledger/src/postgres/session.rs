@@ -1,4 +1,4 @@
-//! A connection whose statements are counted.
+//! A connection that counts its statements.
 
 use deadpool_postgres::Client;
 use futures_util::TryStreamExt as _;
@@ -22,13 +22,13 @@ impl<'c> Session<'c> {
         Self { client, counters }
     }
 
-    /// Sends text without parameters.
+    /// Executes SQL text without parameters.
     pub(super) async fn say(self, sql: &str) -> Sql<()> {
         add(&self.counters.statements, 1);
         Ok(self.client.batch_execute(sql).await?)
     }
 
-    /// Carries a statement out, and says how many rows it changed.
+    /// Executes a statement and returns the number of changed rows.
     pub(super) async fn run(self, sql: &str, params: Params<'_>) -> Sql<u64> {
         let statement = self.prepare(sql).await?;
         self.run_prepared(&statement, params).await
@@ -39,12 +39,12 @@ impl<'c> Session<'c> {
         self.rows_prepared(&statement, params).await
     }
 
-    /// The first row, if there is one.
+    /// The first row, if any.
     pub(super) async fn first(self, sql: &str, params: Params<'_>) -> Sql<Option<Row>> {
         Ok(self.rows(sql, params).await?.into_iter().next())
     }
 
-    /// Every row as it comes.
+    /// Calls `visit` for each row as it arrives.
     pub(super) async fn each(
         self,
         sql: &str,
@@ -61,8 +61,8 @@ impl<'c> Session<'c> {
         Ok(())
     }
 
-    /// Known to the connection from then on. What was prepared before can travel together: futures that are polled
-    /// together are sent without waiting for each other's answers.
+    /// Prepares and caches a statement. Prepared statements can be sent together: futures that are polled together do
+    /// not wait for each other's answers.
     pub(super) async fn prepare(self, sql: &str) -> Sql<Statement> {
         Ok(self.client.prepare_cached(sql).await?)
     }

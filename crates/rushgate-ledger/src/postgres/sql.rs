@@ -1,4 +1,4 @@
-//! The statements. Each file's header is its contract.
+//! SQL statements. Each file's header documents parameters and result.
 
 macro_rules! files {
     ($($name:ident = $path:literal;)*) => {$(
@@ -38,7 +38,7 @@ files! {
 }
 
 pub(super) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// One snapshot for all the reads of the books, however long they take; the planner may choose as it does elsewhere.
+/// One snapshot for all reads of a sale's snapshot, however long they take. The planner's restrictions are lifted.
 pub(super) const BEGIN_BOOKS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL statement_timeout = '10min';
 SET LOCAL enable_seqscan = on;
@@ -47,7 +47,7 @@ SET LOCAL enable_hashjoin = on;
 SET LOCAL enable_mergejoin = on;";
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
-/// → whether it takes no writes. Reads one page at most.
+/// → whether the server accepts no writes. Reads at most one page.
 pub(super) const PING: &str =
     "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, count(*)
      FROM (SELECT FROM sale LIMIT 1) AS first";

@@ -1,5 +1,5 @@
-//! TLS by rustls. `require` checks the certificate; `prefer` keeps eavesdroppers out and checks nothing, as elsewhere,
-//! unless a root certificate is named.
+//! TLS with rustls. `require` verifies the certificate. `prefer` encrypts without verification, as in other clients,
+//! unless a root certificate is given.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn in_file(path: &Path) -> Result<RootCertStore> {
     if roots.is_empty() { Err(unusable(&"it holds none")) } else { Ok(roots) }
 }
 
-/// Takes any certificate, but still holds the server to the one that it shows.
+/// Accepts any certificate, but verifies that the server has its private key.
 #[derive(Debug)]
 struct Unchecked(Arc<CryptoProvider>);
 

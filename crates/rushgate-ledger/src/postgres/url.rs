@@ -1,4 +1,4 @@
-//! What a URL asks for.
+//! Parses the ledger's URL.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,22 +18,22 @@ const HINT: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE with percent
                     of ?schema=NAME, pool=N (1 to 64), statement_timeout=MILLISECONDS, connect_timeout=SECONDS, \
                     sslmode=disable|prefer|require, sslrootcert=FILE and the other options of a PostgreSQL URL";
 
-/// Whether the server's certificate is checked.
+/// How the server's certificate is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Any will do: an eavesdropper is kept out, an impostor is not.
+    /// Not at all: prevents eavesdropping, but not impersonation.
     Anything,
-    /// The certificates of this machine.
+    /// With the root certificates of this machine.
     System,
-    /// The certificates in a file.
+    /// With the root certificates in a file.
     File(PathBuf),
 }
 
-/// A URL, understood. It holds the password, and neither Debug nor Display shows it.
+/// Options from a URL. They contain the password, which neither Debug nor Display prints.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) config: Config,
-    /// The same for each host by itself, in their order.
+    /// The configuration of each host alone, in order.
     pub(crate) hosts: Vec<Config>,
     pub(crate) schema: String,
     pub(super) pool: usize,
@@ -42,8 +42,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Nothing of the URL is repeated in an error, because any part of it may be a piece of a password with a character
-    /// that was not escaped.
+    /// Parses a URL. Errors repeat no part of it, because any part may belong to a password with an unescaped
+    /// character.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let not_understood = || Error::invalid("the ledger's URL", "cannot be understood").hint(HINT);
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
@@ -85,15 +85,14 @@ impl Options {
         let understood =
             |address: &str| Config::from_str(&format!("{address}?{theirs}")).map_err(|_| not_understood());
         options.config = understood(address)?;
-        // Several may be named among the options too, or in what order they are asked. Then they are asked as the
-        // library does.
+        // The options can also name hosts or their order. Then the client library's own loop is used.
         let alone = hosts_of(address);
         let as_library = !options.config.get_hostaddrs().is_empty()
             || options.config.get_load_balance_hosts() != LoadBalanceHosts::Disable
             || alone.len() != options.config.get_hosts().len();
         let alone = if as_library { vec![address.to_owned()] } else { alone };
         options.hosts = alone.iter().map(|address| understood(address)).collect::<Result<_>>()?;
-        // Among several hosts the one that takes writes is meant.
+        // Of several hosts, connect to the one that accepts writes.
         let takes_writes = options.config.get_hosts().len() > 1
             && options.config.get_target_session_attrs() == TargetSessionAttrs::Any;
         for config in options.hosts.iter_mut().chain([&mut options.config]) {
@@ -105,7 +104,7 @@ impl Options {
         Ok(options)
     }
 
-    /// How long connecting may take in all.
+    /// Time limit for connecting, all hosts together.
     pub(crate) fn connect_max(&self) -> Duration {
         if self.hosts.len() > 1 {
             self.host_max() * self.hosts.len() as u32
@@ -114,13 +113,12 @@ impl Options {
         }
     }
 
-    /// How long one host may take, with the start-up messages, before the next is asked: two addresses of one name have
-    /// their time.
+    /// Time limit for one host, including startup messages. It suffices for a name with two addresses.
     pub(crate) fn host_max(&self) -> Duration {
         if self.hosts.len() > 1 { self.connect_timeout() * 2 } else { self.connect_max() }
     }
 
-    /// How long a host may take to accept a connection.
+    /// Time limit for a host to accept a connection.
     pub(super) fn connect_timeout(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
     }
@@ -129,13 +127,13 @@ impl Options {
         self.config.get_ssl_mode() != SslMode::Disable
     }
 
-    /// How long a step may take before its connection is given up, whatever the server does.
+    /// Time limit of a step, after which its connection is closed, whatever the server does.
     pub(crate) fn step_max(&self) -> Duration {
         self.statement_timeout * 2 + CONNECT_TIMEOUT
     }
 }
 
-/// What the URL leaves open.
+/// Sets defaults for what the URL does not specify.
 fn settle(config: &mut Config) {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         config.host("localhost");
@@ -146,11 +144,11 @@ fn settle(config: &mut Config) {
     if config.get_application_name().is_none() {
         config.application_name("rushgate");
     }
-    // A server that vanished without a word is noticed by these, besides the limit on each step.
+    // These detect a server that disappeared silently, in addition to the limit on each step.
     config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
 }
 
-/// An address for each host of one: `postgres://ann@a:1,b/shop` is `postgres://ann@a:1/shop` and `postgres://ann@b/shop`.
+/// Splits an address by host: `postgres://ann@a:1,b/shop` is `postgres://ann@a:1/shop` and `postgres://ann@b/shop`.
 fn hosts_of(address: &str) -> Vec<String> {
     let Some((scheme, rest)) = address.split_once("://") else { return vec![address.to_owned()] };
     let (authority, database) =
@@ -216,7 +214,7 @@ fn check_schema(name: &str) -> Result<String> {
     ))
 }
 
-/// Percent-escapes undone.
+/// Decodes percent-escapes.
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! One transaction for the calls that waited together: what is tried again, and what is said in the end.
+//! Executes a group of calls in one transaction, with retries.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -20,26 +20,26 @@ use crate::counters::{Counters, add};
 use crate::words::now_us;
 use crate::{LedgerSale, Refusal, Written};
 
-/// How often a transaction is tried when others are in the way.
+/// Maximum attempts of a transaction when others interfere.
 const ATTEMPTS: u32 = 10;
 
-/// What the tasks of a ledger share.
+/// State shared by the tasks of a ledger.
 pub(super) struct Desk {
     pub(super) pool: Pool,
     pub(super) memory: Memory,
     pub(super) counters: std::sync::Arc<Counters>,
-    /// How long a step may take before its connection is given up.
+    /// Time limit of a step, after which its connection is closed.
     pub(super) step_max: Duration,
 }
 
-/// What one transaction is for.
+/// The work of one transaction.
 #[derive(Clone, Copy)]
 pub(super) enum Work<'a> {
     OpenSale(&'a LedgerSale),
     Write(&'a [&'a OrderTask]),
 }
 
-/// How a batch is taken.
+/// How a batch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Whole,
@@ -49,7 +49,7 @@ enum Way {
 /// Why a transaction did not commit.
 struct Failure {
     fault: Fault,
-    /// The commit was sent, and only its answer is missing.
+    /// Whether COMMIT was sent and its answer is missing.
     committing: bool,
 }
 
@@ -68,7 +68,7 @@ impl Desk {
         Session::new(client, &self.counters)
     }
 
-    /// Does the work in one transaction. The answers are those of the entries, in their order.
+    /// Does the work in one transaction. Returns the entries' answers in their order.
     pub(super) async fn carry_out(&self, work: Work<'_>) -> Result<Vec<Written>> {
         let mut way = Way::Whole;
         let mut lost = false;
@@ -86,7 +86,7 @@ impl Desk {
             if way == Way::Whole && failure.fault.violation().is_some() {
                 way = Way::Halves;
             } else if !lost && failure.fault.is_lost_connection() {
-                // A connection may have died while it waited in the pool.
+                // The connection may have died while it was idle in the pool.
                 lost = true;
             } else if failure.fault.is_worth_another_go() {
                 sleep(pause(attempt)).await;
@@ -114,7 +114,7 @@ impl Desk {
         }
     }
 
-    /// Counted before it is answered, so that who was answered finds it counted.
+    /// Updates the counters before the calls are answered, so that callers find them up to date.
     fn count(&self, written: &[Written], tally: Tally, elapsed: Duration) {
         let refused = written.iter().filter(|written| matches!(written, Written::Refused(_))).count();
         let waited = Duration::from_micros(tally.waited_us).min(elapsed);
@@ -126,7 +126,7 @@ impl Desk {
         debug!(entries = written.len(), orders = tally.orders, "ledger committed");
     }
 
-    /// A connection goes back to the pool without a transaction, or not at all.
+    /// Returns a connection to the pool without an open transaction, or closes it.
     pub(super) async fn put_back(&self, client: Client, fault: &Fault) {
         let undone = !fault.spoils_the_connection()
             && matches!(timeout(self.step_max, self.session(&client).say(sql::ROLLBACK)).await, Ok(Ok(())));
@@ -161,7 +161,7 @@ impl Desk {
     }
 }
 
-/// Entries by what they need.
+/// Entries of a transaction, by kind.
 struct Sorted<'a> {
     n: usize,
     sales: Vec<i32>,
@@ -189,8 +189,8 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Begins, locks the sales and writes. The stock goes first, so that an order for a new unit does not depend on its
-/// place.
+/// Begins, locks the sales and writes. Stock changes go first, so that an order for a new unit does not depend on its
+/// place in the batch.
 async fn entries_of(
     recorder: &mut Recorder<'_>,
     session: Session<'_>,
@@ -244,7 +244,7 @@ fn sale_of(task: &OrderTask) -> &SaleId {
     }
 }
 
-/// Longer each time, and a little different for everybody.
+/// The pause before a retry: increasing, with random jitter.
 fn pause(attempt: u32) -> Duration {
     let millis = u64::from(attempt) * 3;
     Duration::from_millis(millis + RandomState::new().hash_one(attempt) % (millis + 1))

@@ -1,4 +1,4 @@
-//! Reading: the books of a sale, and a sign of life.
+//! Reads: snapshots of a sale, and health checks.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::sql;
 use crate::KnownSale;
 use crate::words::{UnitOfOrder, specification, take_units, units_taken};
 
-/// Everything of one sale, in one snapshot.
+/// Reads a snapshot of a sale.
 pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> {
     let read = || {
         session.run(sql::BEGIN_READ, []).map_err(fault::error)?;

@@ -1,9 +1,9 @@
-//! What an SQLite error means in the words of the core.
+//! Translates SQLite errors into core's.
 
 use rushgate_core::Error;
 use rusqlite::ErrorCode;
 
-/// The error of a step that was rolled back or never began: the data are as they were.
+/// The error of a step that was rolled back or never began: the data is unchanged.
 pub(crate) fn error(fault: rusqlite::Error) -> Error {
     let code = fault.sqlite_error_code();
     let error = match code {
@@ -33,10 +33,10 @@ pub(crate) fn error(fault: rusqlite::Error) -> Error {
     error.caused_by(fault)
 }
 
-/// The error of a COMMIT that failed.
+/// The error of a failed COMMIT.
 ///
 /// A full disk or a lock is reported before the commit's last frame is written, so nothing happened. After a failed
-/// write or sync that frame may have reached the disk, and a later recovery would find it.
+/// write or sync that frame may be on disk, and a later recovery would apply it.
 pub(crate) fn commit_error(fault: rusqlite::Error) -> Error {
     let undecided = !matches!(
         fault.sqlite_error_code(),
@@ -56,7 +56,7 @@ fn is_undecodable(fault: &rusqlite::Error) -> bool {
     )
 }
 
-/// Which promise a statement would have broken.
+/// The constraint that a statement violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Violation {
     UnitTaken,
@@ -68,13 +68,13 @@ pub(super) enum Violation {
     OldGeneration,
 }
 
-/// The promise that `fault` says was about to be broken, or `None` if it is a fault of another kind.
+/// The constraint that `fault` reports, or `None` for an error of another kind.
 pub(super) fn violation(fault: &rusqlite::Error) -> Option<Violation> {
     let rusqlite::Error::SqliteFailure(code, Some(message)) = fault else { return None };
     if code.code != ErrorCode::ConstraintViolation {
         return None;
     }
-    // SQLite names the columns of an index, the name of a CHECK, and the text of a RAISE.
+    // SQLite reports the columns of an index, the name of a CHECK, and the text of a RAISE.
     Some(match message.as_str() {
         "UNIQUE constraint failed: order_unit.sku, order_unit.unit" => Violation::UnitTaken,
         "CHECK constraint failed: limit_reached" => Violation::LimitReached,

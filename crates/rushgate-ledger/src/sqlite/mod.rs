@@ -21,38 +21,38 @@ use crate::ledger::check_entries;
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use thread::{Close, Job, Read, Reply};
 
-/// The embedded ledger: one SQLite file, shared by the processes of one machine.
+/// The embedded ledger: an SQLite file, shared by the processes of one machine.
 ///
-/// A committed order survives a power cut (`synchronous=FULL`). Calls that wait at the same moment share one
-/// transaction; a lone call does not wait for company. A step waits up to 5 s for another process's transaction and
-/// is [`is_unavailable`](Error::is_unavailable) after that.
+/// A committed order survives a power cut (`synchronous=FULL`). Concurrent calls share a transaction; a single call
+/// does not wait for others. A step waits up to 5 s for another process's transaction, then fails with
+/// [`is_unavailable`](Error::is_unavailable).
 ///
-/// Dropping the value lets the calls that were sent be carried out, without waiting for them;
-/// [`close`](Ledger::close) waits.
+/// When the ledger is dropped, calls that were sent still complete in the background. [`close`](Ledger::close) waits
+/// for them.
 pub struct SqliteLedger {
     url: String,
     durability: Durability,
     counters: Arc<Counters>,
     closed: AtomicBool,
     writer: Sender<Job>,
-    /// None for a ledger in memory, which only one connection can see.
+    /// `None` for a ledger in memory, which only one connection can access.
     reader: Option<Sender<Job>>,
 }
 
 impl SqliteLedger {
-    /// Opens the file at `path`, or makes it; see [`connect`](crate::connect).
+    /// Opens the file at `path`, or creates it; see [`connect`](crate::connect).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_file(path.as_ref(), None)
     }
 
-    /// Opens the file at `path` like [`open`](Self::open), and does not let it grow beyond `bytes`, rounded down to
-    /// whole pages of 4,096 bytes. A write that needs more fails with [`is_full`](Error::is_full). (The write-ahead
-    /// log beside the file comes on top: about 64 MiB, more while a reader keeps it from being emptied.)
+    /// Opens the file at `path` like [`open`](Self::open), with a maximum size in bytes, rounded down to pages of
+    /// 4,096 bytes. A write that needs more fails with [`is_full`](Error::is_full). The write-ahead log is not
+    /// included: about 64 MiB, more while a reader prevents a checkpoint.
     pub fn open_at_most(path: impl AsRef<Path>, bytes: u64) -> Result<Self> {
         Self::open_file(path.as_ref(), Some(bytes))
     }
 
-    /// A ledger in the memory of this process, for tests and trials: it ends with the value.
+    /// Creates a ledger in the memory of this process, for tests. Its data is lost with the value.
     pub fn in_memory() -> Result<Self> {
         let writer = open::writer(None, None).map_err(|error| error.doing("open a ledger in memory"))?;
         Self::start("sqlite::memory:".into(), Durability::D0, writer, None)
@@ -82,7 +82,7 @@ impl SqliteLedger {
         self.reader.as_ref().unwrap_or(&self.writer)
     }
 
-    /// Sends a job now and gives the future of its answer.
+    /// Sends a job at once and returns the future of its answer.
     fn ask<T: Send + 'static>(
         &self,
         to: &Sender<Job>,

@@ -1,5 +1,4 @@
-//! Opening the file: what is checked before anything is written, the settings, the schema, and waiting for other
-//! processes.
+//! Opens the file: checks before the first write, settings, schema, and waiting for other processes.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -12,23 +11,23 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::fault;
 
-/// Says in the file's header whose it is: "RGLD".
+/// "RGLD" in the file's header: marks a file as a Rushgate ledger.
 const APPLICATION_ID: i32 = 0x5247_4c44;
 
-/// The schema's versions: the first brings an empty file to version 1, and so on.
+/// Migrations, in order. The first one creates version 1 of the schema.
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_orders.sql")];
 
-/// SQLite's own choice, which the schema leaves alone.
+/// SQLite's default page size.
 const PAGE_BYTES: u64 = 4_096;
 
-/// The write-ahead log is emptied into the file at 64 MiB. Orders come in no order of their keys, so a batch touches
-/// many pages, and a page that changed often is copied once.
+/// Size of the write-ahead log at which it is checkpointed: 64 MiB. Orders arrive in random key order, so a batch
+/// changes many pages, and a checkpoint copies each page once, however often it changed.
 const WAL_PAGES: i64 = 16_384;
 
-/// How long a step waits for other processes' writes.
+/// How long a step waits for writes of other processes.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The connection that writes. Makes the file, brings the schema up to date and keeps the file within `bytes_max`.
+/// Opens the writer's connection. Creates the file, migrates its schema and limits its size to `bytes_max`.
 pub(super) fn writer(path: Option<&Path>, bytes_max: Option<u64>) -> Result<Connection> {
     let mut conn = connection(path)?;
     check_owner(&conn)?;
@@ -44,7 +43,7 @@ pub(super) fn writer(path: Option<&Path>, bytes_max: Option<u64>) -> Result<Conn
     Ok(conn)
 }
 
-/// A connection beside the writer's that only reads.
+/// Opens a read-only connection, beside the writer's.
 pub(super) fn reader(path: &Path) -> Result<Connection> {
     let conn = connection(Some(path))?;
     settle(&conn)?;
@@ -56,13 +55,13 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = match path {
-        // SQLite itself says no more than "unable to open".
+        // SQLite's own error is only "unable to open".
         Some(path) if path.is_dir() => {
             return Err(Error::misconfigured(format_args!("{} is a directory", path.display()))
                 .hint("name a file in it"));
         }
         Some(path) => {
-            // The secrets of sales are in it. SQLite itself says why a file cannot be created.
+            // The file contains the secrets of sales. SQLite reports why a file cannot be created.
             let _ = create_private(path);
             Connection::open_with_flags(path, flags)
         }
@@ -70,7 +69,7 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
     }
     .map_err(fault::error)?;
     conn.busy_handler(Some(wait_for_others)).map_err(fault::error)?;
-    // SQLite opens a file that it may not write to without a word.
+    // SQLite silently opens a file without write permission read-only.
     if conn.is_readonly("main").map_err(fault::error)? {
         return Err(Error::misconfigured("the ledger's file is read-only")
             .hint("give this user the right to write to the file and its directory"));
@@ -79,7 +78,7 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Refuses a file of another program and one of a newer Rushgate, before anything in it is changed.
+/// Fails, before any change, for a file of another program or of a newer Rushgate.
 fn check_owner(conn: &Connection) -> Result<()> {
     let owner: i32 = number(conn, "PRAGMA application_id")?;
     let version: i32 = number(conn, "PRAGMA user_version")?;
@@ -105,8 +104,8 @@ fn number(conn: &Connection, sql: &str) -> Result<i32> {
     conn.query_row(sql, [], |row| row.get(0)).map_err(fault::error)
 }
 
-/// Two processes that make the file together get "busy" at once here: SQLite asks no busy handler while it changes
-/// the journal's mode.
+/// Switches to write-ahead logging. Two processes that create the file at the same time get "busy" at once, because
+/// SQLite calls no busy handler during the switch.
 fn set_wal(conn: &Connection) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -128,16 +127,16 @@ fn set_wal(conn: &Connection) -> Result<()> {
     }
 }
 
-/// What holds for one connection and is not kept in the file.
+/// Settings of a connection, which the file does not keep.
 fn settle(conn: &Connection) -> Result<()> {
-    // Without this SQLite (built with STAT4) plans a statement anew whenever its parameters change, in case a better
-    // index would do: a third of the time of every write.
+    // Otherwise SQLite (built with STAT4) replans a statement whenever its parameters change, which takes a third of
+    // the time of each write.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault::error)?;
     let set = |name: &str, value: i64| conn.pragma_update(None, name, value).map_err(fault::error);
-    set("synchronous", 2)?; // FULL: a commit is on the disk before it is answered.
+    set("synchronous", 2)?; // FULL: a commit is on disk before it is answered.
     set("foreign_keys", 1)?;
-    set("recursive_triggers", 1)?; // Else INSERT OR REPLACE deletes rows behind the triggers' back.
-    set("temp_store", 2)?; // MEMORY: savepoints then never touch the disk.
+    set("recursive_triggers", 1)?; // Otherwise INSERT OR REPLACE deletes rows without firing triggers.
+    set("temp_store", 2)?; // MEMORY: savepoints never use the disk.
     set("cache_size", -65_536)?; // 64 MiB
     set("wal_autocheckpoint", WAL_PAGES)?;
     Ok(())
@@ -149,7 +148,7 @@ fn migrate(conn: &mut Connection) -> Result<()> {
     }
     let behavior = rusqlite::TransactionBehavior::Immediate;
     let transaction = conn.transaction_with_behavior(behavior).map_err(fault::error)?;
-    // Another process may have done it, or gone further, since the check before.
+    // Another process may have migrated since the check.
     let version = number(&transaction, "PRAGMA user_version")?;
     check_version(version)?;
     for (done, migration) in MIGRATIONS.iter().enumerate().skip(version as usize) {
@@ -165,8 +164,8 @@ thread_local! {
     static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// SQLite's own busy handler sleeps up to 100 ms between two looks, and lets one process starve the others. Short
-/// naps are fair.
+/// Busy handler. SQLite's own sleeps up to 100 ms at a time, which lets one process starve the others. Short pauses
+/// are fair.
 fn wait_for_others(attempt: i32) -> bool {
     if attempt == 0 {
         WAITING_SINCE.set(Some(Instant::now()));
@@ -180,14 +179,14 @@ fn wait_for_others(attempt: i32) -> bool {
     true
 }
 
-/// 20 µs at first and 100 µs from the tenth attempt on, and up to half as much again so that processes do not keep
-/// step.
+/// 20 µs at first and 100 µs from the tenth attempt on, plus up to half as much at random, so that processes do not
+/// retry in lockstep.
 fn nap(attempt: i32) -> Duration {
     let micros = if attempt < 10 { 20 } else { 100 };
     Duration::from_micros(micros + RandomState::new().hash_one(attempt) % (micros / 2))
 }
 
-/// How long this thread has waited for other processes since the last time it asked.
+/// How long this thread has waited for other processes since the last call.
 pub(super) fn take_waited() -> Duration {
     WAITED.take()
 }

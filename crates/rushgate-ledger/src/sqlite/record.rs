@@ -1,4 +1,4 @@
-//! What one entry does to the tables. The schema decides what is allowed; this asks, and puts its answer in words.
+//! Records one entry. The schema decides what is permitted; this module tries, and translates errors into outcomes.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use crate::{LedgerSale, Refusal, Written};
 
 type Sql<T> = rusqlite::Result<T>;
 
-/// Ids that were read before. Rows are never deleted and a limit never changes, so they stay true, except across a
+/// IDs read before. Rows are never deleted and limits never change, so the cache stays valid, except after a
 /// rollback.
 #[derive(Default)]
 pub(super) struct Known {
@@ -43,7 +43,7 @@ impl Known {
     }
 }
 
-/// An [`OrderTask::Reservation`] whose sale is known.
+/// An [`OrderTask::Reservation`] of a known sale.
 struct Order<'a> {
     sale: i64,
     generation: u32,
@@ -54,7 +54,7 @@ struct Order<'a> {
     intent: OrderIntent,
 }
 
-/// What the entries of one transaction came to; counts only if it commits.
+/// Counts of a transaction, valid only if it commits.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) entries: u64,
@@ -67,9 +67,9 @@ pub(super) struct Recorder<'c> {
     session: Session<'c>,
     known: &'c mut Known,
     now_us: i64,
-    /// By SKU: every number above is taken. Keeps a run of reassignments from looking at the same numbers again.
+    /// By SKU: all units above this number are taken. Saves repeated searches during many reassignments.
     search_from: HashMap<i64, UnitNumber>,
-    /// By sale: its generation. Nobody else changes it while this transaction writes.
+    /// Generation by sale. No other transaction changes it while this one writes.
     generations: HashMap<i64, u32>,
     pub(super) tally: Tally,
 }
@@ -80,7 +80,7 @@ impl<'c> Recorder<'c> {
         Self { session, known, now_us, search_from, generations, tally: Tally::default() }
     }
 
-    /// Makes a sale known; the inner error is the caller's, and leaves the transaction usable.
+    /// Registers a sale. The inner error is the caller's and leaves the transaction usable.
     pub(super) fn open_sale(&mut self, sale: &LedgerSale) -> Sql<rushgate_core::Result<()>> {
         if let Some(id) = self.sale(&sale.sale)? {
             for told in &sale.skus {
@@ -117,7 +117,7 @@ impl<'c> Recorder<'c> {
         Ok(id)
     }
 
-    /// The new generation; `None` if there is no such sale.
+    /// Starts a new generation and returns it; `None` if the sale is unknown.
     pub(super) fn advance(&mut self, sale: &SaleId) -> Sql<Option<u32>> {
         self.generations.clear();
         self.session.first(sql::SALE_ADVANCE, params![sale.as_str()], |row| row.get(0))
@@ -140,7 +140,8 @@ impl<'c> Recorder<'c> {
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// Writes a batch. The stock goes first, so that an order for a new unit does not depend on its place.
+    /// Writes a batch. Stock changes go first, so that an order for a new unit does not depend on its place in the
+    /// batch.
     pub(super) fn entries(&mut self, entries: &[OrderTask]) -> Sql<Vec<Written>> {
         let mut written = vec![Written::Refused(Refusal::UnknownSale); entries.len()];
         let is_stock = |entry: &OrderTask| matches!(entry, OrderTask::Stock { .. });
@@ -171,7 +172,7 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    /// Withdraws what no order owns and what was not withdrawn before.
+    /// Withdraws units that no order owns and that were not withdrawn before.
     fn withdraw(&mut self, sku: i64, ranges: &[UnitRange]) -> Sql<Written> {
         let mut owned = Vec::new();
         for range in ranges {
@@ -203,8 +204,7 @@ impl<'c> Recorder<'c> {
         if is_live(order.intent) && !self.skus_are_known(sale, order)? {
             return Ok(Written::Refused(Refusal::NotForSale));
         }
-        // A savepoint for each order: what one of them breaks is undone without touching the others, and without
-        // doing the others again.
+        // One savepoint per order: a violation rolls back only that order, and the others need not be repeated.
         self.session.run(sql::SAVEPOINT, [])?;
         let mut result = self.insert(sale, order, false);
         if matches!(&result, Err(fault) if violation(fault) == Some(Violation::UnitTaken)) {
@@ -239,7 +239,7 @@ impl<'c> Recorder<'c> {
         })
     }
 
-    /// An order that is recorded: moves it if it may still move, and says how it stands.
+    /// Changes the state of a recorded order if possible, and returns the order's outcome.
     fn stands(&mut self, order: &Order<'_>, id: i64, buyer: &str, mut state: OrderIntent) -> Sql<Written> {
         if buyer != order.buyer.as_str() {
             return Ok(Written::Refused(Refusal::OtherBuyer));
@@ -249,7 +249,7 @@ impl<'c> Recorder<'c> {
             self.session.run(sql::ORDER_MOVE, params![id, state_text(state), self.now_us])?;
         }
         if !is_live(state) {
-            // Units came back, perhaps above where a search had got to.
+            // Units were released, possibly above the start of a search.
             self.search_from.clear();
             return Ok(Written::Recorded(state));
         }
@@ -279,8 +279,8 @@ impl<'c> Recorder<'c> {
         let mut units = Vec::with_capacity(order.units.len());
         let mut slots = Slots::default();
         for (name, unit) in order.units {
-            // Only an order that has ended gets here with an SKU that is not known. It owns nothing, and its rows would
-            // only say what it had.
+            // Only an ended order can have an unknown SKU here. It owns nothing, and its unit rows would be of no
+            // use.
             let Some(sku) = self.sku(sale, order.sale, name)? else { continue };
             let mut place = Place { order: id, sku, slot: None, unit: *unit };
             if live {
@@ -307,8 +307,8 @@ impl<'c> Recorder<'c> {
         self.session.run(sql::ORDER_INSERT_UNIT, params).map(drop)
     }
 
-    /// A free unit, the highest: the store gives out the lowest first, so this one is the least likely to be on its
-    /// way to somebody else.
+    /// The highest free unit, if any. The store reserves the lowest units first, so the highest one is the least
+    /// likely to be reserved for another buyer already.
     fn free_unit(&mut self, sku: i64) -> Sql<Option<UnitNumber>> {
         let from = match self.search_from.get(&sku) {
             Some(from) => *from,
@@ -327,7 +327,7 @@ impl<'c> Recorder<'c> {
         Ok((free > 0).then_some(free))
     }
 
-    /// Says why, and writes it down if a later delivery could otherwise be answered differently.
+    /// Translates a violation, and records it if a later delivery could otherwise get another answer.
     fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
         let (refusal, why) = match violation {
             Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
@@ -382,7 +382,7 @@ impl<'c> Recorder<'c> {
     }
 }
 
-/// Where a unit goes: a slot only if it is live.
+/// The row of a unit. Only a live unit has a slot.
 struct Place {
     order: i64,
     sku: KnownSku,
@@ -390,7 +390,7 @@ struct Place {
     unit: UnitNumber,
 }
 
-/// The buyer's free places at one SKU, lowest first and without an end: the schema refuses one above the limit.
+/// The buyer's free slots for an SKU, lowest first. They may exceed the limit; the schema then rejects them.
 #[derive(Default)]
 struct Slots {
     sku: Option<i64>,
@@ -402,7 +402,7 @@ impl Slots {
     fn next(&mut self, recorder: &Recorder<'_>, buyer: &BuyerId, sku: KnownSku) -> Sql<u32> {
         if self.sku != Some(sku.id) {
             *self = Self { sku: Some(sku.id), filled: Vec::new(), next: 1 };
-            // With a limit of one there is nothing to choose.
+            // A limit of one leaves no choice.
             if sku.per_buyer > 1 {
                 recorder.session.each(sql::ORDER_SLOTS, params![sku.id, buyer.as_str()], |row| {
                     self.filled.push(row.get(0)?);
@@ -426,12 +426,12 @@ pub(super) fn state_from(column: usize, text: &str) -> Sql<OrderIntent> {
     words::state_from(text).map_err(|why| undecodable(column, why))
 }
 
-/// A range from its first two columns.
+/// Reads a range from the first two columns.
 pub(super) fn read_range(row: &rusqlite::Row<'_>) -> Sql<UnitRange> {
     UnitRange::try_from([row.get(0)?, row.get(1)?]).map_err(|error| undecodable(0, error))
 }
 
-/// A stored name as the core's type.
+/// Parses a stored name.
 pub(super) fn name<T: FromStr<Err = Error>>(column: usize, text: &str) -> Sql<T> {
     text.parse().map_err(|error| undecodable(column, error))
 }

@@ -1,4 +1,4 @@
-//! A connection whose statements are counted.
+//! A connection that counts its statements.
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
@@ -15,13 +15,13 @@ impl<'c> Session<'c> {
         Self { conn, counters }
     }
 
-    /// Carries a statement out, and says how many rows it changed.
+    /// Executes a statement and returns the number of changed rows.
     pub(super) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         add(&self.counters.statements, 1);
         self.conn.prepare_cached(sql)?.execute(params)
     }
 
-    /// The first row, if there is one.
+    /// The first row, if any.
     pub(super) fn first<T>(
         &self,
         sql: &str,
@@ -32,7 +32,7 @@ impl<'c> Session<'c> {
         self.conn.prepare_cached(sql)?.query_row(params, read).optional()
     }
 
-    /// Every row, until `visit` says `false`.
+    /// Calls `visit` for each row until it returns `false`.
     pub(super) fn each(
         &self,
         sql: &str,
@@ -54,10 +54,10 @@ impl<'c> Session<'c> {
         self.conn.last_insert_rowid()
     }
 
-    /// Undoes the transaction that is open, if SQLite has not done so itself.
+    /// Rolls back the open transaction, if SQLite has not done so itself.
     pub(super) fn roll_back(&self) {
         if !self.conn.is_autocommit() {
-            // It can only fail because the transaction is gone already, which is what is wanted.
+            // It fails only if no transaction is open, which is the desired state.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
     }

@@ -1,4 +1,4 @@
-//! The statements. Each file's header is its contract.
+//! SQL statements. Each file's header documents parameters and result.
 
 macro_rules! files {
     ($($name:ident = $path:literal;)*) => {$(
@@ -40,5 +40,5 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const SAVEPOINT: &str = "SAVEPOINT entry";
 pub(super) const ROLLBACK_TO: &str = "ROLLBACK TO entry";
 pub(super) const RELEASE: &str = "RELEASE entry";
-/// Reads the database's header, so a lost or damaged file shows.
+/// Reads the database's header, so it detects a lost or damaged file.
 pub(super) const PING: &str = "SELECT count(*) FROM (SELECT 1 FROM sale LIMIT 1)";

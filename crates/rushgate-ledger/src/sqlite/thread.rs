@@ -1,4 +1,4 @@
-//! The two threads behind a ledger: one writes, one reads.
+//! The ledger's two threads: a writer and a reader.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,7 +18,7 @@ use crate::{KnownSale, LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// Entries of the calls that share a transaction, at most, so that no commit takes long.
+/// Maximum number of entries per transaction, to keep commits short.
 const GROUP_ENTRIES_MAX: usize = 4_000;
 
 pub(super) enum Job {
@@ -31,8 +31,8 @@ pub(super) enum Job {
 
 pub(super) struct Close {
     pub(super) reply: Reply<()>,
-    /// What is to be closed before. The last connection to go empties the write-ahead log into the file, and two that
-    /// go at the same moment each leave it to the other.
+    /// What to close first. The last connection to close checkpoints the write-ahead log; of two that close at the
+    /// same time, each would leave that to the other.
     pub(super) after: Option<oneshot::Receiver<Result<()>>>,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Read {
     Ping(Reply<()>),
 }
 
-/// Starts a thread that serves `conn` until it is closed, or until nobody can ask any more.
+/// Starts a thread that serves `conn` until it is closed, or until all senders are dropped.
 pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Result<Sender<Job>> {
     let (sender, jobs) = channel();
     let server = Server { conn, counters, known: Known::default() };
@@ -59,7 +59,7 @@ struct Server {
     known: Known,
 }
 
-/// Calls that are carried out together.
+/// Calls that are executed together.
 #[derive(Default)]
 struct Group {
     writes: Vec<Write>,
@@ -93,7 +93,7 @@ impl Group {
     }
 }
 
-/// A call that writes, with what it came to. The answer is given once the transaction is committed.
+/// A call that writes, with its result. It is answered after the commit.
 enum Write {
     OpenSale { sale: LedgerSale, opened: Result<()>, reply: Reply<()> },
     Entries { entries: Vec<OrderTask>, written: Vec<Written>, reply: Reply<Vec<Written>> },
@@ -111,7 +111,7 @@ impl Write {
     }
 
     fn answer(self) {
-        // A caller that went away needs no answer.
+        // The caller may have dropped the receiver.
         match self {
             Self::OpenSale { opened, reply, .. } => {
                 drop(reply.send(opened.map_err(|error| error.doing(OPENING))))
@@ -149,7 +149,7 @@ fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> R
 
 impl Server {
     fn serve(mut self, jobs: &Receiver<Job>) {
-        // A lone call never waits for company: a group is what is there when the thread is free.
+        // A single call does not wait for others: a group is whatever is waiting when the thread is free.
         while let Ok(job) = jobs.recv() {
             let mut group = Group::default();
             group.take(job);
@@ -159,7 +159,8 @@ impl Server {
             }
             self.carry_out(&mut group);
             if let Some(Close { reply, after }) = group.close {
-                // Whether the other closed well is not this caller's matter: its file stays as it is.
+                // An error of the other connection does not concern this caller, because it leaves the file
+                // unchanged.
                 let _ = after.map(oneshot::Receiver::blocking_recv);
                 let closed =
                     self.conn.close().map_err(|(_, fault)| fault::error(fault).doing("close the ledger"));
@@ -182,7 +183,7 @@ impl Server {
 
     fn read(&self, read: Read) {
         let session = Session::new(&self.conn, &self.counters);
-        // A caller that went away needs no answer.
+        // The caller may have dropped the receiver.
         match read {
             Read::Books(sale, reply) => {
                 let _ = reply.send(
@@ -203,7 +204,7 @@ impl Server {
         let session = Session::new(&self.conn, &self.counters);
         match transaction(session, &mut self.known, &mut jobs) {
             Ok(tally) => {
-                // Counted before it is answered, so that who was answered finds it counted.
+                // Update the counters before the calls are answered, so that callers find them up to date.
                 add(&self.counters.transactions, 1);
                 add(&self.counters.entries, tally.entries);
                 add(&self.counters.orders, tally.orders);

@@ -1,4 +1,4 @@
-//! Each kind of ledger, empty, and the means to open it again and to write to it past the program.
+//! Creates empty ledgers of each kind, and opens them again or bypasses the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,13 +11,13 @@ use tokio_postgres::NoTls;
 
 use super::phones;
 
-/// Where ledgers of one kind are made.
+/// Where ledgers of one kind are created.
 pub enum Bench {
     Sqlite(TempDir),
     Postgres(String),
 }
 
-/// Runs each named test on each kind of ledger.
+/// Runs each named test with each kind of ledger.
 #[macro_export]
 macro_rules! on_each_ledger {
     ($($name:ident)*) => {
@@ -41,7 +41,7 @@ impl Bench {
         Self::Postgres(PostgresServer::shared("ledger"))
     }
 
-    /// The URL of a ledger that nobody has opened yet.
+    /// The URL of a new ledger.
     pub fn url(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Relaxed);
@@ -61,7 +61,7 @@ impl Bench {
     }
 }
 
-/// A connection of another program to a ledger.
+/// A direct connection to a ledger's database, as of another program.
 pub enum Raw {
     Sqlite(rusqlite::Connection),
     Postgres(tokio_postgres::Client),
@@ -81,7 +81,7 @@ impl Raw {
         Self::Sqlite(conn)
     }
 
-    /// SQL as SQLite has it; bytes and truth are spelt otherwise in Postgres.
+    /// Executes SQL in SQLite's syntax; byte and boolean literals are translated for Postgres.
     pub async fn execute(&self, sql: &str) -> Result<(), String> {
         match self {
             Self::Sqlite(conn) => conn.execute_batch(sql).map_err(|error| error.to_string()),
@@ -127,7 +127,7 @@ impl Raw {
         content
     }
 
-    /// True if another program of the server waits for a lock that `holder` has.
+    /// True if another connection waits for a lock that `holder` has.
     pub async fn waiting_for(&self, holder: &Self) -> bool {
         let (Self::Postgres(client), Self::Postgres(holder)) = (self, holder) else { return false };
         let pid: i32 = holder.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
@@ -135,7 +135,7 @@ impl Raw {
         client.query_one(sql, &[&pid]).await.unwrap().get::<_, i64>(0) > 0
     }
 
-    /// Keeps every other writer waiting until [`let_go`](Self::let_go).
+    /// Blocks every other writer until [`let_go`](Self::let_go).
     pub async fn hold_writers_up(&self) {
         let sql = match self {
             Self::Sqlite(_) => "BEGIN IMMEDIATE",

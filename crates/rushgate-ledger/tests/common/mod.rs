@@ -1,4 +1,4 @@
-//! A sale of phones, and short words for its orders.
+//! A sale of phones, with short helpers for its orders.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod bench;
@@ -25,7 +25,7 @@ pub fn phones(units: u32, per_buyer: u32) -> LedgerSale {
     }
 }
 
-/// Reservation `n` is event `n` and has the id `n`.
+/// Reservation `n` has event number `n` and the ID `n`.
 pub fn id(n: u32) -> ReservationId {
     ReservationId::from_bytes(u128::from(n).to_be_bytes())
 }
@@ -58,7 +58,7 @@ pub fn range(first: u32, last: u32) -> UnitRange {
     UnitRange::new(first, last).unwrap()
 }
 
-/// The phones that the ledger has withdrawn.
+/// The withdrawn phones in the ledger.
 pub fn withdrawn(books: &LedgerBooks) -> &[UnitRange] {
     &books.skus[0].withdrawn
 }
@@ -77,7 +77,7 @@ pub fn phone_units(order: &LedgerOrder) -> Vec<u32> {
     order.units.iter().map(|(_, unit)| *unit).collect()
 }
 
-/// What must hold of any books: no unit twice, none that is not for sale, nobody over the limit.
+/// Asserts the invariants of a snapshot: no unit twice, no unit that is not for sale, no buyer over the limit.
 pub fn assert_sound(books: &LedgerBooks) {
     let mut units = std::collections::BTreeSet::new();
     let mut has = std::collections::BTreeMap::<_, u32>::new();

@@ -1,22 +1,22 @@
--- What the function library adds to the scripts: each verb is registered as a function, and looks at its keys and
--- arguments before it does anything, because its caller may be written in any language. A verb that is refused has
--- changed nothing: `INVALID`, and what is wrong with which argument.
+-- What the function library adds to the scripts. Each operation is registered as a function that first checks its keys
+-- and arguments, because its caller may be written in any language. A refused call has changed nothing: the error
+-- `INVALID` names the argument and what is wrong with it.
 local KEYS, ARGV
 local verbs = {}
 
--- What an argument may be. Each is given the argument, and its limits where it has some, and gives something true
--- back if it will do: of numbers and of names in JSON, what is meant, because that can be written in several ways.
+-- Checks of arguments. Each takes the argument and its limits, and returns a true value if the argument is valid. For
+-- numbers and names in JSON, which can be written in several ways, the value is what they mean.
 local is = {}
 local verb
 
--- Everything else is in a block, because Lua has room for 200 local names at a time.
+-- The rest is in a block, because Lua allows 200 local names at a time.
 do
 
 local function is_tail(byte)
   return byte and byte >= 128 and byte < 192
 end
 
--- The character that begins at that byte, and its length; nothing if it is no UTF-8.
+-- The character at a byte, and its length; nil if it is not UTF-8.
 local function character(text, at)
   local a, b, c, d = string.byte(text, at, at + 3)
   if a < 128 then
@@ -39,7 +39,7 @@ end
 local SPACES = {
   [32] = true, [160] = true, [5760] = true, [8232] = true, [8233] = true, [8239] = true, [8287] = true, [12288] = true,
 }
--- From, to: the same characters as `INVISIBLE` in crates/rushgate-core/src/name.rs.
+-- First and last of each range: the same characters as `INVISIBLE` in crates/rushgate-core/src/name.rs.
 local INVISIBLE = {
   173, 173, 847, 847, 1564, 1564, 4447, 4448, 6068, 6069, 6155, 6159, 8203, 8207, 8234, 8238, 8288, 8303, 12644, 12644,
   64976, 65007, 65024, 65039, 65279, 65279, 65440, 65440, 65520, 65531, 113824, 113827, 119155, 119162, 917504, 921599,
@@ -98,8 +98,7 @@ function is.word(value, ...)
   return false
 end
 
--- What tasks wait for: a line that says what becomes of them if one of those is dead, whether they are held open, and what
--- they are part of; and a line for each.
+-- Dependencies: a line with the if-dead policy, the open flag and the batch; then a line for each dependency.
 local function is_waits(value)
   local whole, others = string.match(value, '^[0-2][01] ?([^\n]*)(.*)$')
   local n = 0
@@ -109,8 +108,8 @@ local function is_waits(value)
   return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
 end
 
--- Due time, priority, what becomes of a second one, max wait, max attempts, a deadline if it has one, for how long its id
--- is unique if it is, a key if it has one, and what it waits for.
+-- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
+-- the key and the dependencies.
 function is.terms(value)
   local plus, due, max_wait, max, key, waits =
     string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
@@ -126,8 +125,8 @@ function is.terms(value)
     and (waits == '' or is_waits(waits))
 end
 
--- The payload's type in one byte, 0 for application/octet-stream and 255 for application/json; or the length of a
--- type and the type. Then the payload.
+-- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
+-- type. Then the payload.
 function is.body(value)
   local length = string.byte(value)
   if not length then return false end
@@ -135,7 +134,7 @@ function is.body(value)
   return is.name(string.sub(value, 2, length + 1)) and #value > length and #value <= 1048577 + length
 end
 
--- Process id in four bytes, length of the host's name in one, the host's name, and a label.
+-- Process id in 4 bytes, length of the host name in 1, the host name, and a label.
 function is.owner(value)
   local length = string.byte(value, 5)
   if not length or #value < 5 + length then return false end
@@ -147,7 +146,7 @@ function is.json_name(value)
   return read and #list == 1 and type(list[1]) == 'string' and is.name(list[1]) and list[1]
 end
 
--- `any` or `same`, and for each line a space, the number of its SKU, `*` and how many.
+-- `any` or `same`, then for each line a space, the number of its SKU, `*` and a quantity.
 function is.cart(value)
   local lines = string.match(value, '^any( .*)$') or string.match(value, '^same( .*)$')
   if not lines then return false end
@@ -171,7 +170,7 @@ local complaint
 
 local SHOWN_BYTES = 100
 
--- A value as an error can carry it: the server cuts an error at a NUL. A long one is cut between two characters.
+-- A value that fits into an error: Redis cuts an error at a NUL. A long value is cut between two characters.
 local function shown(value)
   local text = tostring(value or '')
   local length, cut = #text, ''
@@ -193,7 +192,7 @@ local function check_argument(number, of, value)
   return of[3](value, unpack(of, 4)) or complain('ARGV[' .. number .. '], the ' .. of[1] .. ',', value, of[2])
 end
 
--- The arguments that come again and again, so many together for each.
+-- Checks arguments that repeat, in groups of the same width.
 local function check_repeated(each, first)
   local width, seen = #each, {}
   local times = (#ARGV - first + 1) / width
@@ -222,7 +221,7 @@ local function check_arguments(declared)
   if declared.each then check_repeated(declared.each, fixed + 1) end
 end
 
--- Keys in their order: each is its first one's beginning and its own ending.
+-- Each key must be the common prefix followed by its own ending.
 local function check_keys(first, beginning, endings)
   for at, ending in ipairs(endings) do
     local wanted = beginning .. ending
@@ -231,7 +230,7 @@ local function check_keys(first, beginning, endings)
   end
 end
 
--- Each group of keys looks at its own, and tells what those after it must share: the beginning of its keys.
+-- Each group checks its own keys, and returns the prefix that the groups after it must share.
 local group = {}
 
 function group.lock(first)
@@ -272,7 +271,7 @@ function group.sale(first)
   return beginning
 end
 
--- What a rebuild loads, beside the sale.
+-- The staged sale of a rebuild.
 function group.loaded(first, beginning)
   check_keys(first, string.sub(beginning, 1, -3) .. 'new:', ENDINGS.sale)
 end
@@ -291,12 +290,12 @@ function group.home(first)
   return 'rg:{s:' .. id .. '}:'
 end
 
--- A sale's waiting room is where its home is.
+-- A waiting room has the tag of its sale's home.
 function group.room(first, beginning)
   check_keys(first, beginning, ENDINGS.room)
 end
 
--- The orders' queue is where the sale is; a sale without one is elsewhere.
+-- An order queue has the tag of its sale. A sale with its own tag has no order queue.
 local function check_orders(first, beginning)
   local tag = string.match(beginning, '^rg:{q:.-}:')
   if tag then check_keys(first, tag, ENDINGS.queue) end
@@ -320,7 +319,7 @@ local function check_groups(groups)
   if #KEYS ~= count then complain('the number of keys', #KEYS, count) end
 end
 
--- Registers a verb. A complaint is an answer; whatever else fails in a check is a fault of this library.
+-- Registers an operation. A complaint is an answer. Any other failure of a check is a bug in this library.
 function verb(name, flags, groups, declared, carry_out)
   verbs[name] = carry_out
   local function check()

@@ -1,26 +1,26 @@
--- Takes numbered units under the buyer's own key: `rushgate_sale_reserve`, for programs that cannot derive the
--- reservation's id.
+-- Reserves units under the buyer's idempotency key: `rushgate_sale_reserve` for programs that cannot derive the
+-- reservation id.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
--- ARGV[2]     key: name; the buyer's name for this attempt, the same when it is sent again
+-- ARGV[2]     key: name; the buyer's idempotency key: reuse it to retry
 -- ARGV[3]     buyer: name
 -- ARGV[4]     same: 0 or 1; 1 for the same number in every line
 -- ARGV[5..]   for each line, 1 to 32 of them:
---               sku: -1 to 999, each once; its number in the sale, -1 if the sale has none such
+--               sku: -1 to 999, each once; the SKU's number in the sale, -1 if the sale does not have it
 --               quantity: 1 to 1,000
 --
--- {1, hold, reservation}        reserved; the reservation's 16 bytes are what confirms and cancels it
--- {2, hold, reservation}        made before under this key
+-- {1, hold, reservation}        reserved; the 16 bytes of the reservation are needed to confirm and cancel it
+-- {2, hold, reservation}        idempotent replay: reserved before under this key
 -- {3}                           the key was used with another cart
 -- {4, sku, free}                sold out
--- {5, sku, free, give-back}     all held; the earliest deadline or ''
--- {6, sku, limit, has}          over the limit
+-- {5, sku, free, release at}    all on hold; the earliest deadline, or ''
+-- {6, sku, limit, has}          purchase limit exceeded
 -- {7}                           not open
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
--- {10, retry at}                nobody is let in for the moment: the sale is stopped, or honours receipts only
+-- {10, retry at}                retry later: the sale is stopped, or honors only receipts at the moment
 local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
 local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }

@@ -1,5 +1,5 @@
--- SipHash-2-4 with 128 bits of output (Aumasson and Bernstein), in halves of 32 bits: Lua counts in doubles. A word is
--- a high and a low half, each from 0 to 2^32 - 1, in variables of its own, because tables cost several times as much.
+-- SipHash-2-4 with 128 bits of output (Aumasson and Bernstein). Lua counts in doubles, so each 64-bit word is a high
+-- and a low half, from 0 to 2^32 - 1. The halves are separate variables, because tables cost several times as much.
 local WORD = 4294967296
 
 local function plus(ah, al, bh, bl)
@@ -8,14 +8,14 @@ local function plus(ah, al, bh, bl)
   return high >= WORD and high - WORD or high, low
 end
 
--- a rotated to the left, and xor b; `up` is 2 to the number of places, `down` to what is left of 32.
+-- Rotates a to the left, then xors b. `up` is 2 to the number of places, `down` is 2 to 32 less that number.
 local function mixed(ah, al, up, down, bh, bl)
   local high = ah * up % WORD + (al - al % down) / down
   local low = al * up % WORD + (ah - ah % down) / down
   return bit.bxor(high, bh) % WORD, bit.bxor(low, bl) % WORD
 end
 
--- Rotation by 32 places is a change of places.
+-- A rotation by 32 places swaps the halves.
 local function rounds(n, ah, al, bh, bl, ch, cl, dh, dl)
   for _ = 1, n do
     ah, al = plus(ah, al, bh, bl)

@@ -1,6 +1,6 @@
--- What the library is. A program that knows another protocol must not go on.
+-- Returns the version of the protocol and of the library. A program that was written for another protocol must stop.
 --
--- {protocol, version}  a number that grows when a call that was right becomes wrong, and the version as text
+-- {protocol, version}  the protocol's number, which increases with each incompatible change, and the library's version
 --
 -- flags: no-writes
 return { PROTOCOL, VERSION }

@@ -1,14 +1,14 @@
 -- include: put
 -- include: unique
 -- include: wait
--- A moment, or one so long from now.
+-- Reads a moment: absolute, or relative to now if it has a `+`.
 local function moment_asked(plus, number)
   if plus == '+' then return now + number end
   return tonumber(number)
 end
 
--- What tasks wait for: whether they are held open and what becomes of them if one of those is dead, with what they are part
--- of; and then a line for each of those.
+-- Reads the dependencies in the terms: the if-dead policy, the open flag and the batch on the first line, then one
+-- dependency per line.
 local function add_waits(of, text)
   local seen, rest = {}
   of.if_dead, of.open, of.whole, rest = string.match(text, '^(%d)(%d) ?([^\n]*)(.*)$')
@@ -21,7 +21,8 @@ local function add_waits(of, text)
   end
 end
 
--- What tasks ask for. Most of a call ask for the same; of another call it may mean another moment.
+-- Parses the terms of a task. Most tasks of a call have equal terms, so results are cached. The cache ends with the
+-- call, because relative times depend on `now`.
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
@@ -40,7 +41,7 @@ local function terms_of(q, text)
   return of
 end
 
--- Whether tasks ask for a deadline that leaves no time, from an argument on to another. Most of a call ask for the same.
+-- Whether a deadline among these arguments leaves no time to run the task. Most tasks of a call have equal terms.
 local function asks_too_late(q, from, to, width)
   local last
   for at = from, to, width do
@@ -55,13 +56,13 @@ end
 
 local TOO_LATE = { err = 'INVALID the deadline must be after the time from which on the task may be given out' }
 
--- Puts a task in as it was asked for, if its id is not unique and there is room. Further outcomes: 7 put in lately, and
--- until when its id is unique; 8 refused, with why and the id of which task.
+-- Enqueues a task, unless its id is in a uniqueness window or the queue is full. Outcomes beside those of put.lua: 7
+-- recently enqueued, with the end of the window; 8 refused, with a reason and the id of the task concerned.
 local function put_asked(q, id, text, body)
   local of, till = terms_of(q, text), q.unique[id]
   if till and not read(q.records, id) then return 7, till end
   if of.if_dead then
-    -- What ended before is not what it is to wait for.
+    -- Process earlier ends first, so that they do not count for the new dependencies.
     while q.ended and settle(q) do end
     local why, other = refusal(q, id, of)
     if why then return 8, why, other end

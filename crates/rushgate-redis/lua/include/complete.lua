@@ -1,4 +1,4 @@
--- Ending claimed tasks that are done.
+-- Completing claimed tasks.
 -- include: queue
 
 -- Outcomes: 0 stale, 1 done, 2 requeued.
@@ -7,7 +7,7 @@ local function complete(q, id, number, how, result)
   if not run then return 0 end
   local claim, turn, attempts, flags = struct.unpack('>I7I1I2I1', run)
   if claim + turn ~= tonumber(number) or flags % 2 ~= LEASED then return 0 end
-  -- Most runs have nothing from the newcomer's flag on, and need no more than to be taken out.
+  -- Most runs have none of the flags from REPLACED upward, so the task need not be loaded.
   if flags >= REPLACED or q.concurrency or q.keep_n or q.linked then
     local t = load(q, id)
     if promote(q, t, true) then return 2 end

@@ -1,4 +1,4 @@
--- What buyers decide about their holds.
+-- Confirming and canceling holds.
 -- include: sale
 local function decide_each(s, q, ids, intent)
   local began, answers = false, {}

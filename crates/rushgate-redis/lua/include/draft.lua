@@ -1,20 +1,22 @@
--- A hash or sorted set of which a call may change many members: what it changes is gathered, and written by one command
--- for many, in the order of the changes. What it reads of a hash it reads once. `false` is what is not there.
--- Members that one command is given at most.
+-- Buffers changes to a hash or sorted set and flushes them with few variadic commands, preserving their order. A hash
+-- also caches the fields it reads; `false` stands for an absent field.
+
+-- The most members per command.
 local CHUNK = 1000
--- The server keeps a small set as a list, which it goes through for each member. If many are added, something long,
--- taken out again, makes it a table for as long as there is something in it.
+-- Redis stores a small hash or sorted set as a listpack and scans it for every member added. Before a flush of more
+-- than MANY arguments, a temporary member too long for a listpack converts it to a table.
 local MANY = 32
 local LONG = '01234567890123456789012345678901234567890123456789012345678901234'
 
--- Carries a command out on many members, some at a time. `members` may be scores and members in turn.
+-- Runs a command for many members, in chunks. For HSET and ZADD, `members` alternates fields and values, or scores and
+-- members.
 local function in_chunks(command, key, members)
   for from = 1, #members, CHUNK do
     redis.call(command, key, unpack(members, from, math.min(from + CHUNK - 1, #members)))
   end
 end
 
--- One in so many arguments, from a first on.
+-- Every `width`-th argument, from `first` on.
 local function arguments(first, width)
   local all, some, n = ARGV, {}, 0
   for at = first, #all, width do
@@ -48,14 +50,15 @@ local function write_back(of)
   end
 end
 
--- A member of a sorted set and its score, or a field of a hash and its value.
+-- Buffers a field and its value (hash), or a score and its member (sorted set).
 local function add(of, first, second)
   if of.taken then write_back(of) end
   local added, n = of.added, of.n
   added[n + 1], added[n + 2], of.n = first, second, n + 2
 end
 
--- A member of a sorted set, by a moment. Many have the same, and the server takes long to make a text of a number.
+-- Buffers a member whose score is a moment. Formatting a number is slow and many members share a moment, so texts are
+-- cached.
 local function add_at(of, moment, member)
   local text = of.texts[moment]
   if not text then
@@ -76,7 +79,6 @@ local function set_field(of, field, value)
   if value then add(of, field, value) else take_out(of, field) end
 end
 
--- A field of a hash.
 local function read(of, field)
   local value = of.values[field]
   if value == nil then
@@ -86,7 +88,7 @@ local function read(of, field)
   return value
 end
 
--- Reads many fields of a hash at once, so that each is at hand when it is asked for.
+-- Prefetches fields of a hash with one command.
 local function fetch(of, fields)
   if #fields == 0 then return end
   write_back(of)

@@ -1,14 +1,14 @@
--- Giving tasks out.
+-- Choosing the tasks that a claim or a pop returns.
 -- include: queue
 
--- So many were given out now. What is kept of it is written once, when all is written.
+-- Counts tasks that start now against a rate limit. The history is written once, when the call ends.
 local function count_starts(q, key, n, per, given)
   if not n or given == 0 then return end
   local field = (key or '') .. '\0s'
   local starts = q.started[field] or read(q.keys, field) or ''
   q.started[field] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
-    -- Each that comes clears two away, so that they cannot pile up.
+    -- Each new entry deletes up to two expired ones, so that they do not accumulate.
     for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.moot, '-inf', now, 'LIMIT', 0, 2)) do
       redis.call('ZREM', q.moot, other)
       if other ~= key then set_field(q.keys, other .. '\0s', false) end
@@ -17,7 +17,7 @@ local function count_starts(q, key, n, per, given)
   end
 end
 
--- How many the queue's own limits allow to be given out now.
+-- How many tasks the limits of the whole queue allow to start now.
 local function allowed(q)
   local most = math.huge
   if q.concurrency then
@@ -26,7 +26,7 @@ local function allowed(q)
   end
   if q.rate_n then
     local starts, since = read(q.keys, '\0s') or '', now - q.rate_us
-    -- Those that count are the last ones: the first of them is found by halves.
+    -- Binary search for the first start that is still within the period.
     local from, to = 1, #starts / 7 + 1
     while from < to do
       local at = math.floor((from + to) / 2)
@@ -37,7 +37,7 @@ local function allowed(q)
   return most
 end
 
--- The first due tasks, in the order in which they are given out: their ids, their records, their runs.
+-- The first due tasks in claim order: their ids, records and runs.
 local function due_tasks(q, n)
   write_back_queue(q)
   local ids = {}
@@ -53,7 +53,7 @@ local function due_tasks(q, n)
   return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
 end
 
--- A task with a key was given out: it counts, and its line has had its turn.
+-- A task with a key was claimed or popped: counts it against the limits of its key, and moves its key group to the end.
 local function take_turn(q, t, leased)
   local name = line_name(t.key, t.priority)
   redis.call('ZREM', q.lines, name .. stand_of(t))
@@ -68,8 +68,8 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
--- Gives out the first due tasks, one after another: their ids, their records, and their runs. Where a line had its turn,
--- the priority is looked into again before the next, because the line may have another.
+-- Removes the first due tasks from the waiting sets, in order, and returns their ids, records and runs. When a key
+-- group has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
   local ids, records, runs = {}, {}, {}

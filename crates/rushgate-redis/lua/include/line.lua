@@ -1,4 +1,4 @@
--- The line of a lock, which most locks have not.
+-- The wait queue of a lock, which most locks do not have.
 -- include: lock
 local WAITER = '>I7I7I7I7c8'
 local WAITER_BYTES = 36
@@ -10,7 +10,7 @@ local function take_from_line(lock, token)
   end
 end
 
--- Those whose wait is over leave the line.
+-- Removes the waiters whose wait has ended.
 local function tidy(lock)
   if not lock.lined then return end
   repeat
@@ -23,7 +23,7 @@ local function tidy(lock)
   until #over < 500
 end
 
--- Gives a free lock to the first in line for no longer than the claim window, and wakes it: `A`, token, fence, lease
+-- Grants a free lock to the first waiter, for at most the claim window, and notifies it: `A`, token, fence, lease
 -- until, lease left, key.
 local function hand_over(lock, window)
   tidy(lock)

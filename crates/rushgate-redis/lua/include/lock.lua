@@ -1,14 +1,14 @@
--- A lock and its line. Its four keys, in this order:
---   state    HASH  o holder's token, d lease until, f latest fence, i since(7) inbox(8) owner of the holder,
---                  t latest ticket, e when the keys expire (µs, never what a lease is), r the tokens that released it,
---                  the last first. Without d nobody holds it, and o released it after those
---   line     ZSET  token -> ticket, of those who wait and are expected to be alive
---   waiters  HASH  token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all who stand in line: also of
---                  the one who was granted the lock for the claim window, or let that window pass
---   ends     ZSET  token -> wait until
--- A lock that is not used is forgotten so long after it was last wanted. Its fence then goes on from the clock.
+-- A lock and its wait queue. Its four keys, in this order:
+--   state    HASH  o token of the holder; d lease until; f latest fence; i since(7) inbox(8) owner of the holder;
+--                  t latest ticket; e when the keys expire, µs; r tokens of earlier releases, the latest first. Without
+--                  d the lock is free, and o is the token of the very latest release
+--   line     ZSET  token -> ticket, of the waiters that are considered alive
+--   waiters  HASH  token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
+--                  was granted the lock for the claim window or let that window pass
+--   ends     ZSET  token -> end of its wait
+-- An unused lock is deleted an hour after it was last needed. Its next fence is then taken from the clock.
 local KEPT_US = 3600 * 1000000
--- The latest releases, which are answered the same if they are sent again.
+-- The latest 64 releases are kept, so that a retried release gets the same answer.
 local RELEASED_BYTES = 64 * 16
 
 local function lock_keys(first)
@@ -30,7 +30,7 @@ local function holds(lock, token)
   return lock.owner == token and lock.till > now
 end
 
--- Sees to it that the keys outlive that moment.
+-- Makes the keys expire later than that moment.
 local function keep_until(lock, moment)
   if moment > lock.expires then
     lock.expires = moment + KEPT_US
@@ -53,7 +53,7 @@ local function grant(lock, token, till, inbox, owner)
   keep_until(lock, till)
 end
 
--- The holder gives the lock up. A server out of memory allows this write.
+-- Releases the lock for its holder. HDEL is a write that Redis allows when out of memory.
 local function release(lock)
   redis.call('HDEL', lock.state, 'd')
   lock.released, lock.owner, lock.till = lock.owner .. lock.released, false, 0

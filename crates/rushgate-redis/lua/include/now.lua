@@ -1,6 +1,6 @@
--- The store's clock, read once a script. Numbers leave Lua through `int`: `tostring` loses digits above 10^14. Two
--- halves that fit into any integer are made texts of in less time than one floating point number, and the server takes
--- as long for each that a command is given.
+-- The server's clock, read once per script. Numbers become text through `int`, because `tostring` loses digits above
+-- 10^14. Formatting two halves as integers takes less time than formatting a floating-point number, which Redis also
+-- does for every number that is passed to a command.
 local HALF = 1000000000
 local function int(number)
   if number < HALF then return string.format('%d', number) end

@@ -1,20 +1,19 @@
--- The answers to a client's latest calls, so that a call sent again is answered again and not carried out again.
+-- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
 -- Two keys, in this order:
---   young  HASH  op (8 bytes) -> packed answer; at least the latest calls
---                $ -> bytes(4) and number(4) of the answers in it, the highest op ever(8), when it was said(7) that the
---                key expires
---   old    HASH  the same, of the calls before
--- When the young one is full it becomes the old one, and what was old is forgotten.
+--   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
+--                $ -> bytes(4) and number(4) of its answers, highest op ever(8), when its expiry was last set(7)
+--   old    HASH  op (8 bytes) -> packed answer, of the calls before
+-- When `young` is full it replaces `old`.
 -- include: now
 local KEPT_CALLS = 1024
 local KEPT_BYTES = 4194304
--- A day after the latest call at least: that it expires is said once an hour.
+-- At least a day after the latest call. The expiry is set at most once an hour.
 local KEPT_MS = 25 * 3600 * 1000
 local HOUR_US = 3600 * 1000000
 local COUNTS = '>I4I4c8I7'
 
--- A call is one request, with its op; or several, if its arguments are items of so many, each with the op of its request
--- in front, or '' if that is the one of the item before.
+-- A call is one or more requests. If `width` is given, the arguments are items of that width, each with an op in front:
+-- a new op starts a request, and '' continues the request of the item before.
 local function replay_keys(first, op, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
   local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
@@ -29,7 +28,7 @@ local function replay_keys(first, op, width)
   return once
 end
 
--- What was answered before to each request, by its place; nothing if it is new.
+-- The stored answers by position of the request. A new request has none.
 local function remembered_all(once)
   local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
   once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
@@ -37,7 +36,7 @@ local function remembered_all(once)
   for at = 1, #ops do
     local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
     if op > highest then
-      -- One that is higher than all is new.
+      -- An op that is higher than all before is new, so `old` need not be read.
       highest, once.highest = op, ops[at]
     elseif not answer then
       answer = redis.call('HGET', once.old, ops[at])
@@ -47,7 +46,7 @@ local function remembered_all(once)
   return once.answered
 end
 
--- Remembers the answers to those that were new.
+-- Stores the answers to the new requests.
 local function remember_all(once, answers)
   local bytes, calls, news = once.bytes, once.calls, {}
   for at = 1, #answers do
@@ -69,7 +68,7 @@ local function remember_all(once, answers)
   return answers
 end
 
--- Answers the requests that are new, item by item, behind the answers that were given before.
+-- Answers each request: known ones with the stored answer, new ones item by item.
 local function answer_each(once, width, answer_item)
   local answers = {}
   for request = 1, #once.ops do
@@ -85,7 +84,7 @@ local function answer_each(once, width, answer_item)
   return answers
 end
 
--- The same of a call that is one request.
+-- The same for a call that is one request.
 local function remembered(once)
   return remembered_all(once)[1]
 end

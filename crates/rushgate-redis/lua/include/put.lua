@@ -1,15 +1,15 @@
--- Putting a task in. Outcomes: 1 added, 2 kept, 3 replaced, each with a revision; 4 full, 5 dropped, each with the bound;
--- 6 displaced, with a revision and the id that was dropped.
+-- Enqueuing a task. Outcomes: 1 added, 2 kept, 3 replaced, each with the revision; 4 full, 5 dropped, each with the
+-- capacity; 6 displaced, with the revision and the id of the task that was dropped.
 -- include: queue
 local KEEP, REPLACE, EARLIEST, DEBOUNCE = 0, 1, 2, 3
 
--- A newcomer to a record that waits.
+-- Applies a second enqueue to a task that waits.
 local function put_over(q, t, of, body)
   if of.mode == EARLIEST and of.due >= t.due then
     return 2, t.revision
   end
   q.revision, q.turn = q.revision + 1, nil
-  -- One with a key may have been due and blocked all the same.
+  -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
   lift(q, t)
   t.revision = q.revision
@@ -29,7 +29,7 @@ local function put_over(q, t, of, body)
   return 3, q.revision
 end
 
--- A newcomer to a record that is leased: it waits behind the run.
+-- Applies a second enqueue to a leased task: it becomes the pending replacement, which takes over when the run ends.
 local function put_behind(q, t, of, body)
   local next = has(t, REPLACED) and task_of(t.id, redis.call('HGET', q.newcomers, t.id))
   if next and (of.mode == KEEP or (of.mode == EARLIEST and of.due >= next.due)) then
@@ -59,8 +59,8 @@ local function count_dropped(q)
   q.dropped = (q.dropped or 0) + 1
 end
 
--- Drops the task that waits and was put in the longest ago: its id, if any waits. While the order of age is being made,
--- nobody knows which that is.
+-- Drops the oldest task that waits and returns its id, or nil if there is none. While the index by age is incomplete,
+-- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
   local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
@@ -71,7 +71,7 @@ local function drop_oldest(q)
   return t.id
 end
 
--- A new task comes when there is no room for it.
+-- Applies the overflow policy to a new task for which the queue has no room.
 local function put_too_many(q, id, of, body)
   if q.overflow == DROP_NEW then
     count_dropped(q)
@@ -84,7 +84,7 @@ local function put_too_many(q, id, of, body)
   return 6, q.revision, dropped
 end
 
--- Puts a task in on such terms.
+-- Enqueues a task. With `bounded`, the capacity of the queue applies.
 local function put(q, id, of, body, bounded)
   local t = load(q, id)
   if not t then

@@ -1,55 +1,84 @@
--- A queue. Its twenty-one keys, in this order:
---   meta       HASH  v latest revision, a latest arrival, c latest claim, w wake-ups, u priorities in use (bits),
---                    p 1 if paused, b bound, n 1 once the queue was used, l the other limits: concurrency, how many and µs
---                    of the rate, the same three for each key, 1 if first-in-first-out, how long and how many tasks that
---                    are over are kept, with - for none, and what becomes of one too many: 0 it is refused, 1 dropped, 2 the
---                    oldest is dropped, and how many events are kept; m latest event; f no event before this is kept; h
---                    lines that are in the sets that wait; x tasks dropped so far; y how far those that wait are in
---                    order of age, until all are; e 1 if tasks that wait have deadlines; i until when ids are unique at
---                    most; k 1 if tasks wait for others, or have waited and are in; $ and an outbox -> up to which
---                    number it was relayed; R 1 if it is reserved for the orders of sales
---   records    HASH  id -> arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) body; the turn is
---                    to be added to the revision
+-- A queue. Its 21 keys, in this order:
+--   meta       HASH  counters and settings, by field:
+--                    v latest revision
+--                    a latest arrival
+--                    c latest claim
+--                    w wake-up count
+--                    u bit mask of the priorities in use
+--                    n 1 once the queue was used
+--                    p 1 if paused
+--                    b capacity
+--                    l the other limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate;
+--                      the same three per key; 1 if first in, first out per key; µs and count of the retention;
+--                      overflow policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
+--                    m latest event
+--                    f first event that may be kept
+--                    h number of key groups in `waiting`
+--                    x number of tasks dropped in total
+--                    y cursor of the scan that indexes waiting tasks by age; absent when all are indexed
+--                    e 1 if waiting tasks have deadlines
+--                    i latest end of a uniqueness window
+--                    k 1 if live tasks wait for others or have waited
+--                    $ and the name of an outbox: the highest number relayed from it
+--                    R 1 if the queue is reserved for the orders of sales
+--   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
+--                    place: arrival(6) turn(1); first: when the id was first enqueued
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
---                    [note's length(1) percent(1) note] [past's length(2) past] error; of tasks that were claimed at least
---                    once. The turn is to be added to the claim. Its due time goes before the record's. A percentage of
---                    255 is none
---   newcomers  HASH  id -> as records, put in while the task was leased
+--                    [note's length(1) percent(1) note] [past's length(2) past] error
+--                    Only of tasks that were claimed at least once. Its due time overrides the record's. A percentage
+--                    of 255 is none
+--   newcomers  HASH  id -> a record: the pending replacement of a leased task
 --   leases     ZSET  claim(7) turn(1) id -> lease until
---   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2)
---                    past] body; NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record, of one
---                    that is over and kept; how: 0 done, 1 discarded, 2 cancelled, 3 dropped; the result is a body, or
---                    nothing; ENQ place(7) other -> finished(7) how(1) result or error, of one that a task waited for;
---                    ACK finished(7) NUL id -> how(1) result or error, of one that those that wait for it have not all
---                    heard of; how also: 4 popped, 5 deleted, 6 dead; BS number(7) -> at(7) what(1) attempt(2) due(7)
---                    id's length(1) id worker or error, of an event; what also: 7 added, 8 replaced, 9 claimed, 10
---                    requeued, 11 failed, 12 lost, 13 given back, 14 cancel asked, 15 revived, 16 buried. Attempt and
---                    due are 0 where they say nothing
---   dead_ids   ZSET  id -> 0; NUL finished(7) id -> 0; SOH first(7) id -> 0, of tasks that wait, if the queue drops its
---                    oldest; STX deadline(7) id -> 0, of tasks that wait and have one; ETX other NUL if dead(1)
---                    place(7) id -> 0, of each that a task waits for; EOT place(7) if dead(1) other -> 0, the same by
---                    the task, and without the other while it is held open; if dead: 0 it goes on waiting, 1 it fails,
---                    2 it runs; ENQ and ACK -> 0, the fields of the dead that begin so; ACK finished(7) SOH place(7) id
---                    -> 0, of a task that is gone and waited for others. A place is a record's arrival and turn
---   listeners  ZSET  inbox -> since, of processes that wait for something to be given out
---   waiting    ZSET  arrival(6) turn(1) id -> due, one for each of the ten priorities
---   lines      ZSET  key NUL priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks with a key that wait; NUL
---                    priority(1) due(7) arrival(6) turn(1) id -> 0, of tasks that wait for others
---   keys       HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7), or 0 while it is blocked, due(7) arrival(6)
---                    turn(1) id, of its first; key -> how many are leased; key NUL s -> when the latest were given
---                    out(7 each), and NUL s the same of all; NUL w id -> inboxes(16 each) of who waits for its end; NUL
---                    e -> the same of who follows the events
---   moot       ZSET  key -> when it no longer matters when its latest were given out
--- Flags of a run: 1 leased, 2 to be cancelled, 4 it failed before and has an error, 8 a newcomer waits behind it, 16 it
--- stands in its line by the record's due time, 32 it has a key (of a leased one), 64 it has a past, 128 it has a note.
--- The past is that of its latest runs without success, each attempt(2) began(7) ended(7) how(1) worker's length(1) worker
--- error's length(1) error; how: 0 failed, 1 lost, 2 snoozed. A dead letter that has one has 32 added to its priority.
--- A record with a key has 16 added to its priority, and its body begins with the length(1) of the key and the key; one with
--- a deadline has 64 added, and the deadline(7) stands before that. Tasks of one key
--- and priority stand in line. One that waits for others has 128 added, and stands in none. Only the first of a line is
--- among those that wait, in the line's place, and only while its key has room.
--- Turns count what one call gives out: so its tasks share what is packed, and each costs little more than its bytes.
--- The body is opaque here: content type and payload.
+--   dead       HASH  entries of five kinds:
+--                    id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
+--                      [past's length(2) past] body: a dead letter
+--                    NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
+--                      that is kept. The result is a body, or empty
+--                    ENQ place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at
+--                      that place
+--                    ACK finished(7) NUL id -> how(1) result or error: a finished task whose dependents are not all
+--                      updated yet
+--                    BS number(7) -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error: an event.
+--                      Attempt and due are 0 if they do not apply
+--   dead_ids   ZSET  members of seven kinds, all with score 0:
+--                    id: a dead letter
+--                    NUL finished(7) id: a finished task that is kept
+--                    SOH first(7) id: a waiting task, if the queue drops its oldest
+--                    STX deadline(7) id: a waiting task with a deadline
+--                    ETX other NUL if dead(1) place(7) id: a link to a dependency, by the dependency
+--                    EOT place(7) if dead(1) other: the same by the dependent; without `other`, an open batch
+--                    ENQ.. and ACK..: the fields of `dead` that begin with these, and ACK finished(7) SOH place(7) id:
+--                      a removed task whose links are still to be deleted
+--   listeners  ZSET  inbox -> since, of processes that wait for a task to claim
+--   waiting    ZSET  ten of them, one per priority: place(7) id -> due
+--   lines      ZSET  members of two kinds, all with score 0:
+--                    key NUL priority(1) due(7) place(7) id: a waiting task with a key
+--                    NUL priority(1) due(7) place(7) id: a task that waits for others
+--   keys       HASH  fields of five kinds:
+--                    key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
+--                      last three are its first task's. Moment + 1 is 0 while the group is blocked
+--                    key -> number of leased tasks
+--                    key NUL s -> when the latest tasks started(7 each), for the rate of the key; NUL s for the queue's
+--                    NUL w id -> inboxes(16 each) to notify when the task finishes
+--                    NUL e -> inboxes(16 each) to notify of events
+--   moot       ZSET  key -> when its start times no longer matter
+--
+-- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
+-- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
+-- cancellation requested, 15 dead letter requeued, 16 dead letter deleted. If dead: 0 keep waiting, 1 fail, 2 run.
+--
+-- Flags of a run: 1 leased, 2 canceled, 4 failed before and has an error, 8 has a pending replacement, 16 keeps its
+-- place in the key group by the record's due time, 32 has a key (while leased), 64 has a past, 128 has a note. Past: up
+-- to ten runs without success, each attempt(2) began(7) ended(7) how(1) worker's length(1) worker error's length(1)
+-- error, where how is 0 failed, 1 lost, 2 snoozed.
+--
+-- Priority of a record: 0 to 9, plus 16 if it has a key, 64 if it has a deadline, 128 if it waits for others. Its body
+-- is preceded by the deadline(7), then the key's length(1) and the key. Priority of a dead letter: plus 16 if it has a
+-- key, 32 if it has a past. The body itself is a content type and a payload, which the functions do not read.
+--
+-- A key group is the waiting tasks of one key and priority. Only its first task is in `waiting`, at the place of the
+-- group, and only while the key has room. The turn of a record or run counts the tasks that one call enqueued or
+-- claimed, up to 256 that share the number before it. Add the turn to the revision or to the claim.
 -- include: draft
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local HEADER_BYTES = 30
@@ -60,27 +89,27 @@ local TURNS = 256
 local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
 local KEYED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 64, 128, 28, 32
 local DATE_BYTES = 7
--- How a task ended, and how a run did.
+-- How a task ended, and how a run ended.
 local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
 local runs_as = { failed = 0, lost = 1, snoozed = 2 }
--- What becomes of one too many, and where those that wait stand by age.
+-- Overflow policies, and prefixes of the members of dead_ids.
 local DROP_NEW, DROP_OLDEST, BY_AGE, BY_DEADLINE, BEHIND_DEADLINES = 1, 2, '\1', '\2', '\3'
--- Where it stands what tasks wait for, by the other and by the task; what they waited for; and what is over that others have
--- to hear of.
+-- Prefixes of links in dead_ids: by dependency, by dependent, finished dependencies, ends that dependents have not been
+-- updated with, and the end of them all.
 local linked_by = { other = '\3', own = '\4', over = '\5', ended = '\6', behind = '\7' }
--- Tasks that one call tells at most of what is over.
+-- The most dependents that one call updates.
 local TOLD_MAX = 500
--- Why a task died whose deadline passed.
+-- Error of a task whose deadline passed.
 local LATE = 'its deadline passed before it ran'
--- Tasks that one call forgets at most, of those that are over.
+-- The most finished tasks that one call deletes.
 local FORGOTTEN_MAX = 2000
--- Leases that one call ends at most. A call that finds more answers AGAIN before it does anything else.
+-- The most leases that one call ends. A call that finds more answers AGAIN before it does anything else.
 local REAPED_MAX = 500
--- Processes that one call wakes at most.
+-- The most processes that one call wakes.
 local WOKEN_MAX = 8
 local AGAIN = { ok = 'AGAIN' }
 
--- A rate is how many in how long.
+-- Parses the limits. A rate is a count and a period.
 local function read_limits(q, text)
   local n, per, key_n, key_per, fifo, age, count, overflow, events_n
   q.concurrency, n, per, q.key_concurrency, key_n, key_per, fifo, age, count, overflow, events_n =
@@ -111,11 +140,11 @@ local function queue_keys(first)
   return q
 end
 
--- What happens to a task, besides that it ends; how events are kept; and how processes are told.
+-- Events other than a task's end, how they are kept, and how processes are notified.
 local events = {
   added = 7, replaced = 8, claimed = 9, requeued = 10, failed = 11, lost = 12, given_back = 13, cancel_asked = 14,
   revived = 15, buried = 16,
-  -- Something happened to a task: it is written when the call ends, if the queue keeps events.
+  -- Buffers an event until the call ends, if the queue keeps events.
   note = function(q, at, id, what, attempt, due, text)
     if not q.events_n then return end
     local noted = q.noted or {}
@@ -125,13 +154,13 @@ local events = {
     noted[n + 1], q.noted = { at = at, place = n, packed = packed }, noted
   end,
   field = function(number) return '\8' .. struct.pack('>I7', number) end,
-  -- The number of the first that is kept, or of the next if none is; and that of the latest.
+  -- The number of the first event kept, or of the next one if none is; and the number of the latest.
   range = function(q)
     local row = redis.call('HMGET', q.meta, 'm', 'f')
     local latest = tonumber(row[1]) or 0
     return math.max(tonumber(row[2]) or 1, latest - (q.events_n or 0) + 1), latest
   end,
-  -- Numbers what was noted, what ran out in the order of its moments, and forgets as many as are too many.
+  -- Numbers the buffered events in order of their moments, and deletes the oldest beyond the limit.
   write = function(q)
     local noted, most = q.noted, q.events_n
     if not noted then return end
@@ -155,15 +184,15 @@ local events = {
     write_back(of)
     q.latest_event = latest
   end,
-  -- A process leaves its inbox in a field of the keys, to be told once. Of many that came and went without a word the
-  -- latest are told; others look by themselves after a while.
+  -- Stores a process's inbox in a field of `keys`, for one notification. The latest 64 are kept; other processes find
+  -- out by polling.
   leave_inbox = function(q, field, inbox)
     local inboxes, kept_bytes = read(q.keys, field) or '', 16 * 63
     if not string.find(inboxes, inbox, 1, true) then
       set_field(q.keys, field, string.sub(inboxes, -kept_bytes) .. inbox)
     end
   end,
-  -- Tells whoever has left its inbox there: what, and the name.
+  -- Notifies every inbox stored in a field, once.
   tell = function(q, field, what)
     local inboxes = read(q.keys, field)
     if not inboxes then return end
@@ -175,21 +204,21 @@ local events = {
   end,
 }
 
--- A queue that is reserved for orders is changed by the steps of sales, and by calls that have this as their last key:
--- those of order workers, and of the verbs of a sale. A function takes no such key, so other programs have no such calls.
+-- A queue that is reserved for orders is changed only by sales and by calls with this extra last key: those of order
+-- workers and of sale operations. A function accepts no such key, so other programs cannot change the queue.
 local function refuse_foreign(q)
   if q.reserved and KEYS[#KEYS] ~= q.meta .. ':orders' then
     error({ err = 'RESERVED the queue is reserved for the orders of a sale' })
   end
 end
 
--- A first write that a server out of memory refuses, so that nothing is put in half.
+-- A first write that Redis refuses when out of memory, so that nothing is enqueued halfway.
 local function touch(q)
   refuse_foreign(q)
   redis.call('HSETNX', q.meta, 'n', 1)
 end
 
--- A first write that a server out of memory allows, so that what is in can be worked off.
+-- A first write that Redis allows when out of memory, so that existing tasks can be completed.
 local function allow_when_full(q)
   refuse_foreign(q)
   redis.call('ZREM', q.leases.key, '')
@@ -199,7 +228,7 @@ local function is_used(q, priority)
   return bit.band(q.used, bit.lshift(1, priority)) ~= 0
 end
 
--- The tasks of a priority that wait.
+-- The waiting set of a priority.
 local function waiting(q, priority)
   local of = q.waiting[priority]
   if not of then
@@ -209,7 +238,7 @@ local function waiting(q, priority)
   return of
 end
 
--- Whoever looks into the sets themselves writes back first.
+-- Flushes all buffers, before a set is read directly.
 local function write_back_queue(q)
   write_back(q.records)
   write_back(q.runs)
@@ -224,7 +253,6 @@ local function write_back_queue(q)
   end
 end
 
--- Whether there are as many tasks as there may be.
 local function is_full(q)
   if not q.bound then return false end
   if not q.size then
@@ -242,7 +270,7 @@ local function body_of(record)
   return string.sub(record, HEADER_BYTES + 1)
 end
 
--- The priority and the key of a record or of a dead letter: its priority byte, and its body.
+-- The priority and the key, from a priority byte and the text that has the key's length at `at`.
 local function line_of(byte, text, at)
   if byte < KEYED then return byte end
   return byte - KEYED, string.sub(text, at + 1, at + string.byte(text, at))
@@ -287,7 +315,7 @@ local function load(q, id)
   return record and task_of(id, record, read(q.runs, id))
 end
 
--- Tasks that are about to be loaded.
+-- Prefetches tasks that will be loaded.
 local function fetch_tasks(q, ids)
   fetch(q.records, ids)
   fetch(q.runs, ids)
@@ -300,7 +328,7 @@ local function pack_run(t)
   return head .. string.char(#t.worker) .. t.worker .. note .. past .. t.error
 end
 
--- The first 200 bytes of an error, cut at a character.
+-- The first 200 bytes of an error, cut at a character boundary.
 local function cut_error(error)
   local length = math.min(#error, 200)
   local next = string.byte(error, length + 1)
@@ -310,7 +338,7 @@ local function cut_error(error)
   return string.sub(error, 1, length)
 end
 
--- The run of a task ends without success. The latest ten are kept, and of each what is kept of its error.
+-- Appends a run without success to the past, which keeps the latest ten, each with a cut error.
 local function remember_run(t, ended, how, error)
   local most, head_bytes = 10, 17
   local past, ends, from = t.past or '', {}, 1
@@ -349,7 +377,7 @@ local function lease_of(t)
   return struct.pack('>I7I1c0', t.claim - t.claim_turn, t.claim_turn, t.id)
 end
 
--- A task waits in its place. Somebody may have to be woken for it.
+-- Adds an entry to a waiting set. With `wake`, processes are woken for it, now or for its due time.
 local function wait(q, priority, due, place, wake)
   add_at(q.waiting[priority] or waiting(q, priority), due, place)
   q.changed = true
@@ -360,7 +388,8 @@ local function wait(q, priority, due, place, wake)
   end
 end
 
--- From when on the rate of a key, or of the queue if there is none, allows one more: the latest so many times are kept.
+-- When the rate of a key, or of the queue without a key, allows one more start. As many start times are kept as the
+-- rate allows.
 local function free_from(q, key)
   local n, per = q.rate_n, q.rate_us
   if key then n, per = q.key_rate_n, q.key_rate_us end
@@ -370,7 +399,6 @@ local function free_from(q, key)
   return struct.unpack('>I7', starts, #starts - 7 * n + 1) + per
 end
 
--- How many of a key are leased.
 local function leased_of(q, key)
   return tonumber(read(q.keys, key) or 0)
 end
@@ -380,7 +408,7 @@ local function count_leased(q, key, change)
   set_field(q.keys, key, n > 0 and n)
 end
 
--- What makes a task's member of the lines, behind the line's name.
+-- A task's member of `lines`, without the name of its key group.
 local function stand_of(t)
   return struct.pack('>I7', has(t, IN_PLACE) and t.asked or t.due) .. string.sub(t.record, 1, PLACE_BYTES) .. t.id
 end
@@ -388,7 +416,7 @@ end
 local LINE = '>I7c7I7'
 local STAND_FROM, ID_FROM = 22, 15
 
--- A line's field, and what its members of the lines begin with.
+-- The name of a key group: its field in `keys`, and the prefix of its members in `lines`.
 local function line_name(key, priority)
   return key .. '\0' .. string.char(priority)
 end
@@ -407,14 +435,14 @@ local function store_line(q, name, line)
   line.packed = packed
 end
 
--- Its first is not among those that wait any more.
+-- Removes a key group from its waiting set.
 local function unseat(q, priority, line)
   if line.moment == 0 then return end
   take_out(waiting(q, priority), line.place .. string.sub(line.first, ID_FROM))
   line.moment, q.lines_waiting, q.changed = 0, q.lines_waiting - 1, true
 end
 
--- From when on the first of a line may be given out; nothing while its key has no room. A moment that has come is kept.
+-- When the first task of a key group may be claimed; nil while the key has no room. A moment that has passed is kept.
 local function moment_of(q, key, line, first)
   if q.key_concurrency and leased_of(q, key) >= q.key_concurrency then return nil end
   local run, free = read(q.runs, string.sub(first, ID_FROM)), free_from(q, key)
@@ -424,7 +452,7 @@ local function moment_of(q, key, line, first)
   return math.max(due, line.turn)
 end
 
--- The first of a line is among those that wait, if its key has room.
+-- Enters a key group into its waiting set, by its first task, if the key has room.
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
@@ -450,7 +478,7 @@ local function seat(q, key, priority, wake)
   store_line(q, name, line)
 end
 
--- What was done to a task is done: its line, and the others of its key, which share its room, are as they should be.
+-- Completes a change to a task: enters its key group again, and the other groups of the key if they share a limit.
 local function seat_touched(q, wake)
   local touched = q.touched
   if not touched then return end
@@ -478,22 +506,22 @@ local function touch_line(q, t)
   q.touched[t.key][t.priority] = true
 end
 
--- Where a task stands by age.
+-- A task's member of the index by age.
 local function age_of(id, record)
   return BY_AGE .. string.sub(record, FIRST_FROM, FIRST_TO) .. id
 end
 
--- A task waits, and may be dropped for a newcomer.
+-- Indexes a waiting task by age, if the queue may drop it.
 local function stand_by_age(q, id, record)
   if q.overflow == DROP_OLDEST then redis.call('ZADD', q.dead_ids, 0, age_of(id, record)) end
 end
 
--- Where a task stands by deadline.
+-- A task's member of the index by deadline.
 local function date_of(id, deadline)
   return BY_DEADLINE .. struct.pack('>I7', deadline) .. id
 end
 
--- A task waits until its deadline, if it has one.
+-- Indexes a waiting task by its deadline, if it has one.
 local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
   redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
@@ -501,7 +529,7 @@ local function stand_by_deadline(q, id, deadline)
   q.dated = true
 end
 
--- A task waits: among all, or in its line. That ends what is done to it.
+-- Makes a task wait: for others, in its key group, or by its own due time. Completes a change that `lift` began.
 local function stand(q, t, wake)
   stand_by_age(q, t.id, t.record)
   stand_by_deadline(q, t.id, t.deadline)
@@ -518,8 +546,8 @@ local function stand(q, t, wake)
   seat_touched(q, wake)
 end
 
--- The line of a task that waits where it did before its claim stands at the task's due time and place, unless it stands
--- before them.
+-- Moves a key group back to the due time and place of a task that returns to it, unless the group already comes before
+-- them.
 local function return_turn(q, t)
   local name, place = line_name(t.key, t.priority), string.sub(t.record, 1, PLACE_BYTES)
   local line = read_line(q, name)
@@ -529,7 +557,7 @@ local function return_turn(q, t)
   store_line(q, name, line)
 end
 
--- Takes the task from wherever it waits or is leased. `stand` or `remove` ends what is done to it.
+-- Takes a task out of the set in which it waits or is leased. `stand` or `remove` completes the change.
 local function lift(q, t)
   if has(t, LEASED) then
     take_out(q.leases, lease_of(t))
@@ -557,12 +585,12 @@ local function lift(q, t)
   if t.deadline then redis.call('ZREM', q.dead_ids, date_of(t.id, t.deadline)) end
 end
 
--- The first members that begin so, of those that tell what waits for what.
+-- The first members of dead_ids that have this prefix.
 local function beginning(q, with, most)
   return redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
 end
 
--- A record is gone, and what it waited for is to be forgotten.
+-- A record is gone: its links are to be deleted.
 local function forget_waits(q, id, record)
   if not q.linked then return end
   local place = string.sub(record, 1, PLACE_BYTES)
@@ -572,7 +600,7 @@ local function forget_waits(q, id, record)
   end
 end
 
--- A task is over, with a result or an error. Those that wait for it are to hear of it.
+-- A task has ended, with a result or an error: its dependents are to be updated.
 local function has_ended(q, id, at, how, what)
   if not q.linked or not beginning(q, linked_by.other .. id .. '\0', 1)[1] then return end
   local field = linked_by.ended .. struct.pack('>I7', at) .. '\0' .. id
@@ -591,7 +619,7 @@ local function remove(q, t, wake)
   forget_waits(q, t.id, t.record)
 end
 
--- A task is over. It is kept as long as the queue's retention says.
+-- A task has finished. It is kept if the queue has a retention.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
   events.note(q, at, t.id, how, t.attempts)
@@ -606,12 +634,12 @@ local function finish_task(q, t, at, how, result, wake)
   q.finished = true
 end
 
--- Those that are over stand before the dead, by when they ended.
+-- Counts the finished tasks that are kept, up to a moment. They sort before the dead letters, by when they finished.
 local function count_finished(q, till)
   return redis.call('ZLEXCOUNT', q.dead_ids, '-', till and '(\0' .. struct.pack('>I7', till + 1) or '(\1')
 end
 
--- Forgets what is not to be kept any more. True if there is more of it than one call forgets.
+-- Deletes the finished tasks that exceed the retention. True if more are left than one call deletes.
 local function forget_finished(q, most)
   local n = count_finished(q)
   if q.keep_n then n = math.max(n - q.keep_n, count_finished(q, now - q.keep_us)) end
@@ -625,13 +653,13 @@ local function forget_finished(q, most)
   return n > most
 end
 
--- One that is over, if it is still kept.
+-- The entry of a finished task, if the retention still covers it.
 local function finished_task(q, id)
   local kept = q.keep_n and redis.call('HGET', q.dead, '\0' .. id)
   return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
 end
 
--- What the tasks have in common that one call puts in on the same terms.
+-- What all tasks of a call with the same terms have in common.
 local function terms(due, priority, mode, max_wait, max, key, deadline)
   local of = {
     due = due, priority = priority, mode = mode, max_wait = max_wait, max = max, key = key, deadline = deadline,
@@ -640,7 +668,7 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
   return of
 end
 
--- A new life under an id: every attempt before it, a revision of its own, at the end of the arrivals.
+-- Starts a new task under an id: without attempts, with a new revision, as the latest arrival.
 local function begin(q, id, of, body)
   local turn = (q.turn or TURNS - 1) + 1
   q.arrival, q.revision = q.arrival + 1, q.revision + 1
@@ -649,7 +677,7 @@ local function begin(q, id, of, body)
   end
   q.turn = turn
   local place = q.first_arrival .. string.char(turn)
-  -- What waits for others is linked to them, and held until they are over.
+  -- A task with dependencies is linked to them, and held until they end.
   local held = of.hold and of.hold(q, id, place)
   local head = held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + LINKED, of.max) or of.head
   local record = place .. q.first_revision .. head .. body
@@ -665,7 +693,7 @@ local function begin(q, id, of, body)
   end
 end
 
--- If a newcomer waits behind the run that ends, it takes the record's place.
+-- If a pending replacement waits for the run to end, it becomes the record.
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
   events.note(q, q.moment, t.id, events.requeued, t.attempts)
@@ -693,7 +721,7 @@ local function die(q, t, at, error, wake)
   redis.call('ZADD', q.dead_ids, 0, t.id)
 end
 
--- The run ends and the task waits again: from that moment on, or without one where it did before its claim.
+-- A run ends and the task waits again: from `due` on, or in its place from before the claim if `due` is nil.
 local function back(q, t, due, wake)
   lift(q, t)
   t.flags, t.note = bit.band(t.flags, FAILED + HAS_PAST + (due and 0 or IN_PLACE)), nil
@@ -704,7 +732,7 @@ local function back(q, t, due, wake)
   stand(q, t, wake)
 end
 
--- Lets a task go on that waits for nothing any more: it stands where it would have stood.
+-- Lets a held task run, if it has no dependency left.
 local function go_on(q, t, at)
   if beginning(q, linked_by.own .. string.sub(t.record, 1, PLACE_BYTES), 1)[1] then return end
   lift(q, t)
@@ -715,12 +743,12 @@ local function go_on(q, t, at)
   q.moment = now
 end
 
--- Tells those that wait for one that it is over, so many at most. How many there were.
+-- Updates the dependents of a task that ended, up to `most` of them. Returns how many there were.
 local function tell(q, ended, most)
   local at, id, kept = struct.unpack('>I7', ended, 2), string.sub(ended, 10), redis.call('HGET', q.dead, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
   local with, well = linked_by.other .. id .. '\0', how < ends_as.cancelled or how == ends_as.popped
-  -- Who goes on waiting for one that is dead is not told.
+  -- Dependents that keep waiting for a dead task are skipped.
   local from = '[' .. with .. (how == ends_as.dead and '1' or '')
   local told = redis.call('ZRANGEBYLEX', q.dead_ids, from, '(' .. with .. '\255', 'LIMIT', 0, most)
   if #told < most then
@@ -747,7 +775,7 @@ local function tell(q, ended, most)
   return #told
 end
 
--- Forgets what a task that is gone waited for, so many at most. How many there were.
+-- Deletes the links of a task that is gone, up to `most` of them. Returns how many there were.
 local function unlink(q, gone, most)
   local place, id = string.sub(gone, 10, 9 + PLACE_BYTES), string.sub(gone, 10 + PLACE_BYTES)
   local links, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
@@ -755,7 +783,7 @@ local function unlink(q, gone, most)
   in_chunks('ZREM', q.dead_ids, links)
   in_chunks('ZREM', q.dead_ids, over)
   in_chunks('HDEL', q.dead, over)
-  -- The same from the other end, which the task is named at.
+  -- The same links by their dependencies.
   for at, link in ipairs(links) do
     local policy, other = string.sub(link, PLACE_BYTES + 2, PLACE_BYTES + 2), string.sub(link, PLACE_BYTES + 3)
     links[at] = linked_by.other .. other .. '\0' .. policy .. place .. id
@@ -764,7 +792,7 @@ local function unlink(q, gone, most)
   return #links + #over
 end
 
--- Tells those that wait for what is over, in the order in which it ended. True if there is more of it than one call tells.
+-- Processes ends in the order in which they happened. True if more is left than one call processes.
 local function settle(q)
   if not q.ended then return false end
   local room = TOLD_MAX
@@ -780,7 +808,7 @@ local function settle(q)
   return true
 end
 
--- The first deadline of a task that waits, if any has one.
+-- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
   local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
@@ -789,7 +817,7 @@ local function first_deadline(q)
   redis.call('HDEL', q.meta, 'e')
 end
 
--- When something may be given out that may not be now: the first delay or lease to end, or a rate that allows more.
+-- When the next task may become claimable: the first due time or end of a lease, or when the rate allows more.
 local function next_to_give(q)
   write_back_queue(q)
   local first
@@ -809,13 +837,13 @@ local function next_to_give(q)
   return first
 end
 
--- The same, or the first deadline to pass, which may let others go.
+-- The same, or the first deadline, because a task that dies may release others.
 local function next_due(q)
   local first, deadline = next_to_give(q), first_deadline(q)
   return deadline and math.min(first or deadline, deadline) or first
 end
 
--- Wakes processes that wait, for so many tasks: `Q`, tasks, wake-ups, name. One that is gone is passed over.
+-- Wakes processes that wait for tasks: `Q`, tasks, wake-up count, name. A process that is gone is skipped.
 local function ring(q, tasks)
   q.wakes = q.wakes + tasks
   q.changed = true
@@ -827,9 +855,9 @@ local function ring(q, tasks)
   end
 end
 
--- Writes the queue's counters back, and wakes whoever waits for what has come in.
+-- Writes the queue's counters, and wakes the processes that wait for what was enqueued.
 local function finish(q)
-  -- If there are too many to tell by one call, somebody is woken to go on.
+  -- Too many dependents for one call: a process is woken, whose call continues.
   if settle(q) then q.woken = q.woken + 1 end
   if q.finished then forget_finished(q, FORGOTTEN_MAX) end
   events.write(q)
@@ -849,7 +877,7 @@ local function finish(q)
   end
 end
 
--- What waited for too long dies. True if there is more of it than one call may end.
+-- Moves tasks whose deadline has passed to the dead letters. True if more is left than one call processes.
 local function bury_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
@@ -866,8 +894,8 @@ local function bury_late(q)
   return true
 end
 
--- Tells of what is over and was not told in time; then ends the leases that have run out, in the order of their ends;
--- then what waited for too long dies. True if there are more than one call may end.
+-- Processes ends that are left from earlier calls, then expired leases in order of their ends, then passed deadlines.
+-- True if more is left than one call processes.
 local function reap(q)
   if q.linked then
     local last = redis.call(
@@ -888,7 +916,7 @@ local function reap(q)
     local t = load(q, id)
     q.moment = t.till
     if promote(q, t) then
-      -- The newcomer waits.
+      -- The pending replacement waits now.
     elseif has(t, CANCELLED) then
       finish_task(q, t, t.till, ends_as.cancelled, '')
     elseif t.attempts >= t.max then

@@ -1,11 +1,11 @@
 -- A sale's waiting room. Its two keys, in this order:
---   room     HASH  n and u: n places are served in u µs; p how long a pass holds, µs; w 1 if its order is drawn; f from
---                  when on ('' for at once), o when it was opened, b places that were served before, s when the next one
---                  is ('' before a draw), j how many have joined, a how many were let in; k the draw's secret (32), c its
---                  SHA-256 (32), z when its entry was closed for the draw, e how many take part ('' before), t the
---                  draw's beacon ('' before it)
---   tickets  HASH  buyer -> serial(6) until(7): when his pass ends, 0 if he has had none
--- They are where the sale's home is. Who stands where after a draw is worked out by the caller.
+--   room     HASH  n and u: n places are served every u µs; p validity of an admission token, µs; w 1 if the order is
+--                  drawn; f earliest admission ('' for none); o when the room was opened; b places served before s;
+--                  s when the next place is served ('' before a draw); j buyers who joined; a buyers who were admitted;
+--                  k the draw's secret (32); c its SHA-256 (32); z when the entry was closed for the draw;
+--                  e how many take part in the draw ('' until the entry is closed); t the beacon ('' before the draw)
+--   tickets  HASH  buyer -> serial(6) until(7): the end of the buyer's admission token, 0 before admission
+-- The keys have the tag of the sale's home. After a draw, the caller computes a buyer's place.
 -- include: now
 local TICKET = '>I6I7'
 
@@ -17,12 +17,12 @@ local function room_keys(first)
   r.n, r.per, r.pass, r.draws, r.from = tonumber(row[1]), tonumber(row[2]), tonumber(row[3]), row[4], row[5]
   r.opened, r.base, r.since, r.joined, r.admitted = row[6], tonumber(row[7]), tonumber(row[8]), tonumber(row[9]), row[10]
   r.secret, r.commitment, r.entrants, r.beacon = row[11], row[12], row[13], row[14]
-  -- A room that was opened by an earlier version has none.
+  -- A room that was opened by an earlier version has no such field.
   r.closed = row[15] or ''
   return r
 end
 
--- How many places could be served by now, however many there are.
+-- How many places could be served by now, however many buyers have joined.
 local function reach(r)
   if not r.since then return 0 end
   if now < r.since then return r.base end

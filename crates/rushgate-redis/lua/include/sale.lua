@@ -1,34 +1,34 @@
 -- A sale. Its seven keys, in this order:
---   row        HASH  k secret, s status (0 created, 1 open, 2 ended), g generation, q latest event, H hold time µs,
---                    o opens, x closes ('' for never), L 1 if a ledger has the last word, j the id as JSON;
---                    p since when it is stopped until it is rebuilt, '' if it is not, r why (the position in
---                    `PauseReason::ALL`), B who began to rebuild it last, P when the generation before was stopped, W
---                    when this one took its place, G until when only receipts are honoured;
---                    S<n> the n-th SKU: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
---                    per buyer(2) its name as JSON. Numbers 1..next were handed out or passed over at least once; all
---                    above are fresh, but for those withdrawn, which `ahead` counts
+--   row        HASH  k secret; s status (0 created, 1 open, 2 ended); g generation; q latest event; H hold time, µs;
+--                    o opens; x closes ('' for never); L 1 if a ledger is the system of record; j the id as JSON;
+--                    p since when the sale is stopped ('' if it is not); r why (the position in `PauseReason::ALL`);
+--                    B the latest rebuild; P when the generation before was stopped; W when this one replaced it;
+--                    G until when only receipts are honored;
+--                    S<n> the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
+--                    per buyer(2) name as JSON. Numbers 1..next were handed out or skipped at least once. Those above
+--                    are fresh, except for the withdrawn ones, which `ahead` counts
 --   returned   ZSET  sku * 2^24 + unit, as member and score: free again
---   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: taken out of the sale. Ranges do not overlap, and
---                    none lies on both sides of `next`
+--   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: removed from the sale. Ranges do not overlap, and
+--                    none spans `next`
 --   buyers     HASH  buyer NUL sku -> units held or sold
 --   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
---                    buyer lines units, each sku(2) first(4) last(4)
---   deadlines  ZSET  event(6) reservation -> deadline, of holds that are not decided
---   events     LIST  the n-th: at(7) kind(1) 1 and the reservation or 0, units as above
--- The lines of a hold that came back after a loss are ''. What a rebuild has loaded so far is a sale of its own under
--- seven other keys; the switch renames them.
+--                    buyer lines units, where units are ranges, each sku(2) first(4) last(4)
+--   deadlines  ZSET  event(6) reservation -> deadline, of undecided holds
+--   events     LIST  the n-th: at(7) kind(1), then 1 and the reservation, or 0; units as above
+-- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
+-- under seven other keys, and the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- include: put
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
 local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT = 8, 9, 10, 11, 12, 13, 14
 local LOST_WRITES, REBUILDING = 0, 2
--- How long a buyer who is kept out by a pause should wait, µs.
+-- How long a buyer should wait before asking again while the sale is stopped, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
--- The client must read the sale's specification anew: there is no such sale here, or another one.
+-- There is no such sale under these keys, or another one: the client must read the specification again.
 local MISSING = { ok = 'MISSING' }
 
 local function sale_keys(first, secret)
@@ -77,7 +77,7 @@ local function pack_sku(k)
     .. k.json
 end
 
--- How many numbers were never handed out and are free.
+-- How many numbers are free and were never handed out.
 local function fresh_of(k)
   return k.total - k.next - k.ahead
 end
@@ -86,22 +86,22 @@ local function free_of(k)
   return fresh_of(k) + k.returned
 end
 
--- The scores of a SKU's numbers from one to another.
+-- The scores of a SKU's units, from one number to another.
 local function scores(k, first, last)
   return k.no * SHELF + first, k.no * SHELF + last
 end
 
--- A first write that a server out of memory refuses.
+-- A first write that Redis refuses when out of memory.
 local function refuse_when_full(s)
   redis.call('HSETNX', s.row, 'k', '')
 end
 
--- A first write that a server out of memory allows.
+-- A first write that Redis allows when out of memory.
 local function allow_when_full_sale(s)
   redis.call('ZREM', s.deadlines.key, '')
 end
 
--- Writes back what was changed, the sale's counters, and what went into the orders' queue, if it has one.
+-- Writes the buffers and counters of the sale, and of its order queue if it has one.
 local function close_sale(s, q)
   write_back(s.buyers)
   write_back(s.holds)
@@ -137,7 +137,7 @@ local function pause(s, reason)
   append(s, PAUSED, nil, '')
 end
 
--- When to ask again, if nobody is let in for the moment.
+-- When to ask again, if no new reservation is accepted at the moment.
 local function retry_at(s)
   if s.paused then return now + ASK_AGAIN_AFTER end
   return s.receipts and now < s.receipts and s.receipts or nil
@@ -154,7 +154,7 @@ local function shelve(s, k, first, last)
   k.returned = k.returned + last - first + 1
 end
 
--- Numbers are kept as ranges: {first, last, first, last, ...}. Adds one at the end.
+-- Appends to a list of ranges, {first, last, first, last, ...}.
 local function add_range(ranges, first, last)
   if ranges[#ranges] == first - 1 then
     ranges[#ranges] = last
@@ -190,7 +190,7 @@ local function withdraw(s, no, ranges)
   in_chunks('ZADD', s.withdrawn, members)
 end
 
--- The fresh numbers from `from` on, up to the next that is withdrawn; nil if there are none.
+-- The first fresh numbers at or above `from` that are not withdrawn, as a range; nil if there are none.
 local function fresh_from(s, k, from)
   local first, last = math.max(k.next + 1, from), k.total
   while k.ahead > 0 do
@@ -207,12 +207,12 @@ local function fresh_from(s, k, from)
   if first <= last then return first, last end
 end
 
--- Fresh numbers are handed out, or passed over. Those below them that were not are withdrawn.
+-- Marks fresh numbers as handed out or skipped. Those below them that were not marked are withdrawn.
 local function pass(k, first, last)
   k.ahead, k.next, k.changed = k.ahead - (first - k.next - 1), last, true
 end
 
--- Takes numbers that were given back, the lowest or the highest.
+-- Takes returned numbers, the lowest or the highest.
 local function take_returned(s, k, n, lowest)
   local ranges = {}
   if n == 0 then return ranges end
@@ -235,7 +235,7 @@ local function take_returned(s, k, n, lowest)
   return ranges
 end
 
--- Takes the lowest free numbers of a SKU: those given back, then fresh ones. The caller has seen that there are enough.
+-- Takes the lowest free numbers of a SKU: returned ones, then fresh ones. The caller has checked that there are enough.
 local function take_lowest(s, k, n)
   local ranges = {}
   if k.returned > 0 then
@@ -292,7 +292,7 @@ local function ranges_of(h)
   return h.ranges
 end
 
--- Each SKU with its ranges, in the order of the lines, up to the brackets that end all.
+-- The units as JSON: each SKU with its ranges, in order of the lines, without the final brackets.
 local function json_of_units(s, h)
   local ranges, json, of = ranges_of(h), {}, nil
   for at = 1, #ranges, 3 do
@@ -305,7 +305,7 @@ local function json_of_units(s, h)
   return table.concat(json)
 end
 
--- The secret as HMAC pads it.
+-- The secret, padded for HMAC.
 local function padded(secret, with)
   local key = string.gsub(secret, '.', function(byte) return string.char(bit.bxor(string.byte(byte), with)) end)
   return key .. string.rep(string.char(with), 48)
@@ -320,19 +320,20 @@ local function order_mac(s, text)
   return redis.sha1hex(s.outer .. digest)
 end
 
--- The text is JSON without what ends it. What authenticates it is put behind it, and what says that it is JSON before it.
+-- `text` is a JSON object without its closing brace. Adds the MAC and the brace behind it, and the byte for the content
+-- type JSON before it.
 local function put_order(s, q, id, text)
   local body = '\255' .. text .. ',"mac":"' .. order_mac(s, text) .. '"}'
   q.orders = q.orders or terms(now, 5, REPLACE, 0, 1000)
   if read(q.records, id) then put(q, id, q.orders, body, false) else begin(q, id, q.orders, body) end
 end
 
--- The task of a reservation's orders: its 16 bytes as hexadecimal digits.
+-- The id of a reservation's order task: the 16 bytes of the reservation in hexadecimal digits.
 local function order_id(id)
   return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
 end
 
--- What the orders of a generation begin with.
+-- The beginning of the orders of a generation.
 local function order_head(s, generation)
   local head = s.heads[generation]
   if not head then
@@ -342,8 +343,8 @@ local function order_head(s, generation)
   return head
 end
 
--- Puts an order into the orders' queue, in the step of the change itself. The buyer is as in JSON; so are the units, without
--- the brackets that end all.
+-- Enqueues an order in the same step as the change. The buyer is escaped for JSON; the units are JSON without the final
+-- brackets.
 local function put_intent(s, q, generation, seq, id, buyer, units, intent)
   put_order(s, q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
     .. units .. ']]],"intent":"' .. intent .. '"')
@@ -355,7 +356,7 @@ local function order(s, q, h, intent)
   put_intent(s, q, h.generation, h.seq, h.order or order_id(h.id), buyer, json_of_units(s, h), intent)
 end
 
--- Writes a new hold: its event, its row and its deadline. What those of one call have in common is packed once.
+-- Writes a new hold: its event, row and deadline. Parts that holds of one call share are packed once.
 local function write_hold(s, id, buyer, lines, deadline, units)
   append(s, HELD, id, units)
   local beginning, lengths = s.beginnings[deadline], #lines * 256 + #buyer
@@ -374,7 +375,7 @@ local function write_hold(s, id, buyer, lines, deadline, units)
   return packed
 end
 
--- Enters a reservation that has these units, as packed.
+-- Adds a reservation that has these packed units.
 local function enter_hold(s, h)
   local ranges = ranges_of(h)
   for at = 1, #ranges, 3 do
@@ -412,7 +413,7 @@ local function end_hold(s, h, kind)
   append(s, kind, h.id, h.units)
 end
 
--- Decides an undecided hold: to its end, or until the ledger has committed.
+-- Decides an undecided hold: to its final state, or with a ledger to the state that waits for the ledger to commit.
 local MIDDLE = { confirm = CONFIRMING, cancel = CANCELLING, expire = EXPIRING }
 local LAST = { confirm = CONFIRMED, cancel = CANCELLED_, expire = EXPIRED }
 local function decide(s, q, h, intent)
@@ -426,7 +427,7 @@ local function decide(s, q, h, intent)
   order(s, q, h, intent)
 end
 
--- Ends up to `n` holds whose deadline has passed, by deadline.
+-- Expires holds whose deadline has passed.
 local function expire(s, q, overdue)
   for _, deadline in ipairs(overdue) do
     decide(s, q, load_hold(s, string.sub(deadline, 7)), 'expire')

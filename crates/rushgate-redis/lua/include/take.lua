@@ -1,4 +1,4 @@
--- Units for a cart: `wanted` is its lines, each the number of a SKU and how many.
+-- Taking units for a cart: `wanted` is its lines, each the number of a SKU and a quantity.
 
 -- include: sale
 local function lowest_free(s, k, from)
@@ -15,8 +15,8 @@ local function is_free(s, k, unit)
   return redis.call('ZSCORE', s.returned, k.no * SHELF + unit)
 end
 
--- The lowest number that is free in every line: each line is asked for its lowest from the candidate on, and the
--- highest answer is the next candidate, until all agree.
+-- The lowest number that is free in every line. Each line is asked for its lowest free number from the candidate on,
+-- and the highest answer is the next candidate, until all agree.
 local function common(s, wanted)
   local candidate = 1
   while true do
@@ -31,7 +31,7 @@ local function common(s, wanted)
   end
 end
 
--- The first line that is over the buyer's limit: {6, sku, limit, has}.
+-- The refusal for the first line that exceeds the buyer's limit: {6, sku, limit, has}.
 local function over_limit(s, wanted, buyer)
   for i = 1, #wanted do
     local line = wanted[i]
@@ -41,7 +41,8 @@ local function over_limit(s, wanted, buyer)
   end
 end
 
--- The first line that is short: {4, sku, free}, or {5, sku, free, give-back} if units of it are held.
+-- The refusal for the first line that is short: {4, sku, free}, or {5, sku, free, release at} if units of it are on
+-- hold.
 local function short_of(s, wanted, same)
   local short
   for i = 1, #wanted do
@@ -57,7 +58,7 @@ local function short_of(s, wanted, same)
   return { 5, short, free_of(k), next_give_back(s) }
 end
 
--- Takes one free number, as a range. Fresh ones below it stay free, as if they had been given back.
+-- Takes one free number, as a range. Fresh numbers below it become returned ones.
 local function take_number(s, k, number)
   k.changed = true
   if number <= k.next then
@@ -76,7 +77,7 @@ local function take_number(s, k, number)
   return { number, number }
 end
 
--- Takes units for every line of a hold. The caller has seen that there are enough.
+-- Takes units for every line of a hold. The caller has checked that there are enough.
 local function take(s, wanted, same, h)
   local number, ranges, n = same and common(s, wanted), {}, 0
   h.units, h.ranges = '', ranges

@@ -1,18 +1,19 @@
--- The ids of a queue that are unique for a period, whether their tasks are live or not. One key:
---   unique  ZSET  id -> until; what is over is taken out when more comes in. It expires an hour after its last
+-- The uniqueness windows of a queue: periods in which an id is unique, whether its task is live or not. One key:
+--   unique  ZSET  id -> end of its window. Past windows are deleted as new ones begin. The key expires an hour after
+--                 its last window
 -- include: draft
 -- include: now
--- So many that are over are forgotten for each that begins: more than one, so that they become fewer.
+-- Past windows that are deleted for each new one: more than one, so that they become fewer.
 local OVER_FOR_ONE = 2
 local LEFT_MS = 3600000
 
--- Until when an id is unique, if it is.
+-- The end of an id's window, if it has one.
 local function unique_until(key, id)
   local till = tonumber(redis.call('ZSCORE', key, id) or 0)
   return till > now and till
 end
 
--- Tasks with these ids are about to be put in. Whether any id is unique is known by the queue's own row.
+-- Prefetches the windows of ids that will be enqueued. The field `i` of meta says whether there is any.
 local function fetch_unique(q, key, ids)
   q.unique, q.periods, q.periods_till = {}, sorted_set(key), q.unique_till
   if q.unique_till <= now then return end
@@ -22,7 +23,7 @@ local function fetch_unique(q, key, ids)
   end
 end
 
--- A period never ends before one of the same id that runs already.
+-- A new window never ends before one that the id already has.
 local function begin_period(q, id, till)
   till = math.max(till, q.unique[id] or 0)
   q.unique[id], q.periods_till = till, math.max(q.periods_till, till)
@@ -36,6 +37,6 @@ local function write_periods(q)
   local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), OVER_FOR_ONE * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
   if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'i', int(q.periods_till)) end
-  -- In any case: a set that was empty in between is another one.
+  -- Set every time, because the set may have been deleted and created in the meantime.
   redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + LEFT_MS))
 end

@@ -1,7 +1,7 @@
--- Tasks that wait for others, as they are put in.
+-- Dependencies of tasks that are enqueued.
 -- include: queue
 
--- What is known of an id: whether anything is; and of one that is not live when it ended, how, and its result or error.
+-- What is known of an id: whether it is known at all; and of a task that has ended when, how, and its result or error.
 local function what_is_known(q, id)
   if read(q.records, id) then return true end
   local kept, letter = finished_task(q, id), redis.call('HGET', q.dead, id)
@@ -16,7 +16,7 @@ local function what_is_known(q, id)
   return false
 end
 
--- Links a task to those that it is to wait for. Whether it waits.
+-- Links a task to its dependencies. True if it must wait for them.
 local function link_to_others(q, id, place, of)
   local added, policy, held, failed = {}, of.if_dead, of.open, {}
   local function note(member)
@@ -32,7 +32,7 @@ local function link_to_others(q, id, place, of)
       held = true
       note(linked_by.other .. other .. '\0' .. policy .. place .. id)
       note(linked_by.own .. place .. policy .. other)
-      -- One of which nothing is known gave its place to this one.
+      -- A dependency that is unknown now was dropped to make room for this task.
       if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
     end
   end
@@ -45,7 +45,7 @@ local function link_to_others(q, id, place, of)
   return held
 end
 
--- The place of a task that is held open, and what becomes of it if one that it waits for is dead.
+-- The place of an open batch, and its if-dead policy; nil if the task is not one.
 local function open_place(q, id)
   local record = q.linked and read(q.records, id)
   if not record then return nil end
@@ -54,7 +54,8 @@ local function open_place(q, id)
   if first and #first == PLACE_BYTES + 2 then return place, string.sub(first, -1) end
 end
 
--- Why a task cannot wait for others, or be part of one, as it asks to, and which: 0 unknown, 1 not open, 2 taken.
+-- Why a task cannot have the dependencies or the batch in its terms, and the id concerned: 0 unknown, 1 not open, 2
+-- taken.
 local function refusal(q, id, of)
   local t = load(q, id)
   if of.hold and t and has(t, CANCELLED) then return 2, id end
@@ -63,20 +64,20 @@ local function refusal(q, id, of)
     if t and t.held then return 2, id end
   end
   if t or not of.hold then return nil end
-  -- A task that others wait for would wait for itself in the end.
+  -- Others already wait for this id: its own dependencies could lead back to it.
   if q.linked and beginning(q, linked_by.other .. id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
     if not what_is_known(q, other) then return 0, other end
   end
 end
 
--- A task becomes part of another, unless that is gone since.
+-- Adds a member to a batch, unless the batch is gone.
 local function become_part(q, part, whole)
   local place, policy = open_place(q, whole)
   if not place then return end
   redis.call('ZADD', q.dead_ids, 0, linked_by.other .. part .. '\0' .. policy .. place .. whole,
     0, linked_by.own .. place .. policy .. part)
-  -- It may have been a part before, under a record that is over.
+  -- The id may have been a member before, under a record that has ended.
   if redis.call('ZREM', q.dead_ids, linked_by.over .. place .. part) == 1 then
     redis.call('HDEL', q.dead, linked_by.over .. place .. part)
   end

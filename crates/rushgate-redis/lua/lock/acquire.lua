@@ -1,19 +1,19 @@
--- Asks for locks, each for one caller: asks for it, confirms a grant, or asks how the line stands. Locks that are asked for
--- together cost the server much less than each by itself.
+-- Acquires locks, one per caller. Calling again with the same token confirms a grant or returns the position in the
+-- wait queue. Locks that are acquired in one call cost the server much less than in separate calls.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), of each that is asked for
+-- KEYS[1-4..]  the lock (include/lock.lua), for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --                lease: 10,000 to 86,400,000,000 µs
---                wait: 0 to 86,400,000,000 µs; how long to stay in line, 0 to be told "busy"
---                barging: 0 or 1; 1 to ignore the line
---                claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
---                inbox: 8 bytes; of the process that asks, zeros if it has none
+--                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
+--                barging: 0 or 1; 1 to ignore the wait queue
+--                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
+--                inbox: 8 bytes; of the calling process, zeros if it has none
 --                owner: owner
 --
--- {answer, ...}  for each, in their order:
+-- {answer, ...}  one per lock, in order:
 --   {1, fence, lease until, lease left}  granted
---   {2, position, check after, fence}    in line; the fence is that of the latest grant
+--   {2, position, check after, fence}    waiting; the fence is that of the latest grant
 --   {3, retry after, waiters}            busy
 -- include: now
 -- include: lock
@@ -22,7 +22,7 @@ local function asked(n)
   return token, tonumber(lease), tonumber(wait), barging, tonumber(window), inbox, owner
 end
 
--- Locks that nobody holds and nobody waits for come first: most are, and they need little of all this.
+-- Most locks are free and have no waiters, so they are handled first, with little of this script.
 local answers, rest, of_first = {}, {}, nil
 for n = 1, #KEYS / 4 do
   local lock = lock_keys(4 * n - 3)
@@ -40,7 +40,7 @@ if not of_first then return answers end
 local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
   tidy(lock)
   if holds(lock, token) then
-    -- The first write is one that a server out of memory allows: a confirmation must not be refused.
+    -- Redis allows ZREM as a first write when out of memory: a confirmation must not be refused.
     redis.call('ZREM', lock.line, token)
     take_from_line(lock, token)
     redis.call('HSET', lock.state, 'd', int(now + lease))
@@ -49,7 +49,7 @@ local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
   end
   local row = lock.lined and redis.call('HGET', lock.waiters, token)
   if row and not redis.call('ZSCORE', lock.line, token) then
-    -- Who let a claim window pass takes its old place again.
+    -- A waiter that let its claim window pass returns to its old place.
     redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
   end
   if not is_held(lock) then
@@ -76,7 +76,7 @@ end
 
 for _, n in ipairs(rest) do
   answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
-  -- The others may be of the same lock, which is another now.
+  -- The other requests may be for the same lock, whose state has changed.
   of_first = nil
 end
 return answers

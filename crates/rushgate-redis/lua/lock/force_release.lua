@@ -1,10 +1,10 @@
--- Takes a lock from whoever holds it, tells the holder (`R`) and hands the lock on.
+-- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[1]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- {token, fence, lease until, since(7) inbox(8) owner}  who lost it
--- {}                                                    nobody held it
+-- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
+-- {}                                                    the lock was not held
 --
 -- flags: allow-oom
 -- include: now

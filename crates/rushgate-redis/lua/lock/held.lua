@@ -1,9 +1,9 @@
--- The grant that a token holds.
+-- Returns the grant that a token holds.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    token: 16 bytes
 --
--- {fence, lease until, lease left}  it holds the lock
+-- {fence, lease until, lease left}  the token holds the lock
 -- {}                                it does not
 --
 -- flags: no-writes

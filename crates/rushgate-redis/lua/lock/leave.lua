@@ -1,11 +1,11 @@
--- Leaves the line, or releases the lock if it has just been granted.
+-- Leaves the wait queue of a lock, or releases the lock if it has just been granted.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    token: 16 bytes
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- 2  it had the lock, and released it
--- 1  it stood in line
+-- 2  the token held the lock, which is released
+-- 1  it was in the wait queue
 -- 0  neither
 --
 -- flags: allow-oom

@@ -1,11 +1,11 @@
--- Gives locks up, each for one caller, and hands each to the first in its line.
+-- Releases locks, one per caller, and grants each to its first waiter.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), of each that is given up
+-- KEYS[1-4..]  the lock (include/lock.lua), for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
---                claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+--                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- {outcome, ...}  for each, in their order: 1 released, by this call or one of the lock's latest 64 releases; 0 not the token's
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 64 releases; 0 not held
 --
 -- flags: allow-oom
 -- include: now
@@ -24,7 +24,7 @@ if not of_first then return answers end
 
 -- include: line
 for _, n in ipairs(rest) do
-  -- The second of the same lock finds it as the first left it.
+  -- An earlier request of the call may have changed the same lock.
   local lock, token = of_first or lock_keys(4 * n - 3), ARGV[2 * n - 1]
   of_first = nil
   if holds(lock, token) then

@@ -1,10 +1,10 @@
--- Takes one client out of one lock and its line.
+-- Removes a client from one lock: releases the lock if the client holds it, and leaves the wait queue.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    client: 8 bytes; the first of its tokens
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- 1  it held the lock
+-- 1  the client held the lock
 -- 0  it did not
 --
 -- flags: allow-oom

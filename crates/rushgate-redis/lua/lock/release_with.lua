@@ -1,20 +1,20 @@
--- Gives a lock up for its holder and puts a task into a queue; or does neither, if the token does not hold the lock or
--- the queue does not take the task. Lock and queue must be on one server, so this is not for a Cluster.
+-- Releases a lock and enqueues a task, in one atomic step. Changes nothing if the token does not hold the lock or the
+-- queue refuses the task. Lock and queue must be on one server, so this does not work in a Cluster.
 --
 -- KEYS[1-4]    the lock (include/lock.lua)
 -- KEYS[5-25]   the queue (include/queue.lua)
--- KEYS[26-27]  the client's latest answers (include/once.lua)
--- KEYS[28]     the unique ids (include/unique.lua)
--- ARGV[1]      op: 8 bytes; new for each call, the same when it is sent again
+-- KEYS[26-27]  the client's replay cache (include/once.lua)
+-- KEYS[28]     the uniqueness windows (include/unique.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      token: 16 bytes
--- ARGV[3]      claim window: 10,000 to 2,000,000 µs; 2,000,000 unless there is a reason
+-- ARGV[3]      claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 -- ARGV[4]      id: name
 -- ARGV[5]      terms: terms
 -- ARGV[6]      body: body
 --
--- {0}                                      not the token's to release; the task was not put in
--- {1, outcome, revision or bound or ...}  released; behind it what rushgate_queue_enqueue answers for a task
--- {2, outcome, bound or why, ...}          not taken, outcome 4 or 8 of the same; the token holds the lock as before
+-- {0}                                        the token does not hold the lock; the task was not enqueued
+-- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_queue_enqueue for the task
+-- {2, outcome, capacity or reason, ...}      refused, with outcome 4 or 8 of the same; the token still holds the lock
 -- include: now
 -- include: line
 -- include: put

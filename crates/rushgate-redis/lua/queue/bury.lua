@@ -1,14 +1,14 @@
 -- Deletes dead letters.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
--- ARGV[2]      all: 0 or 1; 1 for all, 0 for those that follow
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
 --                id: name
 --
--- {how many}
--- AGAIN  there are more: send the call again
+-- {deleted}  how many
+-- AGAIN      more are left: send the call again
 --
 -- flags: allow-oom
 -- include: now
@@ -17,7 +17,7 @@
 local PAGE = 500
 local q, once = queue_keys(1), replay_keys(22, ARGV[1])
 allow_when_full(q)
--- While pages are left, the answer so far has a second part.
+-- While pages are left, the stored answer has a second part.
 local answer = remembered(once) or { 0, 1 }
 if not answer[2] then return answer end
 if reap(q) then return AGAIN end

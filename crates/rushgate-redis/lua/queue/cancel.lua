@@ -1,8 +1,8 @@
--- Removes a task whatever its revision, or marks it if somebody works on it.
+-- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 --
 -- {outcome}  0 not found, 1 removed, 2 marked

@@ -1,13 +1,14 @@
--- Takes the first due tasks under a lease.
+-- Claims the first due tasks under a lease.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      how many: 1 to 1,000
 -- ARGV[3]      lease: 10,000 to 86,400,000,000 µs
--- ARGV[4]      worker: label; who claims
+-- ARGV[4]      worker: label; name of the claiming worker
 --
--- {next due in µs or '', wake-ups, id, record, run, ...}
+-- {next due, wake-ups, id, record, run, ...}  next due: 0 if as many were claimed as requested; otherwise how long
+--                                             until a task may be claimable, µs, or '' if none is known
 --
 -- flags: allow-oom
 -- include: now
@@ -28,7 +29,7 @@ answer = { 0, q.wakes }
 if #ids > 0 then
   q.claim = math.max(q.claim, now - 1)
   local first, turn, worker = nil, TURNS, ARGV[4]
-  -- What is the same in the runs of all that are claimed for the first time, before their due time and behind it.
+  -- The parts that all first runs of this call share, before and after their due time.
   local till_text, behind = int(till), string.char(#worker) .. worker
   local before = struct.pack('>I2I1I7', 1, LEASED, till)
   local before_of_key = struct.pack('>I2I1I7', 1, LEASED + OF_KEY, till)

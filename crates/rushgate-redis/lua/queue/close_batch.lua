@@ -1,11 +1,11 @@
--- Lets a task that is held open take no more parts: it runs as soon as all that it waits for are over.
+-- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 --
--- {outcome, left}  0 not found, 1 closed, with how many it waits for still, 2 not open
+-- {outcome, left}  0 not found, 1 closed, 2 not open; left: how many tasks it still waits for
 --
 -- flags: allow-oom
 -- include: now

@@ -1,10 +1,10 @@
--- A page of dead letters by id.
+-- Returns dead letters, ordered by id.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
--- {id, letter, ...}
+-- {id, dead letter, ...}
 --
 -- flags: allow-oom
 -- include: now

@@ -1,10 +1,10 @@
--- Gives one dead letter.
+-- Returns one dead letter.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
--- {id, dead letter}  as packed
--- {}                 there is none
+-- {id, dead letter}
+-- {}                 not found
 --
 -- flags: allow-oom
 -- include: now

@@ -1,11 +1,11 @@
--- Removes a task that is as it was read.
+-- Removes a task if it has not changed since it was read.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
--- ARGV[3]      revision: 0 to 9,007,199,254,740,991; that was read
--- ARGV[4]      claim: 0 to 9,007,199,254,740,991; 0 if it was only looked at
+-- ARGV[3]      revision: 0 to 9,007,199,254,740,991; as it was read
+-- ARGV[4]      claim: 0 to 9,007,199,254,740,991; 0 if the task is not claimed
 --
 -- {outcome}  0 stale, 1 removed, 2 leased
 --

@@ -1,9 +1,9 @@
--- Lists schedules whose moment has come, by moment, and tells when the next one will fire.
+-- Returns the schedules that are due, by moment, and when the next one will be.
 --
 -- KEYS[1-3]  the schedules (include/schedule.lua)
 -- ARGV[1]    how many: 1 to 1,000
 --
--- {now, next or 0, id, schedule, ...}  each as packed
+-- {now, next or 0, id, schedule, ...}
 --
 -- flags: no-writes
 -- include: now

@@ -1,21 +1,25 @@
--- Puts tasks in, in the order given, for one caller or several. Tasks that are put in together cost the server much less
--- than each by itself.
+-- Enqueues tasks in the order given, for one or more requests. Tasks that are enqueued in one call cost the server much
+-- less than in separate calls.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- KEYS[24]     the unique ids (include/unique.lua)
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[24]     the uniqueness windows (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; of the request: new for each, the same when it is sent again; '' as the task before
+--                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
 --                terms: terms
 --                body: body
 --
--- {{outcome, revision or bound, ...}, ...}  for each request: 1 added, 2 kept, 3 replaced, each with a revision; 4 full,
---                                           5 dropped, each with the bound; 6 displaced, with the revision
---                                           and then the id of what was dropped for it; 7 put in lately, with the
---                                           moment in µs until which the id is unique; 8 refused, with 0 if the queue knows
---                                           no task that it was to wait for, 1 if what it was to be part of is not held open,
---                                           2 if a task of its id is in the way, and then the id of which task
+-- {{outcome, ...}, ...}  one list per request. It has for each task:
+--   1, revision      added
+--   2, revision      kept: the task under this id stays as it is
+--   3, revision      replaced
+--   4, capacity      full
+--   5, capacity      dropped, because the queue is full
+--   6, revision, id  added, and the task with that id was dropped for it
+--   7, until         enqueued recently: the id is unique until then, µs
+--   8, reason, id    refused. 0: the dependency with that id is unknown. 1: the batch with that id is not
+--                    open. 2: a task with that id is in the way
 -- include: now
 -- include: put
 -- include: asked

@@ -1,12 +1,12 @@
--- Events of a queue, by number.
+-- Returns events of a queue, by number.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
--- {first, latest, number, event, ...}  the number of the first that is kept, or of the next one if none is; that of the
---                                      latest that there ever was; that of the first that follows; and the events, each
---                                      as packed and with the number after that of the one before
+-- {first, latest, number, event, ...}  first: number of the first event kept, or of the next one if none is
+--                                      latest: number of the latest event of all
+--                                      number: number of the first event in this answer; the others follow without gaps
 --
 -- flags: allow-oom
 -- include: now

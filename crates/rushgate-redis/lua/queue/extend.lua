@@ -1,15 +1,15 @@
--- Starts the leases of claimed tasks anew, and notes how far they have come.
+-- Extends the leases of claimed tasks, and stores their progress.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
---               claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
---               noted: 0 or 1; 1 to note what follows, 0 to leave what was noted before
---               percent: 0 to 100 or ''; how much of it is done, '' if that is not known
---               note: label; what it is at
+--               claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--               noted: 0 or 1; 1 to store the progress that follows, 0 to keep what was stored before
+--               percent: 0 to 100 or ''; progress, '' if it is not known
+--               note: label; what the task is doing
 --
--- {outcome, ...}  0 lost, 1 extended, 2 extended and to be cancelled
+-- {outcome, ...}  one per task: 0 lost, 1 extended, 2 extended, and its cancellation was requested
 --
 -- flags: allow-oom
 -- include: now

@@ -1,16 +1,16 @@
--- Ends claimed tasks that are done or were discarded, with what came of them: it is kept if the queue has a retention. For
--- one caller or several.
+-- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
+-- one or more requests.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; of the request: new for each, the same when it is sent again; '' as the task before
+--                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
---                how: 0 or 1; 0 if it was done, 1 if it was discarded
+--                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                how: 0 or 1; 0 done, 1 discarded
 --                result: body or ''; at most 64 KiB of payload, '' for none
 --
--- {{outcome, ...}, ...}  for each request: 0 stale, 1 done, 2 requeued
+-- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --
 -- flags: allow-oom
 -- include: now

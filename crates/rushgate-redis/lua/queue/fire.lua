@@ -1,5 +1,5 @@
--- Puts in the tasks of a schedule's moments that have come, and sets its next moment. Tasks whose id is in already are
--- kept; the queue's bound does not count.
+-- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
+-- is. The capacity of the queue does not apply.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-24]  the schedules (include/schedule.lua)
@@ -10,8 +10,8 @@
 --                task: name
 --                due: 0 to 9,007,199,254,740,991; moment in µs
 --
--- {1, added}  fired; how many tasks were not in before
--- {0}         stale: another now, not due, or gone. Nothing was changed
+-- {1, added}  fired; how many tasks are new
+-- {0}         stale: the schedule has another revision, is not due, or is gone. Nothing was changed
 -- include: now
 -- include: put
 -- include: schedule

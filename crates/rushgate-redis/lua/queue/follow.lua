@@ -1,11 +1,11 @@
--- A process follows a queue: it is pushed at when something has happened to a task.
+-- Registers a process for one notification of the queue's next event.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that it knows of
+-- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that the process knows
 --
--- 1  it will be told
--- 0  another event is the latest: look at once
+-- 1  registered
+-- 0  another event is the latest: read the events now
 --
 -- flags: allow-oom
 -- include: now

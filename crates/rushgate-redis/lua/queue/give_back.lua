@@ -1,14 +1,14 @@
--- Gives claimed tasks back, as if they had not been claimed.
+-- Returns claimed tasks to the queue. The attempt does not count.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
+--                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
 --                delay: 0 to 34,560,000,000,000 µs
 --
--- {outcome, ...}  0 stale, 1 waiting, 2 cancelled
+-- {outcome, ...}  one per task: 0 stale, 1 waiting, 2 canceled
 --
 -- flags: allow-oom
 -- include: now

@@ -1,11 +1,11 @@
--- Ends the time for which an id is unique: it may be put in again at once. Its task, if it is live, stays as it is.
+-- Clears the uniqueness window of an id, which may then be enqueued again at once. A live task stays as it is.
 --
--- KEYS[1]    the unique ids (include/unique.lua)
--- KEYS[2-3]  the client's latest answers (include/once.lua)
--- ARGV[1]    op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[1]    the uniqueness windows (include/unique.lua)
+-- KEYS[2-3]  the client's replay cache (include/once.lua)
+-- ARGV[1]    op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]    id: name
 --
--- {until}  until when it would have been unique, in µs; 0 if it was not
+-- {until}  when the window would have ended, µs; 0 if there was none
 --
 -- flags: allow-oom
 -- include: now

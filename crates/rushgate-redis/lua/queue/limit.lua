@@ -1,37 +1,37 @@
--- Sets the queue's limits.
+-- Sets the limits of a queue.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
--- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; of all tasks that are in, '' for none
--- ARGV[2]     concurrency: 1 to 1,000,000 or ''; leased at a time, '' for any
--- ARGV[3]     rate: 1 to 10,000 or ''; given out in any stretch of time as long as the next argument, '' for any
--- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; µs
--- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; as above, of the tasks of each key
+-- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; capacity: the most tasks in the queue, '' for no limit
+-- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
+-- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
+-- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key
 -- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
--- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; µs
--- ARGV[8]     first in, first out: 0 or 1; 1 for one task of a key at a time, which keeps its place when it fails
--- ARGV[9]     age kept: 1,000 to 34,560,000,000,000 or ''; µs for which tasks that are over are kept, '' to keep none
--- ARGV[10]    count kept: 1 to 1,000,000 or ''; of them, the latest
--- ARGV[11]    overflow: 0 to 2; of a task that is one too many: 0 to refuse it, 1 to drop it, 2 to drop the oldest for it
--- ARGV[12]    events: 1 to 100,000 or ''; so many of the latest are kept, '' to keep none
+-- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; likewise
+-- ARGV[8]     first in, first out: 0 or 1; 1 to run one task of a key at a time; a failed task keeps its place
+-- ARGV[9]     age kept: 1,000 to 34,560,000,000,000 or ''; retention of finished tasks, µs; '' to keep none
+-- ARGV[10]    count kept: 1 to 1,000,000 or ''; the most finished tasks that are kept
+-- ARGV[11]    overflow: 0 to 2; when the queue is full: 0 refuse the new task, 1 drop it, 2 drop the oldest task
+-- ARGV[12]    events: 1 to 100,000 or ''; how many of the latest events are kept, '' for none
 --
 -- 1
--- AGAIN  there is more to forget, or to put in order: send the call again
+-- AGAIN  more is left to delete or to index: send the call again
 -- include: now
 -- include: queue
 if (ARGV[9] == '') ~= (ARGV[10] == '') then
   return { err = 'INVALID the age and the count of what is kept go together' }
 end
--- So many of those that wait are looked at by one call.
+-- Waiting tasks that one call reads in order to index them.
 local PAGE = 500
 
--- What was in order of age need not be. True if there is more of it.
+-- Deletes the index by age. True if more of it is left.
 local function forget_ages(q)
   local some = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, FORGOTTEN_MAX)
   in_chunks('ZREM', q.dead_ids, some)
   return #some == FORGOTTEN_MAX
 end
 
--- Puts those that wait in order of age, as far as that has not been done. True if there are more.
+-- Continues to index waiting tasks by age. True if more are left.
 local function go_on_by_age(q)
   local from = redis.call('HGET', q.meta, 'y')
   if not from then return false end
@@ -47,7 +47,7 @@ local function go_on_by_age(q)
   return page[1] ~= '0'
 end
 
--- Forgets events, so that so many are kept. True if there are more to forget.
+-- Deletes events beyond the number to keep. True if more are left to delete.
 local function forget_events(q, most)
   local first, latest = events.range(q)
   local wanted, fields = math.max(first, latest - most + 1), {}
@@ -64,14 +64,14 @@ local q = queue_keys(1)
 touch(q)
 if reap(q) then return AGAIN end
 
--- What has run out until now is told as it was to be until now.
+-- Events of leases that expired before this call follow the old setting.
 events.write(q)
 if q.events_n ~= tonumber(ARGV[12]) and forget_events(q, tonumber(ARGV[12]) or 0) then
   finish(q)
   return AGAIN
 end
 
--- What the old retention does not keep goes first, so that the new one brings nothing back; then what the new one does not.
+-- Delete first what the old retention no longer covers, so that the new one does not bring it back.
 local told = q.keep_n
 local more = told and forget_finished(q, FORGOTTEN_MAX)
 if not more then
@@ -83,7 +83,7 @@ if more then
   return AGAIN
 end
 
--- From the step on that says so, whatever comes stands by age; what is in follows.
+-- From this call on, new waiting tasks are indexed by age. Existing ones follow page by page.
 local by_age = tonumber(ARGV[11]) == DROP_OLDEST
 if by_age and q.overflow ~= DROP_OLDEST then
   if forget_ages(q) then
@@ -102,10 +102,10 @@ local old_rate = { q.rate_n, q.rate_us }
 local old_key = { n = q.key_rate_n, us = q.key_rate_us, most = q.key_concurrency }
 read_limits(q, text)
 redis.call('HSET', q.meta, 'b', ARGV[1], 'l', text)
--- A queue without limits need not read that it has none at each call.
+-- Without the field, calls on a queue without limits have nothing to parse.
 if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'l') end
 
--- A rate that changes begins to count anew.
+-- A rate that changes starts with an empty history.
 if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
 local same_rate = old_key.n == q.key_rate_n and old_key.us == q.key_rate_us
 if not same_rate then
@@ -123,7 +123,7 @@ if not same_rate or old_key.most ~= q.key_concurrency then
   seat_touched(q, true)
 end
 if told and not q.keep_n then
-  -- Nobody is told any more.
+  -- Without a retention there are no more notifications, so all watchers are notified now.
   for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
     local id = string.match(name, '^%zw(.+)$')
     if id then events.tell(q, '\0w' .. id, 'T' .. id) end

@@ -1,10 +1,10 @@
--- A process waits for something to be given out: it is pushed at once, one process a task.
+-- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; wake-ups that the process knows of, '' if it does not know
+-- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
 --
--- {wake-ups that it missed, wake-ups}  if it missed any it is not waited for: it should look first
+-- {missed, wake-ups}  if the process missed wake-ups it is not registered: claim first
 -- include: now
 -- include: queue
 local q = queue_keys(1)

@@ -1,7 +1,7 @@
--- Stops or resumes giving out tasks.
+-- Pauses or resumes a queue.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
--- ARGV[1]     stop: 0 or 1; 1 to stop, 0 to resume
+-- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1
 -- include: now
@@ -17,7 +17,7 @@ for priority = 0, 9 do
     q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
   end
 end
--- Somebody looks in any case: while it was paused nobody was told when something will be due.
+-- At least one process is woken, because none learned of due times during the pause.
 q.woken = math.max(q.woken, 1)
 finish(q)
 return 1

@@ -1,8 +1,8 @@
--- Takes the first due tasks for good.
+-- Removes the first due tasks and returns them.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}

@@ -1,4 +1,4 @@
--- Ends the leases that have run out.
+-- Ends expired leases.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 --

@@ -1,17 +1,17 @@
--- Puts in what a relay brings from an outbox, in the order given: the tasks whose number is greater than all that the
--- queue had from it, up to the first for which there is no room. Sent again, it goes on from there. It passes over ids
--- that are unique.
+-- Enqueues tasks from an outbox, in the order given: those whose number is greater than all relayed before, up to the
+-- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
+-- skipped.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
--- KEYS[22]    the unique ids (include/unique.lua)
+-- KEYS[22]    the uniqueness windows (include/unique.lua)
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
---               number: 1 to 9,007,199,254,740,991; grows from task to task
+--               number: 1 to 9,007,199,254,740,991; increases from task to task
 --               id: name
 --               terms: terms
 --               body: body
 --
--- upto  the greatest number of the outbox that the queue had, now or before; 0 for none
+-- upto  the highest number relayed from the outbox, by this or an earlier call; 0 for none
 -- include: now
 -- include: put
 -- include: asked

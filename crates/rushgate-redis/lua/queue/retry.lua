@@ -1,16 +1,17 @@
--- Ends claimed tasks that failed.
+-- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's latest answers (include/once.lua)
--- ARGV[1]      op: 8 bytes; new for each call of this client, the same when the call is sent again
+-- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; 0 if it was not claimed
+--                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
 --                delay: 0 to 34,560,000,000,000 µs
---                give up: 0 or 1; 1 to make it a dead letter
+--                give up: 0 or 1; 1 to make it a dead letter now
 --                error: text of at most 2,000 bytes
 --
--- {outcome, due or 0, ...}  0 stale, 1 scheduled, 2 dead, 3 requeued, 4 cancelled
+-- {outcome, due or 0, ...}  for each task: 0 stale, 1 scheduled, 2 dead, 3 requeued, because a pending replacement took
+--                           over, 4 canceled
 --
 -- flags: allow-oom
 -- include: now

@@ -1,4 +1,4 @@
--- A process was pushed at and does not want it: the next one is, if something is due.
+-- Declines a wake-up: the next process is woken if a task is due.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 --

@@ -1,20 +1,19 @@
--- Enters a schedule under its id, or changes the one that is there. One that says the same as before stays as it is, with
--- its next moment.
+-- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-24]  the schedules (include/schedule.lua)
--- ARGV[1]      id: name; at most 170 bytes of it
+-- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
 -- ARGV[4]      priority: 0 to 9; 0 goes first
 -- ARGV[5]      max attempts: 1 to 1,000
 -- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never; kept unless recurrence or pause changes
--- ARGV[7]      paused: 0 or 1 or ''; '' leaves it as it is, and a new one runs
--- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; only if the schedule has this revision
+-- ARGV[7]      paused: 0 or 1 or ''; '' keeps the setting, and a new schedule is active
+-- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; change the schedule only if it has this revision
 --
 -- {outcome, revision}  1 added, 2 changed, 3 unchanged
--- {4}                  the queue has 10,000 schedules
--- {5}                  it has another revision, or is gone
+-- {4}                  the queue has 10,000 schedules, which is the limit
+-- {5}                  the schedule has another revision, or is gone
 -- include: now
 -- include: queue
 -- include: schedule
@@ -25,7 +24,7 @@ local q, of = queue_keys(1), schedule_keys(22)
 refuse_foreign(q)
 local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
-  -- Whoever named the queue has used it, as with every answer.
+  -- Naming a queue counts as a use of it, whatever the answer.
   touch(q)
   return { 5 }
 end
@@ -39,7 +38,7 @@ if not old and redis.call('HLEN', of.schedules) >= SCHEDULES_MAX then
   return { 4 }
 end
 redis.call('ZADD', of.ids, 0, id)
--- Moments that are due and were not worked off yet are not lost by a change of something else.
+-- A change of something else must not lose moments that are due but not fired yet.
 local goes_on = old and old.recurrence == recurrence and old.paused == paused
 local revision = next_revision(q)
 store_schedule(of, {

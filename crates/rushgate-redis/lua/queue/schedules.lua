@@ -1,10 +1,10 @@
--- Lists schedules by id.
+-- Returns schedules, ordered by id.
 --
 -- KEYS[1-3]  the schedules (include/schedule.lua)
 -- ARGV[1]    after: name or ''; only ids greater than this
 -- ARGV[2]    limit: 1 to 10,000
 --
--- {id, schedule, ...}  each as packed
+-- {id, schedule, ...}
 --
 -- flags: no-writes
 -- include: schedule

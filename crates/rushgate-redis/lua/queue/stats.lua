@@ -1,10 +1,10 @@
--- Lengths by state.
+-- Returns how many tasks are in each state, and the settings of the queue.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 --
--- {ready, scheduled, leased, blocked, dead, done, dropped so far, age of the oldest due task in µs, when the
---  rate allows more or '', latest claim,
---  1 if paused, bound or '', other limits or ''}  the limits in the order in which they are set, with - for none
+-- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
+--   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
+--   paused: 1 or 0; bound: the capacity, or ''; limits: the others, as in the field `l` of meta, or ''
 --
 -- flags: allow-oom
 -- include: now

@@ -1,13 +1,14 @@
--- Looks at tasks by id.
+-- Returns tasks by id.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
--- ARGV[1]     over: 0 or 1; 1 for those only that are over and kept
+-- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
 --
--- {now, id, record, run or '', moment, ...}  those that are in, or else are over and kept: then the record is '', and the run
---                                        what is kept; the moment from when on it may be given out as the first of its
---                                        line, in µs; '' if it is blocked; 0 if it has no key, is leased or over
+-- {now, id, record, run or '', moment, ...}  for each task that is live, or finished and kept:
+--   record and run: as stored. Of a finished task, record is '' and run is its entry in `dead`
+--   moment: when a task with a key may be claimed, µs; '' if the task is blocked; 0 without a key, or if the task is
+--   leased or finished
 --
 -- flags: allow-oom
 -- include: now

@@ -1,4 +1,4 @@
--- Looks at the first due tasks.
+-- Returns the first due tasks without claiming them.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     how many: 1 to 1,000

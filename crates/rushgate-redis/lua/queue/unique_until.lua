@@ -1,9 +1,9 @@
--- Tells until when an id is unique.
+-- Returns when the uniqueness window of an id ends.
 --
--- KEYS[1]  the unique ids (include/unique.lua)
+-- KEYS[1]  the uniqueness windows (include/unique.lua)
 -- ARGV[1]  id: name
 --
--- until  in µs; 0 if it is not
+-- until  µs; 0 if the id has no window
 --
 -- flags: no-writes
 -- include: now

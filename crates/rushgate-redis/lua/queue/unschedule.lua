@@ -1,10 +1,10 @@
--- Takes a schedule out. Tasks that it has put in stay.
+-- Deletes a schedule. Tasks that it enqueued stay.
 --
 -- KEYS[1-3]  the schedules (include/schedule.lua)
 -- ARGV[1]    id: name
 --
--- 1  it is out
--- 0  there was none
+-- 1  deleted
+-- 0  not found
 --
 -- flags: allow-oom
 -- include: schedule

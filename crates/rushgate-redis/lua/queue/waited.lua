@@ -1,11 +1,11 @@
--- Those that a task waited for and that are over, by id.
+-- Returns the finished dependencies of a task, ordered by id.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 -- ARGV[2]     after: name or ''; only ids greater than this
 -- ARGV[3]     at most: 1 to 100
 --
--- {id, waited, ...}  as packed
+-- {id, finished(7) how(1) result or error, ...}
 --
 -- flags: allow-oom
 -- include: now

@@ -1,14 +1,13 @@
--- What a task waits for, and how far that has come.
+-- Returns what a task waits for, and how far its dependencies are.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
--- {open, if dead, left, over, dead, id, is dead, error, ...}  1 if it is held open; 0 to 2, what becomes of it if one that it
---                                                         waits for is dead; how many it waits for still; how many are
---                                                         over; how many of the first 1,000 that are left are dead; and of
---                                                         at most five of those, the dead first: 1 if it is dead, and
---                                                         why it failed, cut to 200 bytes
--- {}                                                      it is not live, or never waited for anything
+-- {open, if dead, left, over, dead, id, is dead, error, ...}
+--   open: 1 for an open batch; if dead: 0 keep waiting, 1 fail, 2 run; left: how many it still waits for
+--   over: how many have finished; dead: how many of the first 1,000 left are dead
+--   then up to five of those left, dead ones first: the id, 1 if it is dead, and its error, cut to 200 bytes
+-- {}  the task is not live, or never waited for others
 --
 -- flags: allow-oom
 -- include: now

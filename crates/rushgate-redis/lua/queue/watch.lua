@@ -1,11 +1,11 @@
--- A process waits for a task to be over: it is pushed at then. Nobody is told unless the queue has a retention.
+-- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --
--- 1  it will be told
--- 0  the task is not live, or nobody is told: look at once
+-- 1  registered
+-- 0  the task is not live, or the queue has no retention: read the task now
 --
 -- flags: allow-oom
 -- include: now

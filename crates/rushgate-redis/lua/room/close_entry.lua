@@ -1,13 +1,13 @@
--- Closes the entry of a sale's waiting room for its draw, once: fixes who takes part, which is whoever has joined by now.
--- Whoever joins later stands behind them.
+-- Closes the entry of a sale's waiting room for its draw, once. Buyers who have joined by now take part. Buyers who
+-- join later are placed behind them.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
 --
--- 0       there is no such sale
--- 1       it has no room
--- 2       its order is that of arrival
--- {room}  as `room_set` answers
+-- 0       no such sale
+-- 1       the sale has no room
+-- 2       the room is first come, first served
+-- {room}  as `rushgate_room_set` answers
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

@@ -1,14 +1,14 @@
--- Draws the order of a sale's waiting room, once: shows the secret and begins to let people in. Nothing is drawn before its
--- entry is closed.
+-- Draws the order of a sale's waiting room, once: reveals the secret and starts to admit buyers. The entry must be
+-- closed first.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
--- ARGV[1]    beacon: text of at most 256 bytes; 1 at least. Of several calls the first counts
+-- ARGV[1]    beacon: text of at most 256 bytes; at least 1. Only the first call counts
 --
--- 0       there is no such sale
--- 1       it has no room
--- 2       its order is that of arrival
--- {room}  as `room_set` answers; without a beacon if its entry is not closed: nothing was changed
+-- 0       no such sale
+-- 1       the sale has no room
+-- 2       the room is first come, first served
+-- {room}  as `rushgate_room_set` answers; unchanged and without a beacon if the entry is not closed
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

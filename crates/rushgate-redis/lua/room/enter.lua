@@ -1,16 +1,16 @@
--- Looks where a buyer stands in a sale's waiting room, and lets him in if his place is served. He is let in once: asked
--- again, his pass ends at the same moment.
+-- Admits a buyer whose place in a sale's waiting room is served, and returns the state of the buyer. A buyer is
+-- admitted once: later calls return the same end of the admission token.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
 -- ARGV[1]    buyer: name
--- ARGV[2]    serial: 0 to 9,007,199,254,740,991 or ''; his, if his place is known
--- ARGV[3]    place: 0 to 9,007,199,254,740,991 or ''; that follows from it by the draw
+-- ARGV[2]    serial: 0 to 9,007,199,254,740,991 or ''; the buyer's serial, if the place is known
+-- ARGV[3]    place: 0 to 9,007,199,254,740,991 or ''; the place that the draw gives to the serial
 --
--- 0                              there is no such sale
--- 1                              it has no room
--- {serial or '', until or '', room}  '' if he is not in; when his pass ends or ended, 0 if he has had none; the room as
---   `room_set` answers
+-- 0                                  no such sale
+-- 1                                  the sale has no room
+-- {serial or '', until or '', room}  '' if the buyer has not joined. until: the end of the admission token, past or
+--                                    future, 0 before admission. room: as `rushgate_room_set` answers
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

@@ -1,13 +1,14 @@
--- Gives a buyer a serial in a sale's waiting room: 0, 1, 2, … by arrival. Whoever is in keeps his, unless his pass ran
--- out: he joins anew, at the end.
+-- Adds a buyer to a sale's waiting room and returns a serial: 0, 1, 2, … by arrival. A buyer who is in the room keeps
+-- the serial. After the admission token has expired, the buyer joins again at the end.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
 -- ARGV[1]    buyer: name
 --
--- 0                             there is no such sale
--- 1                             it has no room
--- {serial, again, until, room}  1 if he was in before; when his pass ends, or 0; the room as `room_set` answers
+-- 0                             no such sale
+-- 1                             the sale has no room
+-- {serial, again, until, room}  again: 1 if the buyer was in the room before. until: the end of the admission token, or
+--                               0. room: as `rushgate_room_set` answers
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -18,7 +19,7 @@ local again = serial and (ends == 0 or now < ends)
 if not again then
   serial, ends = r.joined, 0
   redis.call('HSET', r.tickets, ARGV[1], struct.pack(TICKET, serial, ends))
-  -- At the end of an empty line it is his turn at once: what nobody stood at is not saved up.
+  -- The buyer is next and is served at once: unused places do not accumulate.
   if r.since and reach(r) > r.joined then
     r.base, r.since = r.joined, now
     redis.call('HSET', r.row, 'b', int(r.base), 's', int(r.since))

@@ -1,20 +1,20 @@
--- Opens a sale's waiting room, or gives it other rules while people wait: what is served stays served, and the new rate
--- counts from there. The same rules again change nothing.
+-- Opens a sale's waiting room, or changes its rules while buyers wait. Places that were served stay served, and the new
+-- rate applies from there on. Setting the same rules again changes nothing.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
--- ARGV[1]    places: 1 to 10,000; so many are served
--- ARGV[2]    time: 1,000 to 86,400,000,000 µs; in so long
--- ARGV[3]    pass: 1,000,000 to 86,400,000,000 µs; how long one holds
--- ARGV[4]    drawn: 0 or 1; 1 if the order is drawn
--- ARGV[5]    from: 0 to 9,007,199,254,740,991 or ''; moment in µs before which nobody is let in
--- ARGV[6]    secret: 32 bytes; at random, for a draw. A room that is there keeps its own
+-- ARGV[1]    places: 1 to 10,000; how many are served in the time below
+-- ARGV[2]    time: 1,000 to 86,400,000,000 µs
+-- ARGV[3]    pass: 1,000,000 to 86,400,000,000 µs; validity of an admission token
+-- ARGV[4]    drawn: 0 or 1; 1 for a randomized draw, 0 for first come, first served
+-- ARGV[5]    from: 0 to 9,007,199,254,740,991 or ''; earliest admission, moment in µs
+-- ARGV[6]    secret: 32 bytes; random, for a draw. An existing room keeps its own
 -- ARGV[7]    commitment: 32 bytes; the SHA-256 of the secret
 --
--- 0        there is no such sale
--- 2        the room has another order, which stays
--- {n, time, pass, drawn, from or '', opened, served before, next served or '', joined, served, let in, commitment or '',
---   entry closed or '', take part in the draw or '', secret or '', beacon or '', now}
+-- 0  no such sale
+-- 2  the room has another order, which cannot be changed
+-- {n, time, pass, drawn, from or '', opened, served before, next served or '', joined, served, admitted,
+--   commitment or '', entry closed or '', in the draw or '', secret or '', beacon or '', now}
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -31,7 +31,7 @@ if r.draws ~= ARGV[4] then return 2 end
 if r.n ~= n or r.per ~= per or r.pass ~= tonumber(ARGV[3]) or tonumber(r.from) ~= from then
   local base, since = r.base, ''
   if r.since then
-    -- The next place is served when it would have been, or an interval of the new rate from now, if that is sooner.
+    -- The next place keeps its moment, unless an interval of the new rate from now is sooner.
     base = served(r)
     local places = base - r.base
     local rest = places % r.n

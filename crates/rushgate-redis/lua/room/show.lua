@@ -1,11 +1,11 @@
--- A sale's waiting room as it stands.
+-- Returns the state of a sale's waiting room.
 --
 -- KEYS[1]    the sale's home
 -- KEYS[2-3]  the room (include/room.lua)
 --
--- 0       there is no such sale
--- 1       it has no room
--- {room}  as `room_set` answers
+-- 0       no such sale
+-- 1       the sale has no room
+-- {room}  as `rushgate_room_set` answers
 --
 -- flags: no-writes
 -- include: now

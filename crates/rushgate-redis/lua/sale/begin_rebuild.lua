@@ -1,12 +1,12 @@
--- Begins to rebuild a sale from its ledger: stops it, and makes room beside it.
+-- Begins to rebuild a sale from its ledger: stops the sale, and creates an empty staged sale.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the loaded sale (include/sale.lua)
+-- KEYS[8-14]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
--- ARGV[2]     by: 16 bytes; new for each rebuild
--- ARGV[3]     how many: 1 to 1,000; SKUs that the sale has
+-- ARGV[2]     by: 16 bytes; unique per rebuild
+-- ARGV[3]     how many: 1 to 1,000; number of SKUs in the sale
 --
--- 1  it is begun, now or before
+-- 1  begun, by this or an earlier call
 -- 2  the sale has no ledger
 -- include: now
 -- include: sale
@@ -25,7 +25,7 @@ redis.call('HSET', KEYS[8], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', ke
 local loaded = sale_keys(8, ARGV[1])
 for no = 0, tonumber(ARGV[3]) - 1 do
   local k = sku(s, no)
-  -- How many units there are is told at the switch; until then `ahead` counts those that were loaded.
+  -- The switch sets how many units there are. Until then, `ahead` counts the units that were loaded.
   loaded.skus[no] = {
     no = no, total = 0, next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0,
     per_buyer = k.per_buyer, json = k.json, changed = true,

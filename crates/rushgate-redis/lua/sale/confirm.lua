@@ -1,15 +1,15 @@
--- Confirms holds: they are paid for. One whose deadline has passed is ended instead.
+-- Confirms holds that are paid for. A hold whose deadline has passed expires instead.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
 --
--- {answer, ...}  to each, in their order:
+-- {answer, ...}  one per hold, in order:
 --   {0}        no such reservation
---   {1, hold}  done, now or before
---   {2, hold}  decided; the ledger has still to commit
+--   {1, hold}  done, by this or an earlier call
+--   {2, hold}  decided; the ledger has not committed yet
 --   {3, hold}  decided otherwise before
 --   {4}        the sale is stopped
 --

@@ -1,12 +1,12 @@
--- Makes a sale whose specification has been entered. Making it again changes nothing.
+-- Creates a sale whose specification has been stored. Creating it again changes nothing.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one; reserved by `rushgate_sale_orders`
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one; reserved by `rushgate_sale_orders`
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     hold time: 10,000 to 2,592,000,000,000 µs
 -- ARGV[3]     opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
 -- ARGV[4]     closes: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
--- ARGV[5]     ledger: 0 or 1; 1 if a ledger has the last word
+-- ARGV[5]     ledger: 0 or 1; 1 if a ledger is the system of record
 -- ARGV[6]     id: name as JSON
 -- ARGV[7..]   for each SKU, 1 to 1,000 of them:
 --               units: 1 to 10,000,000

@@ -1,9 +1,9 @@
--- Ends a sale for good.
+-- Ends a sale permanently.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 --
--- its status then: 2 ended
+-- status  2 ended
 -- include: now
 -- include: sale
 local s = sale_keys(1, ARGV[1])

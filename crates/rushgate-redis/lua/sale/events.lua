@@ -1,11 +1,11 @@
--- Events in order.
+-- Returns events of a sale, in order.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many to leave out
--- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many come before the last one that is wanted
+-- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many events to skip
+-- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many events precede the last one to return
 --
--- {event, ...}  as packed
+-- {event, ...}
 --
 -- flags: no-writes
 -- include: now

@@ -1,11 +1,11 @@
--- Ends holds whose deadline has passed, by deadline.
+-- Expires holds whose deadline has passed, by deadline.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --
--- how many
+-- expired  how many
 --
 -- flags: allow-oom
 -- include: now

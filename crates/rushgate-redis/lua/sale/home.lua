@@ -1,10 +1,10 @@
--- Enters a sale's specification under its id, if the id is free.
+-- Stores the specification of a sale under its id, if the id is free.
 --
 -- KEYS[1]  the sale's home
 -- ARGV[1]  specification: specification
 --
--- 1  it is there, now or before
--- 0  another one has the id
+-- 1  stored, by this or an earlier call
+-- 0  another sale has the id
 local home = redis.call('GET', KEYS[1])
 if not home then
   redis.call('SET', KEYS[1], ARGV[1])

@@ -1,18 +1,18 @@
--- Loads orders of the ledger beside a sale that is being rebuilt. One that was loaded before changes nothing.
+-- Loads orders of the ledger into a staged sale. An order that was loaded before changes nothing.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the loaded sale (include/sale.lua)
+-- KEYS[8-14]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
--- ARGV[3]     generation: 1 to 4,294,967,295; the new one
+-- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
 -- ARGV[4..]   for each order, 0 to 1,000 of them:
 --               reservation: 16 bytes
 --               buyer: name
 --               state: held, confirmed, cancelled or expired
---               units: 0 to 320,000 bytes; sku(2) first(4) last(4) for each range that is the order's now
+--               units: 0 to 320,000 bytes; sku(2) first(4) last(4) for each range that the order has now
 --
 -- 1  loaded
--- 0  somebody else has begun to rebuild the sale since
+-- 0  another rebuild has begun since
 -- include: now
 -- include: sale
 local s = sale_keys(1, ARGV[1])

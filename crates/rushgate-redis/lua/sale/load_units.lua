@@ -1,18 +1,18 @@
--- Loads units that nobody has beside a sale that is being rebuilt. One that was loaded before changes nothing.
+-- Loads units that no order has into a staged sale. Units that were loaded before change nothing.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the loaded sale (include/sale.lua)
+-- KEYS[8-14]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
--- ARGV[3]     generation: 1 to 4,294,967,295; the new one
--- ARGV[4]     sku: 0 to 999; its number in the sale
+-- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
+-- ARGV[4]     sku: 0 to 999; the SKU's number in the sale
 -- ARGV[5]     place: free or withdrawn
 -- ARGV[6..]   for each range, 1 to 10,000 of them:
 --               first: 1 to 10,000,000
 --               last: 1 to 10,000,000
 --
 -- 1  loaded
--- 0  somebody else has begun to rebuild the sale since
+-- 0  another rebuild has begun since
 -- include: now
 -- include: sale
 local s = sale_keys(1, ARGV[1])

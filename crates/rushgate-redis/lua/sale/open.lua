@@ -3,7 +3,7 @@
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 --
--- its status then: 0 created, 1 open, 2 ended
+-- status  0 created, 1 open, 2 ended
 -- include: now
 -- include: sale
 local s = sale_keys(1, ARGV[1])

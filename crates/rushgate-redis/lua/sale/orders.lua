@@ -1,9 +1,9 @@
--- Reserves a queue for the orders of sales. A sale is made after its orders' queue has been reserved.
+-- Reserves a queue for the orders of sales. This must happen before a sale with that queue is created.
 --
 -- KEYS[1-21]  the queue (include/queue.lua)
 --
--- 1  it is reserved, now or before
--- 0  it has been used for other tasks
+-- 1  reserved, by this or an earlier call
+-- 0  the queue has been used for other tasks
 -- include: now
 -- include: queue
 local q = queue_keys(1)

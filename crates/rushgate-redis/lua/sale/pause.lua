@@ -2,10 +2,10 @@
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    generation: 1 to 4,294,967,295; a sale of another one is left alone
+-- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not stopped
 -- ARGV[3]    reason: 0 to 2; its position in `PauseReason::ALL`
 --
--- 0  it goes on
+-- 0  the sale is not stopped
 -- 1  it is stopped
 -- 2  it has no ledger
 --

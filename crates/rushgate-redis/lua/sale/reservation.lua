@@ -1,11 +1,11 @@
--- One reservation.
+-- Returns one reservation.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    reservation: 16 bytes
 --
--- {hold}  as packed
--- {}      there is none
+-- {hold}
+-- {}      not found
 --
 -- flags: no-writes
 -- include: now

@@ -1,32 +1,32 @@
--- Takes numbered units for buyers, each request all or nothing, and puts the orders into their queue. Requests that are
--- made together cost the server much less than each by itself.
+-- Reserves units for buyers, each request all or nothing, and enqueues the orders. Requests in one call cost the server
+-- much less than in separate calls.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
---               order: 32 hexadecimal digits; the same, as the name of its order
+--               order: 32 hexadecimal digits; the reservation in hexadecimal, the id of its order task
 --               buyer: name
 --               cart: cart
 --
--- {answer, ...}  to each request, in their order; a hold, packed, if it is reserved now, or else a list:
+-- {answer, ...}  one per request, in order: the packed hold if it is reserved by this call, otherwise a list:
 --   hold                          reserved
---   {2, hold}                     made before under this key
---   {3}                           the key was used with another cart
+--   {2, hold}                     idempotent replay: reserved before
+--   {3}                           the reservation was made with another cart
 --   {4, sku, free}                sold out
---   {5, sku, free, give-back}     all held; the earliest deadline or ''
---   {6, sku, limit, has}          over the limit
+--   {5, sku, free, release at}    all on hold; the earliest deadline, or ''
+--   {6, sku, limit, has}          purchase limit exceeded
 --   {7}                           not open
 --   {8}                           ended
 --   {9, line}                     no such SKU; lines count from 0
---   {10, retry at}                nobody is let in for the moment: the sale is stopped, or honours receipts only
+--   {10, retry at}                retry later: the sale is stopped, or honors only receipts at the moment
 -- include: now
 -- include: take
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 
--- The lines of a cart, and the refusal if one is of no SKU here. Most buyers want the same.
+-- Parses a cart, with a refusal if a line has an unknown SKU. Most buyers request the same, so results are cached.
 local carts = {}
 local function read_cart(cart)
   local wanted = carts[cart]
@@ -42,7 +42,7 @@ local function read_cart(cart)
   return wanted
 end
 
--- Why nobody is let in.
+-- The answer if no new reservation is accepted.
 local function shut()
   if s.status == '2' then return { 8 } end
   if s.status == '0' or (s.opens and now < s.opens) then return { 7 } end
@@ -51,7 +51,7 @@ local function shut()
 end
 local is_shut = shut()
 
--- What is asked about each is asked about all at once.
+-- Prefetches what all requests need.
 local WIDTH = 4
 local fields = {}
 for at = 2, #ARGV, WIDTH do
@@ -67,18 +67,18 @@ for at = 2, #ARGV, WIDTH do
 end
 fetch(s.holds, arguments(2, WIDTH))
 fetch(s.buyers, fields)
--- Most buyers' names are the same in JSON. To look into all at once takes less time.
+-- Most buyers' names need no escapes in JSON. Searching all of them at once takes less time.
 local buyers = table.concat(fields)
 local has_plain_buyers = not (string.find(buyers, '"', 1, true) or string.find(buyers, '\\', 1, true))
 
--- Holds that ran out may be all that is in the way of somebody. Once there are none, there are none for the others.
+-- Expired holds may be all that stands in a buyer's way. Once there are none, there are none for the other requests.
 local function overdue_now()
   local overdue = s.overdue or overdue_holds(s, 100)
   s.overdue = #overdue == 0 and overdue or nil
   return overdue
 end
 
--- Before the first write of all. True if the queue must be tidied up by another call.
+-- To be called before the first write. True if the queue has more to clean up than one call does.
 local q, began
 local function begin_writing()
   if began then return false end
@@ -100,7 +100,7 @@ local function answer(id, order_name, buyer, cart)
   if is_shut then return is_shut end
 
   local same = wanted.same
-  -- What is in the way: the limit, or the first line that is short.
+  -- The reason to refuse: the purchase limit, or the first line that is short.
   local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
   local overdue = refusal and overdue_now()
   if refusal and #overdue == 0 then return refusal end
@@ -110,7 +110,7 @@ local function answer(id, order_name, buyer, cart)
     refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     if refusal then return refusal end
   end
-  -- Room for all that it gets, because a table that grows is made anew.
+  -- All fields are set at once, because a Lua table is rehashed when it grows.
   h = {
     id = id, order = order_name, buyer = buyer, lines = cart, deadline = now + s.hold,
     state = HELD, seq = 0, generation = 0, units = '', ranges = wanted,
@@ -121,8 +121,8 @@ local function answer(id, order_name, buyer, cart)
   return packed
 end
 
--- The usual request, answered as `answer` does, with far less to do: units of one SKU, of which only fresh ones are
--- free, for somebody who has none of it and whose name needs no escapes. Nothing if it is another.
+-- Fast path for the usual request: units of one SKU that has only fresh ones free, for a buyer who has none of it and
+-- whose name needs no escapes. Answers as `answer` does; nil for any other request.
 local known_holds, known_buyers, deadline = s.holds.values, s.buyers.values, now + s.hold
 local function answer_usual(id, order_name, buyer, cart)
   local wanted = carts[cart]

@@ -1,23 +1,23 @@
--- Gives a buyer the units of a receipt back, if the store has lost the reservation: the same if they are free, others
--- if not. Whoever calls this has checked the receipt's signature.
+-- Restores a reservation from a receipt, if the store has lost it: with the same units if they are free, otherwise with
+-- others. The caller must have verified the signature of the receipt.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
--- ARGV[4]     generation: 1 to 4,294,967,295; in which it was made
--- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; moment in µs
--- ARGV[6]     same: 0 or 1; 1 if one other number must do for every line
+-- ARGV[4]     generation: 1 to 4,294,967,295; of the receipt
+-- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; of the receipt, moment in µs
+-- ARGV[6]     same: 0 or 1; 1 if other units must have one number in every line
 -- ARGV[7]     units: 10 to 320,000 bytes; sku(2) first(4) last(4) for each range, line by line
 --
--- {1, hold}                     the buyer's again
--- {2, hold}                     not lost: as it stands
--- {4, sku, free}                too few are free; the first line that is short
--- {5, sku, free, give-back}     likewise, and some are held
--- {6, sku, limit, has}          over the limit
+-- {1, hold}                     restored
+-- {2, hold}                     not lost; the hold as it is now
+-- {4, sku, free}                too few units are free; the first line that is short
+-- {5, sku, free, release at}    the same, and some are on hold; the earliest deadline, or ''
+-- {6, sku, limit, has}          purchase limit exceeded
 -- {10, retry at}                the sale is stopped
--- {11}                          the hold would have run out
+-- {11}                          the hold would have expired
 -- include: now
 -- include: take
 local s = sale_keys(1, ARGV[1])
@@ -26,14 +26,14 @@ local packed = read(s.holds, ARGV[2])
 if packed then return { 2, packed } end
 local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
 if s.ledger and generation >= s.generation and not s.paused then
-  -- It was made in this generation and is not there: the store has lost a write.
+  -- A reservation of this generation is missing, so the store has lost a write.
   refuse_when_full(s)
   pause(s, LOST_WRITES)
   close_sale(s)
 end
 if s.paused then return { 10, retry_at(s) } end
 if s.stopped and generation < s.generation and deadline > s.stopped then
-  -- A hold that ran when the sale was stopped gets a whole hold time from the switch on.
+  -- A hold that was active when the sale was stopped gets a whole hold time from the switch on.
   deadline = s.switched + s.hold
 end
 if deadline <= now then return { 11 } end

@@ -1,13 +1,13 @@
--- Tells what the ledger has committed, in the order given.
+-- Reports to the sale what the ledger has committed, in the order given.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. Of another one than the sale's, nothing is changed
+-- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. If the sale has another one, nothing is changed
 -- ARGV[3..]  for each reservation, 1 to 1,000 of them:
 --              reservation: 16 bytes
---              verdict: confirmed, cancelled, expired, rejected or quarantined; the last if others have its units
+--              verdict: confirmed, cancelled, expired, rejected or quarantined; quarantined if others have its units
 --
--- {outcome, state, ...}  0 unknown, 1 settled, 2 unchanged
+-- {outcome, state, ...}  for each reservation: 0 unknown, 1 settled, 2 unchanged
 --
 -- flags: allow-oom
 -- include: now

@@ -1,11 +1,12 @@
--- A sale as it stands.
+-- Returns the state of a sale.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    how many: 1 to 1,000; SKUs that the sale has
+-- ARGV[2]    how many: 1 to 1,000; number of SKUs in the sale
 --
--- {status, generation, latest event, earliest deadline or '', now, sku, ..., stopped since or '', why, receipts until}
---   each SKU as packed; until when only receipts are honoured, or ''
+-- {status, generation, latest event, earliest deadline or '', now, sku, ..., stopped since or '', reason,
+--   receipts until}
+--   sku: one for each SKU, packed; receipts until: until when only receipts are honored, or ''
 --
 -- flags: no-writes
 -- include: now

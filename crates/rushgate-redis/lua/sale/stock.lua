@@ -1,20 +1,20 @@
--- Adds units, numbered on from the last, or withdraws the highest free ones for good.
+-- Adds units, numbered from the last one on, or withdraws the highest free ones permanently.
 --
 -- KEYS[1-7]    the sale (include/sale.lua)
--- KEYS[8-9]   the client's latest answers (include/once.lua)
--- KEYS[10-30]  the orders' queue (include/queue.lua), if the sale has one
+-- KEYS[8-9]    the client's replay cache (include/once.lua)
+-- KEYS[10-30]  the order queue (include/queue.lua), if the sale has one
 -- ARGV[1]      secret: 16 bytes
--- ARGV[2]      op: 8 bytes; new for each call of this client, the same when the call is sent again
--- ARGV[3]      sku: 0 to 999; its number in the sale
+-- ARGV[2]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- ARGV[3]      sku: 0 to 999; the SKU's number in the sale
 -- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
--- ARGV[6]      most: 1 to 10,000,000; that a SKU may have
--- ARGV[7]      at once: 1 to 10,000,000; the most that may be withdrawn at once of those given back
--- ARGV[8]      order: name; what the id of the order's task begins with, the event's number follows
+-- ARGV[6]      most: 1 to 10,000,000; the most units that a SKU may have
+-- ARGV[7]      at once: 1 to 10,000,000; the most returned units that one call may withdraw
+-- ARGV[8]      order: name; prefix of the order task's id; the number of the event is appended
 --
--- {1, sku}    changed: the SKU as packed
--- {2, free}   fewer are free
--- {3, most}   the change may have at most so many units
+-- {1, sku}    changed; the SKU, packed
+-- {2, free}   fewer units are free
+-- {3, most}   the change is too large; the most units it may have
 -- {4}         the sale is stopped
 -- {5}         the op was used for another change
 -- include: now
@@ -28,7 +28,7 @@ local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
 local kept = remembered(once)
 if kept then return kept[1] == asked and kept[2] or { 5 } end
 
--- Keeps what was asked beside the answer.
+-- Stores the request with the answer, so that another change with the same op is noticed.
 local function keep(answer)
   return remember(once, { asked, answer })[2]
 end
@@ -42,7 +42,7 @@ if more + n > most then return keep({ 3, most }) end
 local q = s.ledger and queue_keys(10)
 if q and reap(q) then return AGAIN end
 
--- The highest fresh numbers, the highest first.
+-- The highest fresh numbers as ranges, the highest range first.
 local function highest_fresh(left)
   local ranges, top = {}, k.total
   while left > 0 and top > k.next do
@@ -63,7 +63,7 @@ local function highest_fresh(left)
   return ranges
 end
 
--- Withdraws the highest free numbers: fresh ones, then those given back. Gives them, and what the ledger is told.
+-- Withdraws the highest free numbers: fresh ones, then returned ones. Returns them, and what to report to the ledger.
 local function withdraw_highest()
   local fresh = math.min(fresh_of(k), n)
   local above = highest_fresh(fresh)
@@ -76,7 +76,7 @@ local function withdraw_highest()
     add_range(taken, above[at][1], above[at][2])
   end
   if fresh > 0 then
-    -- All numbers above the lowest of them are out now: one range is left of them.
+    -- All numbers from the lowest of them on are withdrawn now, so one range replaces them.
     local lowest = above[#above][1]
     redis.call('ZREMRANGEBYSCORE', s.withdrawn, scores(k, lowest, SHELF - 1))
     withdraw(s, k.no, { lowest, k.total })

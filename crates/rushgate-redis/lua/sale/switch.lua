@@ -1,20 +1,20 @@
--- Puts what was loaded in the place of a sale, if it adds up to the stock.
+-- Replaces a sale with its staged sale, if the staged units match the stock.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the loaded sale (include/sale.lua)
+-- KEYS[8-14]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
--- ARGV[3]     generation: 1 to 4,294,967,295; the new one
--- ARGV[4]     grace: 0 to 3,600,000,000 µs; for so long only receipts are honoured
+-- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
+-- ARGV[4]     grace: 0 to 3,600,000,000 µs; how long only receipts are honored after the switch
 -- ARGV[5..]   for each SKU, 1 to 1,000 of them:
---               began with: 1 to 10,000,000
+--               began with: 1 to 10,000,000; units in the specification
 --               total: 1 to 10,000,000
---               handed out: 0 to 10,000,000; the highest number that somebody has
---               ahead: 0 to 10,000,000; how many above it were withdrawn
+--               handed out: 0 to 10,000,000; the highest number that an order has
+--               ahead: 0 to 10,000,000; how many numbers above it were withdrawn
 --
--- 1  it goes on, now or since before
--- 0  somebody else has begun to rebuild the sale since
--- 2  what was loaded does not add up
+-- 1  the sale has resumed, by this or an earlier call
+-- 0  another rebuild has begun since
+-- 2  the staged units do not match the stock, or the generation is not higher
 -- include: now
 -- include: sale
 local s = sale_keys(1, ARGV[1])

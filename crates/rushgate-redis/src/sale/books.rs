@@ -1,4 +1,4 @@
-//! Everything about a sale, for the audit: each of its keys whole, and the orders that wait in its queue.
+//! The snapshot of a sale for the audit: all its keys, and the pending orders in its queue.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::keys;
 use crate::queue::read_body;
 use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
 
-/// Of a task's record, what stands before its body (`lua/include/queue.lua`).
+/// Length of a packed task record without its body (`lua/include/queue.lua`).
 const RECORD_BYTES: usize = 30;
-/// Of a SKU as it is packed, what stands before its name.
+/// Length of a packed SKU without its name.
 const SKU_BYTES: usize = 30;
 
-/// Everything about a sale, in one snapshot.
+/// The commands that read a sale in one snapshot.
 pub(crate) fn books(home: &Home) -> Vec<Command> {
     let keys: Vec<_> = home.keys.all().collect();
     let [row, returned, withdrawn, buyers, holds, deadlines, events] = &keys[..] else {
@@ -40,17 +40,17 @@ pub(crate) fn books(home: &Home) -> Vec<Command> {
     commands
 }
 
-/// What was found where the sale is.
+/// What the sale's keys contain.
 pub(crate) enum Found {
-    /// Its books.
+    /// Its snapshot.
     Books(Box<Books>),
-    /// Nothing: it was entered, and never made.
+    /// Nothing: its specification was stored, but the sale was not created.
     Nothing,
-    /// The row of another sale.
+    /// Another sale.
     Another,
 }
 
-/// The row of a sale: its fields by name.
+/// The fields of a sale's row, by name.
 struct Row(HashMap<Vec<u8>, Vec<u8>>);
 
 impl Row {
@@ -63,7 +63,7 @@ impl Row {
         str_of(field)?.parse().map_err(|_| strange("no number"))
     }
 
-    /// A moment that may be missing or ''.
+    /// A moment, which may be missing or ''.
     fn moment(&self, name: &str) -> Result<Option<Timestamp>> {
         match self.field(name) {
             None | Some(b"") => Ok(None),
@@ -98,7 +98,7 @@ impl Row {
         }
     }
 
-    /// What repeats the sale's home, and says otherwise.
+    /// Differences between the row and the specification in the sale's home.
     fn contradictions(&self, spec: &SaleSpec) -> Vec<String> {
         let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
         let fields = [
@@ -130,7 +130,7 @@ impl Row {
     }
 }
 
-/// The sale's books, if it is the sale there.
+/// Decodes the snapshot, if the keys belong to this sale.
 pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
     let mut parts = reply.list()?;
     let row = Row(by_name(parts.list()?)?);
@@ -210,12 +210,12 @@ fn counter(
     })
 }
 
-/// The list of that SKU.
+/// The list for a SKU.
 fn of_sku<T>(lists: &mut [Vec<T>], no: usize) -> Result<&mut Vec<T>> {
     lists.get_mut(no).ok_or_else(|| strange("an unknown SKU"))
 }
 
-/// Codes of units, by SKU. Each is both member and score.
+/// Codes of units by SKU, each as member and score.
 fn read_returned(skus: usize, mut codes: Fields) -> Result<Vec<Vec<UnitRange>>> {
     let mut numbers: Vec<Vec<UnitNumber>> = vec![Vec::new(); skus];
     while !codes.is_empty() {
@@ -242,7 +242,7 @@ fn read_withdrawn(skus: usize, mut packed: Fields) -> Result<Vec<Vec<UnitRange>>
     Ok(ranges)
 }
 
-/// A buyer is followed by NUL and the number of a SKU.
+/// The buyer, NUL, and the number of a SKU.
 fn read_buyers(home: &Home, mut pairs: Fields) -> Result<Vec<BuyerCount>> {
     let mut buyers = Vec::new();
     while !pairs.is_empty() {
@@ -285,7 +285,7 @@ fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRo
     Ok(rows)
 }
 
-/// The inverse of `write_cart`; nothing is written of what came back after a loss.
+/// The inverse of `write_cart`. A restored hold has no cart.
 fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>> {
     if text.is_empty() {
         return Ok(None);
@@ -304,7 +304,7 @@ fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>>
     lines.map(|lines| Some((lines, choice))).ok_or_else(|| strange("a line that cannot be read"))
 }
 
-/// The orders of the sale among these tasks. A newcomer replaces the record of its id.
+/// The pending orders of the sale. A pending replacement takes the place of the record.
 fn read_pending(home: &Home, mut records: Fields, newcomers: Fields) -> Result<Vec<OrderTask>> {
     let newcomers = by_name(newcomers)?;
     let mut pending: Vec<_> = newcomers.values().filter_map(|record| read_order(home, record)).collect();
@@ -317,8 +317,8 @@ fn read_pending(home: &Home, mut records: Fields, newcomers: Fields) -> Result<V
     Ok(pending)
 }
 
-/// An order has neither key nor deadline before its body, so what cannot be read as one is none. Nor is one that an order
-/// worker would refuse.
+/// An order has no key and no deadline before its body, so a record that cannot be decoded is not an order. Orders with
+/// an invalid MAC, which an order worker would refuse, are left out as well.
 fn read_order(home: &Home, record: &[u8]) -> Option<OrderTask> {
     let payload = read_body(Packed(record.get(RECORD_BYTES..)?)).ok()?;
     OrderTask::unseal(&payload, home.spec.secret).ok().filter(|order| *order.sale() == home.spec.id)

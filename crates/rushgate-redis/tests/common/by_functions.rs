@@ -1,6 +1,5 @@
-//! A server on which every script is called as the function that is the same.
-//!
-//! A relay between store and server puts `FCALL name` in the place of `EVALSHA sha`; all else passes as it is.
+//! A relay that replaces scripts by functions: it changes `EVALSHA sha` to `FCALL name` between store and server, and
+//! passes everything else on.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +21,7 @@ pub async fn valkey() -> Arc<RedisHarness> {
     relayed(Kind::Valkey).await.0
 }
 
-/// The harness, and the port of the server behind the relay.
+/// The harness of a server, and the port of that server behind the relay.
 pub async fn relayed(kind: Kind) -> (Arc<RedisHarness>, u16) {
     let clock = ManualClock::default();
     let start = || RedisSetup::new(kind).on(clock.clone()).start();
@@ -35,7 +34,7 @@ pub async fn relayed(kind: Kind) -> (Arc<RedisHarness>, u16) {
     (super::harness(clock, server, &url).await, port)
 }
 
-/// Starts a relay to that port, and gives its own. It ends with the test's process.
+/// Starts a relay to a port and returns the relay's port. It ends with the test process.
 fn relay(to: u16) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();
@@ -62,7 +61,7 @@ fn relay(to: u16) -> u16 {
     port
 }
 
-/// Passes requests on until the client ends.
+/// Relays requests until the client disconnects.
 fn forward(
     mut client: BufReader<TcpStream>,
     mut server: &TcpStream,
@@ -70,7 +69,7 @@ fn forward(
 ) -> io::Result<()> {
     loop {
         let mut words = request(&mut client)?;
-        // What only an order worker may do is no function.
+        // Operations for order workers have no function.
         let for_orders = words.iter().any(|word| word.ends_with(b"}:m:orders"));
         if words.first().is_some_and(|word| word == b"EVALSHA") && !for_orders {
             let sha = String::from_utf8(words[1].clone()).expect("a hash is text");

@@ -1,5 +1,5 @@
-//! People at work on a store: they lock, put tasks in and carry them out, and buy. Each asks again by its token until
-//! the store answers, and writes down what it was told; at the end the books are compared with the store.
+//! Workers that use a store concurrently: they lock, enqueue and process tasks, and buy. Each retries until it gets an
+//! answer and records it. At the end the records are compared with the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -18,36 +18,36 @@ use rushgate_core::{
 };
 use rushgate_redis::RedisStore;
 
-/// What everybody together was told, against what is there at the end.
+/// What all workers recorded, compared with the store at the end.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Answers in all.
+    /// Number of answers.
     pub answers: u64,
-    /// The longest time that one of them had no answer.
+    /// The longest time that one worker waited for an answer.
     pub gap: Duration,
-    /// Calls that ended with an error, and were made again.
+    /// Calls that failed and were retried.
     pub errors: u64,
-    /// Acknowledged tasks and reservations that are neither done nor there.
+    /// Acknowledged tasks and reservations that are lost.
     pub lost: usize,
-    /// Times that a lock was granted while another still held it, by its own lease.
+    /// Grants of a lock while another worker held it, by that worker's lease.
     pub shared: u64,
-    /// Tasks that were carried out more than once.
+    /// Tasks that were executed more than once.
     pub repeated: usize,
 }
 
-/// Longer than a failover takes: a second at most to miss the primary, and some to agree and promote. One that was
-/// replaced on purpose counts as a replica again after ten.
+/// Longer than a failover: at most a second to detect the failure, and the time to agree and promote. A primary that
+/// was replaced by command counts as a replica after ten seconds.
 const FAILOVER_MAX: Duration = Duration::from_secs(30);
 
 impl Findings {
-    /// Writes them down, and holds them to what is always so: nobody had to wait for longer than a failover takes.
+    /// Prints the findings, and checks that no worker waited longer than a failover takes.
     pub fn assert_sound(&self, what: &str) {
         super::note(&format!("{what}: {self:?}"));
         assert!(self.gap < FAILOVER_MAX, "{self:?}");
     }
 }
 
-/// What one lock protects: it refuses whoever comes with a smaller fence.
+/// The resource behind one lock, which rejects a smaller fencing token.
 #[derive(Default)]
 struct Guarded {
     holders: u64,
@@ -66,7 +66,7 @@ struct Ledger {
     numbers: AtomicU64,
 }
 
-/// One member of the crew, and when it was last answered.
+/// A worker, and when it was last answered.
 struct Member {
     answers: AtomicU64,
     last: Mutex<Instant>,
@@ -83,7 +83,7 @@ impl Member {
     }
 }
 
-/// Some at work, until they are told to end.
+/// A group of workers, which run until they are stopped.
 pub struct Crew {
     store: Arc<RedisStore>,
     ledger: Arc<Ledger>,
@@ -94,7 +94,7 @@ pub struct Crew {
 
 type Turn = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What one member needs for a turn.
+/// What a worker needs for one turn.
 #[derive(Clone)]
 struct Desk {
     store: Arc<RedisStore>,
@@ -105,11 +105,11 @@ struct Desk {
 
 const QUEUES: [&str; 3] = ["mail", "print", "ship"];
 const LOCKS: [&str; 3] = ["door", "till", "van"];
-/// Longer than a failover takes: nobody is to lose a lock by one.
+/// Longer than a failover, so that no lock is lost by one.
 const LEASE: Duration = Duration::from_secs(40);
 
 impl Crew {
-    /// Sets them to work: two of each trade on each store.
+    /// Starts two workers of each kind on each store.
     pub async fn start(stores: &[Arc<RedisStore>], seed: u64) -> Self {
         let ledger = Arc::new(Ledger::default());
         for queue in 0..QUEUES.len() {
@@ -144,7 +144,7 @@ impl Crew {
         }));
     }
 
-    /// Waits until each of them has had so many more answers.
+    /// Waits until each worker has had this many more answers.
     pub async fn does(&self, answers: u64) {
         let goals: Vec<_> =
             self.members.iter().map(|member| member.answers.load(Ordering::Relaxed) + answers).collect();
@@ -155,7 +155,7 @@ impl Crew {
         }
     }
 
-    /// Lets them end their turns, carries out what is left and compares the books.
+    /// Lets the workers finish their turns, processes the remaining tasks and compares the records.
     pub async fn end(self) -> Findings {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {
@@ -190,7 +190,7 @@ impl Desk {
         Op::new(self.client, self.number())
     }
 
-    /// Asks again until there is an answer.
+    /// Retries until there is an answer.
     async fn ask<T, F: Future<Output = Result<T>>>(&self, mut call: impl FnMut() -> F) -> T {
         loop {
             match call().await {
@@ -235,7 +235,7 @@ fn lock(desk: Desk, draw: u64) -> Turn {
             let told = desk.store.notice(token);
             match desk.ask(|| desk.store.acquire(ask.clone())).await {
                 Acquired::Granted(grant) => break grant,
-                // The news may be lost with the server that had it.
+                // The notification may be lost with its server.
                 _ => drop(tokio::time::timeout(Duration::from_millis(200), told).await),
             }
         };
@@ -246,7 +246,7 @@ fn lock(desk: Desk, draw: u64) -> Turn {
     })
 }
 
-/// Whoever is granted a lock comes with a fence that nobody had, greater than all that were seen before it asked.
+/// A new grant must have a unique fencing token, greater than all that were seen before the request.
 fn enter(desk: &Desk, name: &LockName, token: Token, before: u64, fence: u64) {
     let mut guarded = desk.ledger.guarded.lock().unwrap();
     let guarded = guarded.get_mut(name).unwrap();
@@ -293,7 +293,7 @@ async fn carry_out_some(desk: &Desk, queue: &QueueName, n: u32) {
     }
 }
 
-/// Claims until nothing waits and nothing is leased.
+/// Claims until no task waits or is leased.
 async fn lost_tasks(desk: &Desk) -> usize {
     for name in QUEUES {
         let queue = QueueName::new(name).unwrap();
@@ -347,7 +347,7 @@ fn buy(desk: Desk, draw: u64) -> Turn {
     })
 }
 
-/// Audits every sale, and looks for each acknowledged reservation in the books.
+/// Audits every sale, and finds each acknowledged reservation in its snapshot.
 async fn lost_reservations(desk: &Desk) -> usize {
     let mut known = BTreeSet::new();
     for number in 0..SALES.len() {

@@ -1,4 +1,4 @@
-//! What the tests of the store share.
+//! Helpers for the tests of the store.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -19,23 +19,23 @@ use rushgate_testkit::contract::{Boxed, Harness};
 use rushgate_testkit::history::SEED_VARIABLE;
 use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisServer, RedisSetup, SentinelSetup};
 
-/// An empty store whose clock the test moves; `peer` is another process's view of it.
+/// An empty store with a clock that the test controls. `peer` is another process's store on the same data.
 pub struct RedisHarness {
     store: Arc<RedisStore>,
     peer: Arc<RedisStore>,
     clock: ManualClock,
-    /// Given back last.
+    /// Last, so that the servers are returned after the stores have closed.
     servers: Lent,
 }
 
-/// The servers behind it may be those of the test before, empty again.
+/// The servers may have been used by an earlier test; they are empty again.
 async fn harness(clock: ManualClock, servers: Lent, url: &str) -> Arc<RedisHarness> {
     servers.set_clock(clock.now());
     let (store, peer) = (open_at(url).await, open_at(url).await);
     Arc::new(RedisHarness { store, peer, clock, servers })
 }
 
-/// Makes of each test one on Redis and one on Valkey.
+/// Turns each test into one on Redis and one on Valkey.
 #[macro_export]
 macro_rules! on_each_kind {
     ($($name:ident)*) => {
@@ -50,10 +50,10 @@ macro_rules! on_each_kind {
     };
 }
 
-/// With these, what is acknowledged is on a replica.
+/// With these settings, an acknowledged write is on a replica.
 pub const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 
-/// Enters the user `shop` of [`as_user`] with no more rights than it needs, here and in `also`.
+/// Creates the user `shop` of [`as_user`] with the fewest rights that suffice, plus `also`.
 pub fn admit(servers: &[RedisServer], also: &[&str]) {
     let rules = ["ACL", "SETUSER", "shop", "on", ">pass-word", "~rg:*", "&rg:in:*", "+@all", "-@dangerous"];
     for server in servers {
@@ -61,15 +61,15 @@ pub fn admit(servers: &[RedisServer], also: &[&str]) {
     }
 }
 
-/// The rights that the user needs on the nodes of a Cluster besides.
+/// Further rights that the user needs on the nodes of a Cluster.
 pub const IN_A_CLUSTER: [&str; 2] = ["+cluster|info", "+cluster|slots"];
 
-/// A URL with that user in it.
+/// The URL with the user `shop`.
 pub fn as_user(url: &str) -> String {
     url.replace("//", "//shop:pass-word@")
 }
 
-/// The error of a URL whose servers will not do. Its text is for everybody.
+/// The error for a URL whose servers are rejected. It must not contain the password.
 pub async fn refused(url: &str) -> Error {
     let error = RedisStore::open(url).await.err().expect("it is refused");
     assert!(error.is_misconfigured() && !error.may_have_happened(), "{url}: {error:?}");
@@ -77,21 +77,21 @@ pub async fn refused(url: &str) -> Error {
     error
 }
 
-/// Whether somebody came with a password, which is the first that is sent.
+/// Whether a client has sent a password, which is sent first.
 pub fn was_spoken_to(server: &RedisServer) -> bool {
     server.ask(&["INFO", "commandstats"]).concat().contains("cmdstat_auth")
 }
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 pub async fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Until a step has come to a server that stands still: the system says how many bytes it has not read.
+/// Waits until a paused server has received a request, by the number of unread bytes that the system reports.
 pub async fn until_unread(port: u16) {
-    // A step has more, and what is asked from time to time has less.
+    // A request is longer than this, and periodic queries are shorter.
     const STEP: u64 = 300;
     let local = format!(":{port:04X}");
     let waits = || {
@@ -106,14 +106,14 @@ pub async fn until_unread(port: u16) {
     until(waits).await;
 }
 
-/// Longer than anything takes that is going to happen.
+/// Longer than anything that is expected to happen.
 pub const PATIENCE: Duration = Duration::from_secs(150);
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+    tokio::time::timeout(PATIENCE, work).await.expect("the test timed out")
 }
 
-/// The seed of this run: that of `RUSHGATE_SEED`, or one from the time of day. It is in the test's output.
+/// The seed of this run: `RUSHGATE_SEED`, or a random one. It is printed in the test's output.
 pub fn seed() -> u64 {
     let named = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
     let seed = named.unwrap_or_else(rand::random);
@@ -121,8 +121,8 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// Says something that is shown if the test fails, or if its output is asked for.
-#[expect(clippy::print_stdout, reason = "the output of a test is for whoever reads it")]
+/// Prints a line, which is shown if the test fails.
+#[expect(clippy::print_stdout, reason = "test output")]
 pub fn note(text: &str) {
     println!("{text}");
 }
@@ -150,12 +150,12 @@ async fn alone(kind: Kind) -> Arc<RedisHarness> {
     lent("alone", kind, |clock| RedisSetup::new(kind).on(clock).start()).await
 }
 
-/// A server that is found by asking a sentinel. Who replaces it is the matter of other tests.
+/// A server behind a sentinel. Other tests cover failovers.
 async fn behind_a_sentinel(kind: Kind) -> Arc<RedisHarness> {
     lent("behind-a-sentinel", kind, |clock| SentinelSetup::new(kind).of(0, 1).on(clock).start()).await
 }
 
-/// Three primaries, so that no two names need to be on one.
+/// Three primaries, so that different names are on different servers.
 async fn spread(kind: Kind) -> Arc<RedisHarness> {
     lent("cluster", kind, |clock| ClusterSetup::new(kind).of(3, 0).on(clock).start()).await
 }
@@ -221,7 +221,7 @@ pub fn queue() -> QueueName {
     QueueName::new("mail").unwrap()
 }
 
-/// Puts one task in; the same number is the same call.
+/// Enqueues one task. The same number repeats the same call.
 pub async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<()> {
     let payload = Payload::new(ContentType::bytes(), vec![7]).unwrap();
     let task = NewTask::new(TaskId::new(number.to_string()).unwrap(), payload);
@@ -244,15 +244,15 @@ pub fn ask(number: u64) -> Acquire {
     }
 }
 
-/// Somebody waits for a lock while another server takes the place of the one that keeps it: he is told so at once, and
-/// hears of his turn from the new one.
+/// Another server replaces the one on which a caller waits for a lock. The waiter is notified at once, and later of its
+/// grant by the new server.
 pub async fn a_waiter_is_told_although(url: &str, server_is_replaced: impl AsyncFnOnce()) {
     let (store, other) = (open_at(url).await, open_at(url).await);
     assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
     assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
     let lost = other.notice(token(2));
     server_is_replaced().await;
-    assert_eq!(lost.await.unwrap(), Notice::Ask, "whoever loses a connection looks for himself");
+    assert_eq!(lost.await.unwrap(), Notice::Ask, "a lost connection makes the waiter ask again");
     until_it_answers(|| other.acquire(ask(2))).await;
     let news = other.notice(token(2));
     until_it_answers(|| store.release(&ask(1).name, token(1))).await;
@@ -260,7 +260,7 @@ pub async fn a_waiter_is_told_although(url: &str, server_is_replaced: impl Async
     assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
 }
 
-/// Asks until the store answers again.
+/// Retries until the store answers.
 pub async fn until_it_answers<T, F>(mut call: impl FnMut() -> F) -> T
 where
     F: Future<Output = rushgate_core::Result<T>>,

@@ -57,7 +57,7 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
         lock = lock.barging();
     }
     if let Some(key) = &call.key {
-        // Another body makes another token, so no process takes it for the same acquisition.
+        // A different body makes a different token, so that no process treats it as the same acquisition.
         let AcquireBody { lease_ms, label, barging } = &call.body;
         let body = format!("{lease_ms} {barging} {label}");
         let token = call.caller.derive(&["lock", call.path.get("lock"), key, &body]);

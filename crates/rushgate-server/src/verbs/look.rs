@@ -1,4 +1,4 @@
-//! Whether the server is well.
+//! Health, readiness, the OpenAPI description, metrics and the event stream of the whole server.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::reply::{Answer, Reply};
 use crate::shop::Shop;
 use crate::table::routes;
 
-/// The process answers.
+/// Health: the process answers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HealthView {
     /// `ok`.
@@ -31,7 +31,7 @@ pub(crate) async fn healthz(_: Call) -> Answer<HealthView> {
     Ok(Reply::ok(HealthView { status: "ok" }))
 }
 
-/// The store answers, and what it promises.
+/// Readiness: the store answers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReadyView {
     /// `ready`.
@@ -41,23 +41,23 @@ pub(crate) struct ReadyView {
     durability: String,
     /// The store's software and version.
     server: String,
-    /// The ledger that orders are carried to from here. While it is down the server sells, and orders wait.
+    /// The ledger to which this server writes orders. While it is down the server sells, and orders wait.
     ledger: LedgerWord,
 }
 
-/// How a ledger is.
+/// State of the ledger.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LedgerWord {
-    /// The server has none.
+    /// The server has no ledger.
     None,
-    /// It answers, and takes writes.
+    /// The ledger answers and accepts writes.
     Up,
-    /// It does not, or not within a second.
+    /// The ledger does not accept writes, or did not answer within one second.
     Down,
 }
 
-/// How long a ledger may take for a sign of life.
+/// Time limit of the ledger check.
 const LEDGER_MAX: Duration = Duration::from_secs(1);
 
 async fn ledger(shop: &Shop) -> LedgerWord {
@@ -72,7 +72,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
     if call.shop.closing.is_cancelled() {
         return Err(Problem::plain(Code::Closing));
     }
-    // The cheapest question that every store has to answer itself.
+    // The cheapest call that every store must answer itself.
     call.shop.gate.sales(Page { after: String::new(), limit: 1 }).await?;
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
@@ -84,7 +84,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
 }
 
 pub(crate) async fn openapi(_: Call) -> Result<Response<Body>, Problem> {
-    // A value of JSON can be written as JSON.
+    // A JSON value always serializes.
     static TEXT: LazyLock<Bytes> =
         LazyLock::new(|| serde_json::to_vec(&describe(&routes())).unwrap_or_default().into());
     let mut response = Response::new(Body::from(TEXT.clone()));
@@ -92,7 +92,7 @@ pub(crate) async fn openapi(_: Call) -> Result<Response<Body>, Problem> {
     Ok(response)
 }
 
-/// What was counted, and how the store stands, as text.
+/// Counters, and the current state of the store, as text.
 pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
     let text = call.shop.metrics.text(&call.shop, &call.caller).await?;
     let mut response = Response::new(Body::from(text));
@@ -100,7 +100,7 @@ pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
     Ok(response)
 }
 
-/// Everything, as it changes.
+/// Streams snapshots of everything.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, .. } = call;
     Ok(events::of_all(&shop, caller))

@@ -25,17 +25,17 @@ use crate::openapi::{KindText, LABEL, NameText, TicketText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 
-/// A queue's name.
+/// A queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QueueView {
-    /// Its name.
+    /// Name of the queue.
     name: String,
 }
 
 /// The queues that the caller may see.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct QueuesView {
-    /// In order.
+    /// The queues, sorted by name.
     items: Vec<QueueView>,
 }
 
@@ -288,12 +288,12 @@ fn either(one: &str, other: &str) -> Problem {
 pub(crate) enum EnqueuedView {
     /// A new task was added.
     Added {
-        /// Its revision.
+        /// Revision of the task.
         revision: u64,
     },
     /// A live task with this ID exists and is unchanged.
     Kept {
-        /// Its revision.
+        /// Revision of the task.
         revision: u64,
     },
     /// The existing task was changed, or will run again after its current run.
@@ -303,7 +303,7 @@ pub(crate) enum EnqueuedView {
     },
     /// A new task was added, and the oldest waiting task was dropped: the queue is at capacity.
     Displaced {
-        /// Its revision.
+        /// Revision of the task.
         revision: u64,
         /// ID of the dropped task.
         dropped: String,
@@ -344,7 +344,7 @@ pub(crate) enum UnmetWord {
     Taken,
 }
 
-/// The word of a [problem](Code::Unmet), as [`UnmetWord`] has it.
+/// Word for an [unmet](Code::Unmet) dependency, as in [`UnmetWord`].
 const fn unmet_word(of: Unmet) -> &'static str {
     match of {
         Unmet::Unknown => "unknown",
@@ -401,7 +401,7 @@ pub(crate) async fn enqueue(call: Call<TaskBody>) -> Answer<EnqueuedView> {
     entered(only(queue.enqueue_all(vec![task]).await?)?)
 }
 
-/// The one answer to a batch of one.
+/// The only answer to a batch of one.
 fn only<T>(answers: Vec<T>) -> Result<T, Problem> {
     let first = answers.into_iter().next();
     first.ok_or_else(|| rushgate::Error::bug("the store answered one question with none").into())
@@ -433,7 +433,7 @@ pub(crate) async fn enqueue_all(call: Call<BatchBody>) -> Answer<Outcomes<Enqueu
 /// A task that was read or claimed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskView {
-    /// Its id.
+    /// ID of the task.
     id: String,
     /// Ticket of the task, for this revision and this claim. Pass it to `complete`, `retry`, `release` and `extend`.
     ticket: String,
@@ -613,7 +613,7 @@ fn one_or_many(ticket: Option<Ticket>, tickets: Option<Vec<Ticket>>) -> Result<(
     }
 }
 
-/// The answers, or a problem if the only one is a refusal.
+/// The outcomes; a problem if the only one is a refusal.
 fn judged<O: PartialEq, V: From<O>>(outcomes: Vec<O>, alone: bool, stale: &O) -> Answer<Outcomes<V>> {
     if alone && outcomes.first() == Some(stale) {
         return Err(Problem::plain(Code::Stale));
@@ -1211,12 +1211,12 @@ impl From<&TaskInfo> for InfoView {
     }
 }
 
-/// With `Prefer: wait` it waits until the task has finished, and then shows how it ended.
+/// With `Prefer: wait`, waits until the task has finished, then shows how it ended.
 pub(crate) async fn task(call: Call) -> Answer<InfoView> {
     let (queue, id) = (call.queue()?, TaskId::new(call.path.get("task"))?);
     if !call.wait.is_zero() {
         let over = call.unless_closing(queue.wait_for(&id, call.wait)).await;
-        // The id is one: what is left to refuse is the queue, as it is set up now.
+        // The ID is valid, so the only thing that can be invalid is a queue without retention.
         let over = over.map_err(|problem| match problem.code() {
             Code::Invalid => problem.called(Code::NothingKept),
             _ => problem,
@@ -1225,7 +1225,7 @@ pub(crate) async fn task(call: Call) -> Answer<InfoView> {
             return ended(over);
         }
     }
-    // A look may meet the task between two lives: then it is live again.
+    // A read may fall between two lives of the task; it is then live again.
     for _ in 0..LOOKS {
         if let Some(info) = queue.task(&id).await?.filter(|info| info.state != TaskState::Done) {
             return Ok(Reply::ok((&info).into()));
@@ -1237,7 +1237,7 @@ pub(crate) async fn task(call: Call) -> Answer<InfoView> {
     Err(no_task())
 }
 
-/// How often a task that comes and goes is looked for.
+/// Number of reads for a task that keeps changing state.
 const LOOKS: usize = 3;
 
 fn ended(over: Over) -> Answer<InfoView> {
@@ -1524,7 +1524,7 @@ pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<Dead
     .await
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [

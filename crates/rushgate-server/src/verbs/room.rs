@@ -144,7 +144,7 @@ pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
 pub(crate) async fn room(call: Call) -> Answer<RoomView> {
     let sale = call.sale()?;
     let room = sale.room().recent().await?.ok_or_else(no_room)?;
-    // What is before many servers may keep it for a crowd.
+    // A cache in front of several servers may serve this answer to many buyers.
     let kept = HeaderValue::from_static("public, max-age=1");
     Ok(Reply::ok(RoomView::of(&sale, &room)).header(header::CACHE_CONTROL, kept))
 }
@@ -236,7 +236,7 @@ pub(crate) struct TurnView {
     now_us: u64,
 }
 
-/// The position as an answer.
+/// Converts a turn into the answer.
 fn told(turn: Turn) -> Result<TurnView, Problem> {
     match turn {
         Turn::Waiting { serial, place, ahead, at, now } => Ok(TurnView {
@@ -322,7 +322,7 @@ pub(crate) async fn must_have_pass(
     match sale.room().check(pass, buyer).await? {
         Ok(has_room) => Ok(has_room),
         Err(NoPass::Needed) => Err(Problem::plain(Code::PassNeeded).field("pass")),
-        // It was a good one once, so the store is asked: that of a stranger is refused without.
+        // The token was valid once, so the store is asked. A forged token is refused without.
         Err(NoPass::Bad(why @ (BadPass::Expired | BadPass::OtherRoom))) => {
             match sale.reservation_of(buyer, key).await? {
                 Some(_) => Ok(true),

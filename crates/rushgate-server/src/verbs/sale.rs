@@ -34,7 +34,7 @@ pub(crate) struct SaleBody {
     /// The SKUs on sale: 1 to 1,000, each listed once.
     #[schemars(length(min = 1, max = 1_000))]
     skus: Vec<SkuBody>,
-    /// Hold duration of a reservation, in milliseconds: 10 to 30 days. Default: 300,000.
+    /// Hold duration of a reservation, in milliseconds: 10 ms to 30 days. Default: 300,000.
     #[serde(default = "hold_ms")]
     #[schemars(range(min = 10, max = 2_592_000_000_u64))]
     hold_ms: u64,
@@ -434,7 +434,7 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let has_room = super::room::must_have_pass(&sale, role, &buyer, pass, &key).await?;
     let of = |line: &LineBody| Line { sku: line.sku.clone(), quantity: line.quantity };
     let lines: Vec<_> = call.body.lines.iter().map(of).collect();
-    // Where there is a room he was asked about when he joined.
+    // With a waiting room, the bot check ran when the buyer joined.
     if call.check().is_some() && !has_room {
         match sale.foresee(&buyer, &lines, &key).await? {
             Foreseen::Answer(refused) => return Err(refusal(refused)),
@@ -504,7 +504,7 @@ fn limit_reached(sku: &Sku, limit: u32, has: u32) -> Problem {
 
 impl<B, Q> Call<B, Q> {
     fn reservation_id(&self) -> Result<ReservationId, Problem> {
-        // A text that is no id names nothing.
+        // A malformed ID matches no reservation.
         self.path.get("reservation").parse().map_err(|_| no_reservation())
     }
 
@@ -620,7 +620,7 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
         _ => return Err(Problem::new(Code::Invalid, "give add or withdraw").field("add")),
     };
     let key = call.key.as_deref().unwrap_or_default();
-    // An answer that was lost is asked for again by the same step, so nothing is added twice.
+    // The step is derived from the key, so repeating the request adds nothing twice.
     let op = Op::from_bytes(call.caller.derive(&["stock", sale.id().as_str(), key]));
     let changed = sale.change_stock(op, sku, change).await?;
     match changed {

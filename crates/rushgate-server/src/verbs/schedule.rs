@@ -15,46 +15,47 @@ use crate::openapi::{KindText, NameText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
-/// What becomes of moments at which nobody looked.
+/// What happens to occurrences that passed while no scheduler ran.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MissedWord {
-    /// They are passed over.
+    /// Skip them, except one that is at most one minute old.
     Skip,
-    /// The latest of them has a task.
+    /// Run the latest, and skip the others.
     #[default]
     Once,
-    /// Each of them has a task.
+    /// Run each of them.
     All,
 }
 
-/// A schedule to enter.
+/// A schedule to save.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["cron"] }, { "required": ["every_ms"] }]))]
 pub(crate) struct ScheduleBody {
-    /// When it fires: `minute hour day month weekday`, with seconds in front if there are six fields.
+    /// Cron pattern: `minute hour day month weekday`, with seconds in front if there are six fields.
     cron: Option<String>,
-    /// The time zone of the pattern, such as `Europe/Berlin`. Default: UTC.
+    /// Time zone of the pattern, such as `Europe/Berlin`. Default: UTC.
     zone: Option<String>,
-    /// In place of `cron`, an interval in milliseconds: 1 s to 400 days.
+    /// Interval in milliseconds, instead of `cron`: 1 s to 400 days.
     #[schemars(range(min = 1_000, max = 34_560_000_000_u64))]
     every_ms: Option<u64>,
-    /// What becomes of moments at which nobody looked.
+    /// What happens to missed occurrences. Default: `once`.
     #[serde(default)]
     missed: MissedWord,
-    /// The content of its tasks as JSON, or as a string if `content_type` is not JSON.
+    /// Payload of the tasks as JSON, or as a string if `content_type` is not JSON.
     #[schemars(with = "Option<serde_json::Value>")]
     payload: Option<Box<RawValue>>,
-    /// The content of its tasks in base64, in place of `payload`.
+    /// Payload of the tasks in base64, instead of `payload`.
     payload_base64: Option<String>,
-    /// What the content is. Default: `application/json` for `payload`, `application/octet-stream` for `payload_base64`.
+    /// Media type of the payload. Default: `application/json` for `payload`, `application/octet-stream` for
+    /// `payload_base64`.
     #[schemars(with = "Option<NameText>")]
     content_type: Option<ContentType>,
-    /// What sort of work its tasks are, by which a worker finds their handler.
+    /// Kind of work, by which a worker selects the handler.
     #[schemars(with = "Option<KindText>")]
     kind: Option<Kind>,
-    /// Priority of its tasks, from 0 (first) to 9 (last). Default: 5.
+    /// Priority of the tasks, from 0 (first) to 9 (last). Default: 5.
     #[serde(default)]
     #[schemars(with = "u8", range(max = 9))]
     priority: Priority,
@@ -62,7 +63,7 @@ pub(crate) struct ScheduleBody {
     #[serde(default = "max_attempts")]
     #[schemars(range(min = 1, max = 1_000))]
     max_attempts: u32,
-    /// Whether it stands still; left as it is unless said.
+    /// Whether the schedule is paused. Default: unchanged.
     paused: Option<bool>,
 }
 
@@ -89,19 +90,19 @@ impl ScheduleBody {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub(crate) enum ScheduledView {
-    /// It is new.
+    /// A new schedule was created.
     Added {
-        /// Its revision.
+        /// Revision of the schedule.
         revision: u64,
     },
-    /// It says something else than before.
+    /// The schedule was changed.
     Changed {
         /// The new revision.
         revision: u64,
     },
-    /// It says the same as before.
+    /// The schedule already had these settings.
     Unchanged {
-        /// Its revision.
+        /// Revision of the schedule.
         revision: u64,
     },
 }
@@ -134,28 +135,28 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<ScheduledView> 
     }
 }
 
-/// A schedule as it stands.
+/// A schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ScheduleView {
-    /// Its id.
+    /// ID of the schedule.
     id: String,
-    /// When it fires, in words.
+    /// Recurrence in words.
     when: String,
     #[serde(flatten)]
     content: ContentView,
-    /// 0 goes first, 9 last.
+    /// Priority of the tasks, from 0 (first) to 9 (last).
     priority: u8,
-    /// How often each of its tasks may be claimed.
+    /// Maximum number of attempts of each task.
     max_attempts: u32,
-    /// When it fires next, in microseconds since the Unix epoch; absent if it never does.
+    /// Next occurrence, in microseconds since the Unix epoch. Absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_us: Option<u64>,
-    /// The latest moment for which it has fired, likewise.
+    /// Latest occurrence that has fired, in microseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_us: Option<u64>,
-    /// Whether it stands still.
+    /// Whether the schedule is paused.
     paused: bool,
-    /// Grows with every change, and with each time that it fires.
+    /// Revision: grows with every change and every occurrence.
     revision: u64,
 }
 

@@ -1,4 +1,4 @@
-"""What the fuzzer must know of the API that no schema can say."""
+"""Rules of the API that its schemas cannot express, for the fuzzer."""
 
 import unicodedata
 import uuid
@@ -9,7 +9,7 @@ from schemathesis.generation import GenerationMode
 
 
 def is_wanted(case):
-    """Whether the API is to take it."""
+    """Whether the API should accept the request."""
     return case.meta is None or case.meta.generation.mode == GenerationMode.POSITIVE
 
 
@@ -27,10 +27,10 @@ def has_control_character(value):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Drops what the fuzzer takes for valid although the patterns exclude it.
+    """Drops texts that the fuzzer generates although the patterns exclude them.
 
-    A pattern's `$` is the end of a text. In Python, which draws the texts, a line break may follow it. A name that reads
-    as percent-encoded (`%04`) arrives decoded: as a control character.
+    In a schema, `$` matches only the end of the text. In Python, which generates the texts, it also matches before a
+    final line break. A name that contains a percent escape (`%04`) is decoded to a control character on arrival.
     """
     if not is_wanted(case):
         return True
@@ -41,6 +41,6 @@ def filter_case(context, case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """An Idempotency-Key is good for one request. In one that is to be refused it stays as it is."""
+    """Gives each valid request a new Idempotency-Key. An invalid request keeps its key."""
     if is_wanted(case) and "Idempotency-Key" in (case.headers or {}):
         case.headers["Idempotency-Key"] = uuid.uuid4().hex

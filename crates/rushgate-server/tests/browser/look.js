@@ -1,8 +1,8 @@
-// Looks at the pages in a real Chromium: every screen, every verb with its question, a buyer who clicks twice and reloads,
-// two buyers and an operator at once, tokens that are refused, a network that is lost and a server that is killed. Ends with 1 if anything is not as
-// it should be, or if the browser complains of anything; then there is a picture of every page that is open.
+// Tests the pages in a real Chromium: every screen, every action with its confirmation, a buyer who clicks twice and
+// reloads, two buyers and an operator at once, refused tokens, a lost network and a killed server. Exits with 1 if an
+// assertion fails or the browser logs an error, and then saves a screenshot of every open page.
 //
-//   node look.js RUSHGATE [DIRECTORY-FOR-PICTURES]
+//   node look.js RUSHGATE [DIRECTORY-FOR-SCREENSHOTS]
 'use strict';
 const assert = require('node:assert/strict');
 const { spawn, spawnSync } = require('node:child_process');
@@ -14,15 +14,15 @@ const { chromium } = require('playwright-core');
 const [command, pictures] = process.argv.slice(2);
 const rushgate = resolve(command);
 const phone = { width: 390, height: 780 };
-const patience = 60000; // a machine may have much else to do
+const patience = 60000; // generous, for a busy machine
 const faults = [];
-// While the network is away a browser says so.
+// Browsers log an error for each failed request while the network is down.
 let away = false;
-// A name that leads here and is not loopback's: over plain HTTP its pages are no secure context, as those of another machine.
+// A name that resolves to this machine but is not loopback. Over plain HTTP, its pages are not a secure context.
 const elsewhere = 'shop.test';
 let url;
 
-/** A server in that directory, and where it listens. */
+/** Starts a server in this directory, and returns it with its address. */
 async function start(directory, listen, more = []) {
   const args = ['serve', '--quiet', '--listen', listen, '--store', 'sqlite:shop.db', '--orders', 'sqlite:orders.db', ...more];
   const server = spawn(rushgate, args, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -33,7 +33,7 @@ async function start(directory, listen, more = []) {
   return { server, address };
 }
 
-/** The server that most is asked of, on a free port or where the one before was. */
+/** Starts the main server, on a free port or on its previous one. */
 async function serve(directory) {
   const { server, address } = await start(directory, url ? new URL(url).host : '127.0.0.1:0', ['--host', elsewhere]);
   url = address;
@@ -79,7 +79,7 @@ async function open(browser, path, { refusals = [], ...options } = {}) {
   context.setDefaultTimeout(patience);
   const page = await context.newPage();
   const complains = (line) => ['error', 'warning'].includes(line.type()) && !(away && line.text().includes('ERR_'));
-  // A refusal is an answer, and a browser writes down each.
+  // Refusals are expected, and browsers log each of them.
   const isRefusal = (line) => [409, ...refusals].some((status) => line.text().includes(`status of ${status}`));
   page.on('console', (line) => complains(line) && !isRefusal(line) && faults.push(`${path}: ${line.text()}`));
   page.on('pageerror', (error) => faults.push(`${path}: ${error.message}`));
@@ -97,7 +97,7 @@ const answer = async (page, word) => { await page.click(`dialog[open] >> text=${
 async function lookAtSales(page) {
   await page.waitForSelector('.lamp.on');
   await page.waitForSelector('.u-wrap canvas');
-  // Nobody has asked for it: the page audits by itself.
+  // The page audits without a request by the operator.
   await page.waitForSelector('.check.on');
   await picture(page, 'sales');
   await page.getByRole('button', { name: 'Audit' }).first().click();
@@ -118,7 +118,7 @@ async function lookAtSales(page) {
 const rowOf = (page, text) => page.locator('tbody tr:visible').filter({ hasText: text });
 const view = (page, name) => page.locator('.views').getByRole('button', { name: new RegExp(`^${name}`) }).click();
 const press = async (row, name) => { await row.getByRole('button', { name, exact: true }).click(); };
-/** Opens what a row is about in full; Escape closes it. */
+/** Opens the details of a row, then closes them with Escape. */
 async function detailOf(page, text) {
   await press(rowOf(page, text), 'Show');
   await page.waitForSelector('#detail[open] dd');
@@ -153,7 +153,7 @@ async function lookAtQueues(page) {
   await page.click('#back');
 }
 
-/** What is searched for is shown alone, and what is done to all of it says beforehand how many that are. */
+/** A search shows only its matches, and a bulk action asks first, with their number. */
 async function searchAndCancel(page) {
   const ids = Array.from({ length: 12 }, (_, n) => `bulk-${n}`);
   for (const id of [...ids, 'kept']) await post('/v1/queues/mail/tasks', { id, payload: null });
@@ -173,7 +173,7 @@ async function searchAndCancel(page) {
   assert.ok(items.length && items.every(({ id }) => !id.startsWith('bulk-')), 'only what was found is cancelled');
 }
 
-/** A long list comes in parts, and what is put in meanwhile is shown without moving whoever looks on. */
+/** A long list is loaded in pages. Tasks enqueued meanwhile appear without moving the rows in view. */
 async function lookAtMany(page) {
   const tasks = Array.from({ length: 250 }, (_, n) => ({ id: `many-${String(n).padStart(3, '0')}` }));
   await post('/v1/queues/mail/batch', { tasks });
@@ -197,7 +197,7 @@ async function lookAtMany(page) {
   await has(page, '0 found');
 }
 
-/** Puts a task in and claims it: nothing else of its queue is due. */
+/** Enqueues and claims a task. No other task of its queue is due. */
 async function claimed(id, lease_ms) {
   await post('/v1/queues/desk/tasks', { id, payload: { of: id }, ...(id === 'runs' && { key: 'tenant-7' }) });
   const { tasks } = await post('/v1/queues/desk/claim', { lease_ms });
@@ -222,7 +222,7 @@ async function furnishWork() {
   return ticket;
 }
 
-/** Tasks in every state, each in full: what it is, what became of it, and why it does not run. */
+/** Tasks in every state, with their details: facts, history, and why they are not running. */
 async function lookAtTasks(page) {
   const ticket = await furnishWork();
   await press(rowOf(page, 'desk'), 'Tasks');
@@ -357,7 +357,7 @@ async function buy(browser) {
   await page.context().close();
 }
 
-/** A sale opens by itself at its moment, and the page counts down to it. */
+/** A sale opens at its opening time, and the page counts down to it. */
 async function countDown(browser) {
   await post('/v1/sales', { id: 'soon', skus: [{ sku: 'phone', units: 5 }], opens_at_ms: Date.now() + 4000 });
   await post('/v1/sales/soon/open', {});
@@ -369,7 +369,7 @@ async function countDown(browser) {
   await page.context().close();
 }
 
-/** A page over plain HTTP from another machine lacks what browsers keep for secure contexts. */
+/** A page served by another machine over plain HTTP lacks the features of secure contexts. */
 async function beOnAnotherMachine(browser) {
   await post('/v1/sales', { id: 'plain', skus: [{ sku: 'phone', units: 5 }] });
   await post('/v1/sales/plain/open', {});
@@ -389,7 +389,7 @@ async function beOnAnotherMachine(browser) {
 
 const cardOf = (page, sale) => page.locator('article').filter({ has: page.locator('h2', { hasText: new RegExp(`^${sale}$`) }) });
 
-/** A sale that nobody can buy from is not called open, and has no verbs that would be refused. */
+/** A sale without available units is not shown as open, and has no actions that would be refused. */
 async function tellHowSalesStand(browser) {
   const make = async (id, more, body = { skus: [{ sku: 'phone', units: 1 }, { sku: 'case', units: 1 }] }) => {
     await post('/v1/sales', { id, ...body, ...more });
@@ -419,7 +419,7 @@ async function tellHowSalesStand(browser) {
     assert.ok(await shop.isDisabled('#buy'), id);
     await picture(shop, `shop-${id}`);
     if (id === 'gone') {
-      // Each button stands beside its own label, in the middle of its line.
+      // Each radio button is beside its label, vertically centered.
       for (const label of await shop.locator('#choice label').all()) {
         const [outer, inner] = [await label.boundingBox(), await label.locator('input').boundingBox()];
         assert.ok(Math.abs(outer.y + outer.height / 2 - inner.y - inner.height / 2) < 3 && inner.height < 24, JSON.stringify([outer, inner]));
@@ -437,7 +437,7 @@ async function tellHowSalesStand(browser) {
   await operator.context().close();
 }
 
-/** One unit, two buyers who click at the same moment, and an operator who looks on and then adds a unit. */
+/** One unit, two buyers who click at the same moment, and an operator who watches and then adds a unit. */
 async function sellTheLastOne(browser) {
   await post('/v1/sales', { id: 'last', skus: [{ sku: 'phone', units: 1 }], hold_ms: 600000 });
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
@@ -454,7 +454,7 @@ async function sellTheLastOne(browser) {
     return /unit 1\b/.test(shown) ? 'yes' : /on hold/.test(shown) && 'no';
   }).then((answer) => answer.jsonValue().then((word) => word === 'yes')));
   const [first, second] = await Promise.all(buyers.map(got));
-  assert.ok(first !== second, 'one of the two has it, and the other is told so');
+  assert.ok(first !== second, 'one buyer has the unit, and the other sees that it is taken');
   await picture(buyers[first ? 1 : 0], 'shop-held');
   await has(buyers[first ? 1 : 0], 'phone: 0 left');
   await card.locator('.figures').filter({ hasText: '1 held' }).waitFor();
@@ -465,7 +465,7 @@ async function sellTheLastOne(browser) {
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
-/** Two buyers before a waiting room that lets one in, and an operator who opens it and then lets more in. */
+/** Two buyers in a waiting room that admits one, and an operator who opens it and then admits more. */
 async function waitInLine(browser) {
   await post('/v1/sales', { id: 'line', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
   await post('/v1/sales/line/open', {});
@@ -494,7 +494,7 @@ async function waitInLine(browser) {
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
-/** A room whose order is drawn: its entry is closed, then it is drawn, and the slider lets everybody in. */
+/** A room with a draw: its entry is closed, the draw is made, and the slider admits everyone. */
 async function drawLots(browser) {
   await post('/v1/sales', { id: 'lots', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
   await post('/v1/sales/lots/open', {});
@@ -526,7 +526,7 @@ async function drawLots(browser) {
   await card.filter({ hasText: 'drawn with 07 12 19 23 38 41' }).waitFor();
   const room = async () => (await fetch(`${url}/v1/sales/lots/room`)).json();
   assert.equal((await room()).entrants, 2, 'who came later takes no part');
-  // From one in a second to the fastest: the end key.
+  // The End key moves the slider from one per second to the highest rate.
   await card.getByRole('slider').press('End');
   for (const page of buyers) await has(page, 'Reserved for you');
   assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
@@ -535,7 +535,7 @@ async function drawLots(browser) {
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
-/** A shop's page hands a proof over, which goes with what is asked and not into the address that is shown. */
+/** A shop's page passes a proof, which goes into the request and not into the visible URL. */
 async function handOver(browser) {
   const page = await open(browser, '/shop/phones#proof=0.abc', { viewport: phone });
   await page.waitForSelector('#buy:not([disabled])');
@@ -547,7 +547,7 @@ async function handOver(browser) {
   await page.waitForSelector('#cancel:not([hidden])');
   await page.click('#cancel');
   await has(page, 'Canceled.');
-  // A server that checks buyers says where a proof is to be had.
+  // The server's refusal says where to get a proof.
   await page.route('**/reservations', (route) => route.fulfill({
     status: 409, contentType: 'application/problem+json',
     body: JSON.stringify({ code: 'proof_needed', detail: 'x', retryable: false, prove_at: 'https://shop.example/prove' }),
@@ -561,7 +561,8 @@ async function handOver(browser) {
   await has(page, 'Confirm that you are human first.');
   assert.equal(await page.getAttribute('#prove', 'href'), 'https://shop.example/prove');
   await picture(page, 'shop-prove');
-  // He comes back with another proof: the same attempt goes on, for it may have been made already. The next is another one.
+  // Back with a new proof, the page continues the same attempt, because it may have succeeded. The next attempt is a
+  // new one.
   await page.unroute('**/reservations');
   await page.goto('about:blank');
   await page.goto(`${url}/shop/phones#proof=1.def`);
@@ -577,7 +578,7 @@ async function handOver(browser) {
   await page.context().close();
 }
 
-/** A link with another buyer's token asks first: a no changes nothing, a yes leaves the first buyer's attempt behind. */
+/** A link with another buyer's token asks first. No changes nothing; yes leaves the first buyer's attempt behind. */
 async function changeBuyers(browser) {
   const token = (sub) => `x.${Buffer.from(JSON.stringify({ sub })).toString('base64url')}.y`;
   const page = await open(browser, `/shop/phones#token=${token('ann')}`, { viewport: phone });
@@ -616,7 +617,7 @@ async function changeBuyers(browser) {
   await page.context().close();
 }
 
-/** A buyer clicks while the network is away, and an operator looks on while the server is killed and started again. */
+/** A buyer clicks while the network is down, and an operator watches while the server is killed and restarted. */
 async function loseTheWay(browser, directory, server) {
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   await operator.waitForSelector('.lamp.on');
@@ -643,7 +644,7 @@ async function loseTheWay(browser, directory, server) {
   return next;
 }
 
-/** The second example of README, smaller: a crowd comes by the API, and an operator watches it sell out. */
+/** The README's load simulation, smaller: buyers use the API, and an operator watches the sale sell out. */
 async function watchItSellOut(browser) {
   const sale = { id: 'launch', skus: [{ sku: 'phone', units: 300 }], hold_ms: 2000 };
   await post('/v1/sales', sale);
@@ -663,7 +664,7 @@ async function watchItSellOut(browser) {
   assert.equal(await over, 0, report);
   assert.ok(JSON.parse(report).audit.ok, report);
   while (await shown() < 300) await page.waitForTimeout(100);
-  // What the crowd counted over there is what the page shows.
+  // The page shows the same counts as the simulation.
   const { answers } = JSON.parse(report);
   const there = { reserved: answers.reserved, replayed: answers.replayed, all_held: answers.all_held, sold_out: answers.sold_out };
   const differs = async () => {
@@ -680,12 +681,12 @@ async function watchItSellOut(browser) {
   await page.context().close();
 }
 
-/** The attempts by answer that a card shows: per second now, most per second, and in all. */
+/** Attempts by answer on a card: current rate, peak rate, and total. */
 const attemptsIn = (card) => card.locator('.attempts tbody tr').evaluateAll((rows) => Object.fromEntries(rows.map((row) => [
   row.dataset.answer, [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent.replace(/\D/g, ''))),
 ])));
 
-/** Everything at a glance, as the server tells those who watch. */
+/** One snapshot from the event stream. */
 async function snapshot() {
   const { body } = await fetch(`${url}/v1/events`);
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
@@ -701,7 +702,7 @@ async function snapshot() {
   }
 }
 
-/** What the crowd was told is what the chart says, answer by answer, and what Prometheus is told. */
+/** The chart shows the same counts as the buyers' answers and the metrics. */
 async function countAttempts(browser) {
   await post('/v1/sales', { id: 'count', skus: [{ sku: 'phone', units: 3 }], hold_ms: 600000 });
   const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
@@ -733,7 +734,7 @@ async function countAttempts(browser) {
   }
   const seconds = (Date.now() - began) / 1000;
   for (const [answer, [now, most, all]] of Object.entries(await attemptsIn(card))) {
-    // There is at least a second from one count to the next, so no rate is more than all of them; and on the average so many came.
+    // Counts are at least one second apart, so no rate exceeds the total, and the peak is at least the average.
     assert.ok(now <= most && most <= all + 1 && most >= Math.floor(all / (seconds + 2)), `${answer}: ${now} ${most} ${all}, ${seconds}`);
   }
   const metrics = await (await fetch(`${url}/metrics`)).text();
@@ -763,7 +764,7 @@ async function countAttempts(browser) {
   await page.context().close();
 }
 
-/** Every verb of a sale that is left: stopped, rebuilt, and ended for good. */
+/** The other actions on a sale: stop, rebuild, and end for good. */
 async function steer(browser) {
   const page = await open(browser, '/', { viewport: { width: 1200, height: 900 } });
   await page.waitForSelector('.lamp.on');
@@ -789,7 +790,7 @@ async function steer(browser) {
   await page.context().close();
 }
 
-/** The other language, at once and after a reload. */
+/** Switches the language, at once and after a reload. */
 async function changeLanguage(browser) {
   const page = await open(browser, '/', { viewport: phone });
   await page.click('text=中文');
@@ -801,7 +802,7 @@ async function changeLanguage(browser) {
   await page.context().close();
 }
 
-/** A server that wants tokens: who has none, a wrong one or one that is not enough is told so, here and in the shop. */
+/** A server with tokens: the operator's page and the shop page report a missing, wrong or insufficient token. */
 async function showTokens(browser) {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   const create = (label, ...args) => {
@@ -850,14 +851,14 @@ async function shopWithTokens(browser, address, ann, bob) {
   await page.click('text=中文');
   await has(page, '您尚未登录');
   await page.click('text=English');
-  // The shop's own page signs the buyer in: this one goes on by itself.
+  // The shop's own page signs the buyer in, and this page continues.
   await page.evaluate((token) => { location.hash = `token=${token}`; }, ann);
   await page.click('#buy:not([disabled])');
   await has(page, 'Reserved for you');
   await page.click('#pay');
   await has(page, 'Payment cannot be confirmed');
   await picture(page, 'shop-token');
-  // Another tab knows nothing of the token, and does not lose the attempt.
+  // Another tab does not have the token, and keeps the attempt.
   const other = await page.context().newPage();
   await other.goto(`${address}/shop/guarded`);
   await has(other, 'You are signed out');
@@ -871,7 +872,7 @@ async function shopWithTokens(browser, address, ann, bob) {
   await page.context().close();
 }
 
-/** Sales that there are not, and refusals that the page has no word for. */
+/** Sales that do not exist, and refusals without a text of the page. */
 async function loseTheSale(browser) {
   for (const path of ['/shop/none', '/shop/%ff']) {
     const page = await open(browser, path, { viewport: phone, refusals: [404] });
@@ -893,7 +894,7 @@ async function loseTheSale(browser) {
   await page.route('**/cancel', refuse);
   await page.click('#cancel');
   await has(page, 'The shop refused the request: for a test');
-  // It stays, and the next attempt takes it away.
+  // The message stays until the next attempt.
   await page.unroute('**/cancel');
   await page.click('#cancel');
   await has(page, 'Canceled.');
@@ -901,7 +902,7 @@ async function loseTheSale(browser) {
   await page.context().close();
 }
 
-/** What is out of reach without scrolling sideways. */
+/** Elements that cannot be reached without horizontal scrolling. */
 async function fits(page, what) {
   const out = await page.evaluate(() => {
     const isOut = (element) => {

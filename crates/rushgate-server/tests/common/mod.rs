@@ -1,6 +1,6 @@
 //! A server on a free port, and a client that speaks HTTP to it.
 
-// Each test file uses its own part of this.
+// Each test file uses only part of this module.
 #![allow(dead_code)]
 
 use std::net::SocketAddr;
@@ -45,13 +45,13 @@ impl Said {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The answer, which must have that status.
+    /// The JSON of an answer with this status.
     pub fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self.json()
     }
 
-    /// The code of a problem, which must be a well-formed one.
+    /// The code of an answer, which must be a well-formed problem.
     pub fn code(&self) -> String {
         assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
         let problem = self.json();
@@ -62,7 +62,7 @@ impl Said {
     }
 }
 
-/// A request on its way.
+/// A request to send.
 #[derive(Clone)]
 pub struct Ask {
     pub method: Method,
@@ -115,7 +115,7 @@ impl Ask {
 }
 
 impl Stand {
-    /// In memory, and open to everybody.
+    /// A server with an in-memory store and without tokens.
     pub async fn open() -> Self {
         Self::with(|server, _| server).await
     }
@@ -124,7 +124,7 @@ impl Stand {
         Self::on("sqlite::memory:", set_up).await
     }
 
-    /// On that store, which others may serve, too.
+    /// A server on this store, which other servers may share.
     pub async fn on(store: &str, set_up: impl FnOnce(Server, &TempDir) -> Server) -> Self {
         let gate = Rushgate::connect(store).await.unwrap();
         let dir = TempDir::new().unwrap();
@@ -135,7 +135,7 @@ impl Stand {
         Self { gate, address, dir, shutdown, serving }
     }
 
-    /// A server that asks for tokens, and a way to make them.
+    /// A server with a token file.
     pub async fn with_tokens() -> (Self, TokenFile) {
         let mut file = None;
         let stand = Self::with(|server, dir| {
@@ -157,7 +157,7 @@ impl Stand {
         sender
     }
 
-    /// Sends a request whose answer may have no end.
+    /// Sends a request whose answer may be an endless stream.
     pub async fn send(&self, ask: Ask) -> Response<Incoming> {
         let mut sender = self.connect().await;
         sender.send_request(ask.request(self.address)).await.unwrap()
@@ -169,7 +169,7 @@ impl Stand {
         Said { status: head.status.as_u16(), headers: head.headers, body }
     }
 
-    /// Sends a request and goes away as soon as `until` is true.
+    /// Sends a request, and disconnects as soon as `until` is true.
     pub async fn ask_and_leave(&self, ask: Ask, until: impl AsyncFnMut() -> bool) {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -207,12 +207,12 @@ pub fn new_token(role: Role, scopes: &[&str]) -> NewToken {
     NewToken { label: role.word().to_owned(), role, scopes, buyer: None }
 }
 
-/// Waits for what nothing tells of: the state is asked for until it is so.
+/// Polls until `is_so` returns true.
 pub async fn eventually(mut is_so: impl AsyncFnMut() -> bool) {
     let asking = async {
         while !is_so().await {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), asking).await.expect("it never came to that");
+    tokio::time::timeout(Duration::from_secs(30), asking).await.expect("timed out");
 }

@@ -1,4 +1,4 @@
--- The lock if nobody has it and nobody waits: the whole verb, in the usual case.
+-- Grants a free lock that has no waiters, in one statement: the common case.
 -- name: take_free
 INSERT INTO lock (name, fence, token, lease_until_us, since_us, host, pid, label)
 VALUES (?1, max(?2, (SELECT fence + 1 FROM lock_floor)), ?3, ?4, ?2, ?5, ?6, ?7)

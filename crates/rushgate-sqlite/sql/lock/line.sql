@@ -1,4 +1,4 @@
--- What the verbs of a lock share: its row and its line.
+-- Statements shared by the lock methods: the lock's row and its wait queue.
 -- name: lock
 SELECT fence, token, lease_until_us, released, waiters FROM lock WHERE name = ?1;
 

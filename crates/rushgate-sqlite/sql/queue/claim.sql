@@ -1,4 +1,4 @@
--- The most urgent waiting task from a priority on, due or not: tells which priority to look into, and when.
+-- The first waiting task of priority `?2` or lower urgency, due or not: which priority to query, and when.
 -- name: next
 SELECT priority, at_us FROM task WHERE queue = ?1 AND claim = 0 AND at_us IS NOT NULL AND priority >= ?2
 ORDER BY priority, at_us, seat LIMIT 1;
@@ -8,7 +8,7 @@ SELECT arrival, id, priority, due_us, revision, attempts, max_attempts, content_
        deadline_us FROM task
 WHERE queue = ?1 AND claim = 0 AND at_us IS NOT NULL AND priority >= ?2 ORDER BY priority, at_us, seat LIMIT ?3;
 
--- As `waiting`, of one priority and due.
+-- Like `waiting`, but only due tasks of one priority.
 -- name: due
 SELECT arrival, id, priority, due_us, revision, attempts, max_attempts, content_type, payload, key, at_us,
        deadline_us FROM task

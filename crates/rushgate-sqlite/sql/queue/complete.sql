@@ -1,3 +1,3 @@
--- The usual case: the claim is the ticket's, its lease runs, and nothing came in meanwhile.
+-- The common case: the ticket's claim is current and no replacement is pending.
 -- name: done
 DELETE FROM task WHERE queue = ?1 AND id = ?2 AND claim = ?3 AND replaced = 0 RETURNING priority, key;

@@ -1,4 +1,4 @@
--- How the run of a task ends.
+-- Ends the run of a task.
 -- name: remove
 DELETE FROM task WHERE arrival = ?1;
 
@@ -8,7 +8,7 @@ INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, conten
 SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3, ifnull(key, nullif(held, '')), ?4
 FROM task WHERE arrival = ?1;
 
--- A task that was never given out in time.
+-- A waiting task whose deadline passed.
 -- name: bury_late
 INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
                              past)

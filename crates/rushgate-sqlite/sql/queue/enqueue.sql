@@ -5,7 +5,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, iif(?13 IS NULL, ?4, NULL), iif(?
         iif(?13 IS NULL, NULL, ?10))
 ON CONFLICT (queue, id) DO NOTHING;
 
--- What gives way to a newcomer, in a queue that drops its oldest.
+-- The task to drop for a new one, in a queue that drops its oldest.
 -- name: oldest
 SELECT arrival, id, priority, key
 FROM task INDEXED BY task_oldest

@@ -1,4 +1,4 @@
--- What happens to tasks, in queues that keep it.
+-- Events of a queue's tasks.
 -- name: add
 INSERT INTO event_of_task (queue, seq, at_us, what, id, attempt, due_us, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 

@@ -1,4 +1,4 @@
--- What is kept of tasks that are over.
+-- Retained tasks.
 -- name: keep
 INSERT INTO finished
        (queue, id, finished_us, how, priority, due_us, revision, attempts, max_attempts, content_type, payload, key, claim,
@@ -8,12 +8,12 @@ SELECT queue, id, ?2, ?3, priority, due_us, revision, attempts, max_attempts, co
        worker, error, past, ?4, ?5, deadline_us
 FROM task WHERE arrival = ?1;
 
--- Those that are too old, at most `?3` of them.
+-- Deletes up to `?3` tasks that exceed the maximum age.
 -- name: forget_old
 DELETE FROM finished WHERE no IN (
     SELECT no FROM finished WHERE queue = ?1 AND finished_us <= ?2 ORDER BY finished_us, id LIMIT ?3);
 
--- The first `?2`.
+-- Deletes the `?2` oldest tasks.
 -- name: forget_first
 DELETE FROM finished WHERE no IN (
     SELECT no FROM finished WHERE queue = ?1 ORDER BY finished_us, id LIMIT ?2);
@@ -37,11 +37,11 @@ FROM finished JOIN (SELECT id AS of, keep_us FROM queue WHERE name = ?1) ON queu
 WHERE id > ?2 AND finished_us + keep_us > ?3
 ORDER BY id LIMIT ?4;
 
--- Whether a task of that id is live, in a queue that tells of its end.
+-- Whether a task with this ID is live, in a queue that publishes the end of its tasks.
 -- name: awaited
 SELECT EXISTS (SELECT 1 FROM task JOIN (SELECT id AS of, keep_us FROM queue WHERE name = ?1) ON queue = of
                WHERE id = ?2 AND keep_us IS NOT NULL);
 
--- How many are kept.
+-- Stores the number of retained tasks.
 -- name: count
 UPDATE queue SET kept = ?2 WHERE id = ?1;

@@ -1,4 +1,4 @@
--- A task of a key stands in line: unseated until it is its turn.
+-- Moves a task into its key group. It has no place in the queue until it is the first of its group.
 -- name: stand
 UPDATE task SET key = ?2, asked_us = ifnull(?3, asked_us), line_us = ?4, place = ifnull(place, seat), at_us = NULL, seat = NULL
 WHERE arrival = ?1;
@@ -31,7 +31,7 @@ UPDATE task SET at_us = NULL, seat = NULL WHERE arrival = ?1;
 -- name: turn
 UPDATE line SET turn_us = ?4, place = ?5, first = NULL WHERE queue = ?1 AND key = ?2 AND priority = ?3;
 
--- The line stands where the task does that waits in it again, unless it stands before it.
+-- Moves the group to the place of the task that was returned to it, unless the group is already ahead of that.
 -- name: return_turn
 INSERT INTO line (queue, key, priority, turn_us, place)
 SELECT queue, key, priority, due_us, place FROM task WHERE arrival = ?1

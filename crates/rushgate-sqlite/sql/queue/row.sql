@@ -1,4 +1,4 @@
--- A queue's counters, read once and written once a group.
+-- A queue's counters, read and written once per group of calls.
 -- name: load
 SELECT id, paused, bound, len, revision, claim,
        (SELECT min(lease_until_us) FROM task WHERE task.queue = queue.id AND claim > 0), places,
@@ -26,7 +26,7 @@ UPDATE queue SET bound = ?2, concurrency = ?3, rate_n = ?4, rate_us = ?5, key_co
                  key_rate_us = ?8, key_fifo = ?9, keep_us = ?10, keep_n = ?11, overflow = ?12
 WHERE id = ?1;
 
--- What waits may give way to a newcomer, or not any more.
+-- Whether waiting tasks may be dropped for new ones.
 -- name: give_way
 UPDATE task SET gives_way = ?2 WHERE queue = ?1 AND gives_way <> ?2;
 

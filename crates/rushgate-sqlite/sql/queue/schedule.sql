@@ -17,7 +17,7 @@ DELETE FROM schedule WHERE queue = ?1 AND id = ?2;
 SELECT id, revision, recurrence, content_type, payload, priority, max_attempts, next_us, previous_us, paused
 FROM schedule WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id > ?2 ORDER BY id LIMIT ?3;
 
--- Those that run, by their next moment.
+-- Schedules that are not paused, by next time.
 -- name: due
 SELECT id, revision, recurrence, content_type, payload, priority, max_attempts, next_us, previous_us, paused
 FROM schedule WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND paused = 0 AND next_us IS NOT NULL

@@ -13,7 +13,7 @@ SELECT
     dropped, events
 FROM queue AS q WHERE name = ?1;
 
--- The first of the latest so many times that a task was given out.
+-- The claim time that is `?2` claims before the latest one.
 -- name: start
 SELECT at_us FROM start WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND per_key = 0 AND key = ''
 ORDER BY at_us DESC LIMIT 1 OFFSET ?2;

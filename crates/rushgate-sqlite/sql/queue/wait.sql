@@ -1,11 +1,11 @@
--- Tasks that wait for others.
+-- Tasks that wait for other tasks.
 -- name: open
 SELECT arrival FROM task WHERE queue = ?1 AND id = ?2;
 
 -- name: is_open
 SELECT if_dead FROM wait WHERE arrival = ?1 AND id = '';
 
--- What is known of one that is not live: how it ended, when, with what.
+-- How and when a retained task ended, and its result.
 -- name: finished
 SELECT finished_us, how, result_type, result FROM finished
 WHERE queue = ?1 AND id = ?2 AND finished_us > ?3;
@@ -38,7 +38,7 @@ SELECT at_us, id, how, result_type, result, error FROM ended WHERE queue = ?1 OR
 -- name: told
 DELETE FROM ended WHERE queue = ?1 AND at_us = ?2 AND id = ?3;
 
--- Those that wait for one, of the policies from `?3` on.
+-- Tasks that wait for the given one, with policies from `?3` on.
 -- name: waiting
 SELECT arrival, if_dead FROM wait
 WHERE queue = ?1 AND how IS NULL AND id = ?2 AND if_dead >= ?3 ORDER BY if_dead, arrival LIMIT ?4;
@@ -76,7 +76,7 @@ SELECT arrival,
        (SELECT max(if_dead) FROM wait WHERE wait.arrival = task.arrival AND how IS NULL)
 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id = ?2;
 
--- The first that are left, and why they failed if they are dead and not live.
+-- The first unfinished tasks, with an error for those that are dead and not live again.
 -- name: first
 SELECT id, (SELECT error FROM dead WHERE dead.queue = wait.queue AND dead.id = wait.id
             AND NOT EXISTS (SELECT 1 FROM task WHERE task.queue = wait.queue AND task.id = wait.id))

@@ -1,4 +1,4 @@
--- Everything about a sale, for the audit: every row of each table, also those that no verb would meet.
+-- The snapshot of a sale for the audit: every row of every table, including rows that no method would read.
 -- name: holds
 SELECT id, buyer, state, deadline_us, seq, generation, lines, units FROM hold WHERE sale = ?1 ORDER BY seq;
 
@@ -8,7 +8,7 @@ SELECT sku, unit, reservation FROM owned_unit WHERE sale = ?1 ORDER BY sku, unit
 -- name: buyers
 SELECT sku, buyer, units FROM buyer WHERE sale = ?1 AND units <> 0;
 
--- By the index itself, so that one that lacks a hold shows.
+-- Read through the index, so that a hold missing from it is detected.
 -- name: deadlines
 SELECT deadline_us, seq, id FROM hold INDEXED BY hold_deadline WHERE sale = ?1 AND state = 0;
 

@@ -1,4 +1,4 @@
--- What a rebuild has loaded, and how it takes the place of the sale.
+-- Data loaded by a rebuild, and the replacement of the sale.
 -- name: total
 UPDATE sku SET total = ?3 WHERE sale = ?1 AND no = ?2;
 

@@ -1,4 +1,4 @@
--- A sale and its stock, read once and written once a group.
+-- A sale and its stock, read and written once per group of calls.
 -- name: sale
 SELECT no, status, generation, seq, hold_us, opens_us, closes_us, orders, secret, paused_us, reason, rebuilt_by,
        stopped_us, switched_us, receipts_us

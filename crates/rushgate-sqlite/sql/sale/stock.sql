@@ -1,4 +1,4 @@
--- Changes of stock that were answered, by the `Op` of the call.
+-- Answered stock changes, by the `Op` of the call.
 -- name: kept
 SELECT asked, answer FROM stock_change WHERE op = ?1;
 

@@ -1,4 +1,4 @@
--- Numbers that were given back.
+-- Released units.
 -- name: take_lowest
 DELETE FROM free_unit
 WHERE sale = ?1 AND sku = ?2 AND unit IN (SELECT unit FROM free_unit WHERE sale = ?1 AND sku = ?2 ORDER BY unit LIMIT ?3)

@@ -1,18 +1,18 @@
-//! What happens to tasks, in queues that keep it.
+//! Events of a queue's tasks.
 
 use rushgate_core::{TaskChange, TaskEvent, TaskEvents};
 use rusqlite::params;
 
 use super::*;
 
-/// Something that happened, which has no number yet.
+/// An event without a number.
 pub(super) struct Noted {
     at: i64,
     id: String,
     what: TaskChange,
 }
 
-/// What stands in the columns `what`, `attempt`, `due_us` and `text`.
+/// Values of the columns `what`, `attempt`, `due_us` and `text`.
 type Columns<'a> = (u8, Option<u32>, Option<Timestamp>, Option<&'a str>);
 
 fn columns(what: &TaskChange) -> Columns<'_> {
@@ -70,19 +70,19 @@ impl Queue<'_, '_> {
         self.row.limits.events.is_some()
     }
 
-    /// Something happened to a task.
+    /// Records an event, if the queue keeps events.
     pub(super) fn note(&mut self, at: i64, id: &str, what: impl FnOnce() -> TaskChange) {
         if self.keeps_events() {
             self.noted.push(Noted { at, id: id.to_owned(), what: what() });
         }
     }
 
-    /// A task was given up.
+    /// Records that a task became a dead letter.
     pub(super) fn note_dead(&mut self, at: i64, id: &str, attempt: u32, error: &str) {
         self.note(at, id, || TaskChange::Dead { attempt, error: PastRun::cut(error).to_owned() });
     }
 
-    /// Numbers what was noted, and forgets what is not to be kept any more. What ran out is in the order of its moments.
+    /// Numbers and writes the recorded events by time, and deletes those that exceed the limit.
     pub(super) fn write_events(&mut self) -> Result<()> {
         let Some(most) = self.row.limits.events.filter(|_| !self.noted.is_empty()) else { return Ok(()) };
         let mut noted = std::mem::take(&mut self.noted);
@@ -108,7 +108,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// Another number of events is to be kept.
+    /// Changes the number of events to keep.
     pub(super) fn limit_events(&mut self, events: Option<u32>) -> Result<()> {
         self.step.exec(sql!("queue/event", "limit"), (self.row.id, events))?;
         self.forget_events(events.unwrap_or_default())
@@ -125,7 +125,7 @@ pub(crate) fn events(reader: &Reader<'_>, queue: &QueueName, after: u64, limit: 
     Ok(TaskEvents { events, first, last })
 }
 
-/// The number of the queue's latest event.
+/// Number of the queue's latest event.
 pub(crate) fn last(reader: &Reader<'_>, queue: &QueueName) -> Result<u64> {
     let last = reader.row(sql!("queue/event", "last"), [queue.as_str()], |row| row.get::<_, i64>(0))?;
     Ok(last.unwrap_or_default().cast_unsigned())

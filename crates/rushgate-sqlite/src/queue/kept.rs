@@ -1,14 +1,14 @@
-//! What is kept of tasks that are over, and of runs that did not succeed.
+//! Retention of finished tasks and of unsuccessful runs.
 
 use rushgate_core::Finished;
 use rusqlite::params;
 
 use super::*;
 
-/// So many that are too old are forgotten by one step at most; nobody sees those that are left.
+/// Maximum number of expired tasks deleted per step. Reads skip the rest.
 const FORGOTTEN_MAX: u32 = 2_000;
 
-/// The runs that are remembered of a task, as JSON, with the one that ends.
+/// The past runs of a task as JSON, including the one that ends.
 pub(super) fn past_with(run: &Run, failure: &Failure<'_>) -> Result<Option<String>> {
     let Some(how) = failure.how else { return Ok(run.past.clone()) };
     let mut past = parse_past(run.past.as_deref()).map_err(|error| Error::corrupt(error.to_string()))?;
@@ -35,7 +35,7 @@ pub(super) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRu
 }
 
 impl Queue<'_, '_> {
-    /// A task is over, done or as said: it is kept as long as the retention says.
+    /// Ends a task, and retains it if the queue has a retention.
     pub(super) fn finish(
         &mut self,
         arrival: i64,
@@ -63,7 +63,7 @@ impl Queue<'_, '_> {
         self.remove(arrival, id)
     }
 
-    /// Tells whoever waits for a task that it is over.
+    /// Notifies listeners for the end of a task.
     pub(super) fn tell_over(&mut self, id: &str) {
         if self.row.limits.retention.is_some() {
             self.step.tell_over(&self.row.name, id);
@@ -74,7 +74,7 @@ impl Queue<'_, '_> {
         (self.row.kept, self.row.kept_changed) = (n, true);
     }
 
-    /// Forgets what is not to be kept any more, if something was added.
+    /// Deletes tasks that exceed the retention, if a task was added.
     pub(super) fn forget_finished(&mut self) -> Result<()> {
         match self.row.limits.retention {
             Some(retention) if self.finished => self.forget_by(retention, FORGOTTEN_MAX),
@@ -97,7 +97,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// Forgets what the old retention does not keep, so that the new one brings nothing back, and what the new one does not.
+    /// Deletes tasks that exceed the old retention, so that a longer one does not bring them back, or the new one.
     pub(super) fn forget_for(&mut self, old: Option<Retention>, new: Option<Retention>) -> Result<()> {
         if old == new {
             return Ok(());
@@ -156,7 +156,7 @@ pub(super) fn all_finished(
     reader.rows(sql!("queue/finish", "many"), params, read_finished)
 }
 
-/// Whether there is a live task of that id whose end somebody is told of.
+/// Whether a task with this ID is live and its end is published.
 pub(crate) fn is_awaited(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<bool> {
     let params = (queue.as_str(), id.as_str());
     let awaited = reader.row(sql!("queue/finish", "awaited"), params, |row| row.get(0))?;

@@ -1,23 +1,24 @@
-//! Lines: tasks of one key and priority, and what limits how they are given out.
+//! Key groups ("lines"), and the limits of a queue and its keys.
 //!
-//! Only the first of a line has a seat, which is what [`give_out`](Queue::give_out) looks at, and only while its key has
-//! room. Whatever changes a line, or the room of its key, seats anew.
+//! A seat is a place in the queue, which [`give_out`](Queue::give_out) reads. Only the first task of a key group has
+//! one, and only while the limits of its key allow it to run. Every change to a group or its limits reassigns the
+//! seat.
 
 use rusqlite::params;
 
 use super::*;
 
-/// The place of a line among all that waits.
+/// State of a key group.
 struct Line {
-    /// When its last task was given out.
+    /// When its last task was claimed.
     turn: i64,
-    /// When it arrived: as it began, and anew with each turn.
+    /// Its arrival, renewed with each turn.
     place: i64,
-    /// The arrival of the task that was seated last.
+    /// Arrival number of its latest task to get a seat.
     first: Option<i64>,
 }
 
-/// The first of a line.
+/// The first task of a key group.
 struct First {
     arrival: i64,
     due: i64,
@@ -31,7 +32,7 @@ impl Queue<'_, '_> {
         self.row.places.cast_signed()
     }
 
-    /// A task that was put in waits; in its line, if it has a key.
+    /// Adds a task to the queue or, if it has a key, to its key group.
     pub(super) fn stand(&mut self, arrival: i64, line: LineOf, due: i64) -> Result<()> {
         let Some((key, _)) = &line else {
             self.waits(due);
@@ -41,7 +42,7 @@ impl Queue<'_, '_> {
         self.line_changed(&line)
     }
 
-    /// A task whose run has ended waits again. First in, first out means that it keeps its place.
+    /// Returns a task whose run has ended to its key group. With `fifo`, it keeps its place.
     pub(super) fn stand_again(&mut self, run: &Run, due: i64) -> Result<()> {
         let Some((key, _)) = &run.line else {
             self.waits(due);
@@ -53,8 +54,8 @@ impl Queue<'_, '_> {
         self.step.exec(sql!("queue/line", "stand"), (run.arrival, key.as_str(), none, line_due)).map(drop)
     }
 
-    /// A task waits where it did before its claim: its line stands at the task's due time and place, unless it stands
-    /// before them.
+    /// Returns a task to its place before the claim. Its key group moves to the task's due time and place, unless it
+    /// is already ahead of them.
     pub(super) fn stand_as_before(&mut self, run: &Run) -> Result<()> {
         let Some((key, priority)) = &run.line else {
             self.waits(run.due);
@@ -67,7 +68,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// A task was given out: it counts, and its line has had its turn.
+    /// Counts a claim for the rate limits, and moves the task's key group behind everything that is due.
     pub(super) fn started(&mut self, arrival: i64, task: &Task) -> Result<()> {
         self.count_start(None)?;
         let Some(key) = &task.key else { return Ok(()) };
@@ -79,7 +80,7 @@ impl Queue<'_, '_> {
         self.seats_of_key(key, priority)
     }
 
-    /// A run has ended: its key has room for another, and so has the queue.
+    /// Updates the limits after a run: both the key and the queue may have room for another.
     pub(super) fn run_ended(&mut self, line: &LineOf) -> Result<()> {
         if self.row.limits.concurrency.is_some() && !self.row.paused {
             self.row.news = self.row.news.saturating_add(1);
@@ -94,7 +95,7 @@ impl Queue<'_, '_> {
         }
     }
 
-    /// Seats the first of a line, and of the key's other lines, which share its room.
+    /// Reassigns the seat of a key group and, if limits apply, of the key's other groups.
     fn seats_of_key(&mut self, key: &TaskKey, priority: u8) -> Result<()> {
         self.seat(key, priority)?;
         let limits = self.row.limits.per_key;
@@ -131,7 +132,7 @@ impl Queue<'_, '_> {
             self.step.exec(sql!("queue/line", "store"), params)?;
         }
         let (now, free) = (self.moment, self.free_from(Some(key))?);
-        // A moment that has come is kept.
+        // A seat whose time has come is kept.
         let kept = first.seat.filter(|(at, _)| *at <= now && line.first == Some(first.arrival));
         let seat = match kept {
             _ if !self.key_has_room(key)? => None,
@@ -145,7 +146,7 @@ impl Queue<'_, '_> {
         let (at, place) = seat.unzip();
         self.step.exec(sql!("queue/line", "seat"), (first.arrival, at, place))?;
         match at {
-            // Somebody must hear that something is due at another time than was foreseen.
+            // A listener must learn of the changed due time.
             Some(at) if at > self.now() && !self.row.paused => {
                 self.row.news = self.row.news.saturating_add(1)
             }
@@ -168,7 +169,7 @@ impl Queue<'_, '_> {
         self.step.exec(sql!("queue/line", "started"), params).map(drop)
     }
 
-    /// From when on the rate allows one more.
+    /// When the rate limit allows the next task.
     pub(super) fn free_from(&mut self, key: Option<&TaskKey>) -> Result<i64> {
         let Some(rate) = self.rate(key) else { return Ok(0) };
         let params = (self.row.id, key.is_some(), key.map_or("", TaskKey::as_str), rate.n - 1);
@@ -193,7 +194,7 @@ impl Queue<'_, '_> {
         Ok(self.room()? > 0)
     }
 
-    /// How many the queue's own limits allow to be given out now.
+    /// Number of tasks that the queue's own limits allow to be claimed now.
     pub(super) fn allowed(&mut self) -> Result<u32> {
         let room = self.room()?;
         let Some(rate) = self.row.limits.rate else { return Ok(room) };
@@ -204,7 +205,7 @@ impl Queue<'_, '_> {
     }
 
     pub(super) fn limit(&mut self, limits: QueueLimits) -> Result<()> {
-        // What has run out until now is told as it was to be until now.
+        // Write the events so far under the old limit.
         self.write_events()?;
         let old = std::mem::replace(&mut self.row.limits, limits);
         self.forget_for(old.retention, limits.retention)?;
@@ -253,7 +254,7 @@ impl Queue<'_, '_> {
             }
         }
         if !self.row.paused {
-            // Everybody may look: how many tasks it sets free is not known here.
+            // The number of tasks that this makes available is unknown, so all listeners are notified.
             self.row.news = usize::MAX;
         }
         Ok(())

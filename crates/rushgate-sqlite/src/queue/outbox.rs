@@ -1,4 +1,4 @@
-//! Outboxes: what a relay brings from other databases.
+//! Outboxes: tasks that a relay brings from other databases.
 
 use rushgate_core::{Enqueued, QueueName, Relay, Relayed};
 

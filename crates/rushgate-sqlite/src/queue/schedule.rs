@@ -1,4 +1,4 @@
-//! Schedules: what puts tasks into a queue again and again.
+//! Schedules: each enqueues a task repeatedly.
 
 use rushgate_core::{
     Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Revision, Schedule,

@@ -1,4 +1,4 @@
-//! Ids that are unique for a period, apart from their records.
+//! Uniqueness windows of task IDs, which are independent of the records.
 
 use rushgate_core::{Enqueued, Lifted, NewTask, QueueName, TaskId, Timestamp};
 
@@ -9,11 +9,11 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{stored, time};
 
-/// So many periods that are over are forgotten when one begins: more than one, so that they become fewer.
+/// Number of expired windows deleted per new window. More than one, so that their number shrinks.
 const FORGOTTEN: u32 = 2;
 
 impl Queue<'_, '_> {
-    /// Puts in what somebody brings. Uniqueness is decided before there is a question of room.
+    /// Enqueues a client's task. Uniqueness is checked before the capacity.
     pub(super) fn offer(&mut self, task: &NewTask) -> Result<Enqueued> {
         if self.row.unique_until > self.now()
             && let Some(until) = self.unique_until(&task.id)?
@@ -48,7 +48,7 @@ impl Queue<'_, '_> {
     }
 }
 
-/// It is not about the task, so no lease and no deadline is looked at.
+/// Clears a uniqueness window. The task does not matter, so leases and deadlines are not checked.
 pub(crate) fn lift(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Lifted> {
     let params = (queue.as_str(), id.as_str());
     let lifted = step.row(sql!("queue/unique", "lift"), params, |row| time(row, 0))?;

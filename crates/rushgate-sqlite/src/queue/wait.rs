@@ -1,11 +1,11 @@
-//! Tasks that wait for others, and what becomes of them when those are over.
+//! Tasks that wait for other tasks.
 
 use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
 use rusqlite::params;
 
 use super::*;
 
-/// So many that wait are told by one call at most. The rest hear of it by the next.
+/// Maximum number of waiting tasks that one call updates. The next call updates the rest.
 const TOLD_MAX: usize = 2_000;
 
 /// How a task ended that others may wait for.
@@ -22,18 +22,18 @@ impl Ended {
     }
 }
 
-/// What the queue knows of an id.
+/// State of an ID in the queue.
 enum Known {
     Live,
     Over(Ended),
     Nothing,
 }
 
-/// What a task begins to wait for.
+/// What a new task waits for.
 pub(super) struct Begun {
     left: Vec<TaskId>,
     over: Vec<(TaskId, Ended)>,
-    /// Those among the left that are over already, and do not let it go on.
+    /// Finished tasks among `left` that prevent the new task from running.
     failed: Vec<(TaskId, Ended)>,
 }
 
@@ -77,19 +77,19 @@ fn read_policy(row: &Row<'_>, at: usize) -> rusqlite::Result<IfDead> {
     })
 }
 
-/// The content type and the bytes after it, if there are any.
+/// Reads the content type, and the payload from the column after it, if there is a result.
 fn read_result(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Payload>> {
     let has_result = row.get_ref(at)?.as_str_or_null()?.is_some();
     has_result.then(|| payload(row, at)).transpose()
 }
 
 impl Queue<'_, '_> {
-    /// Why a newcomer cannot wait for others, or be part of one, as it wants to.
+    /// Why a new task cannot wait for other tasks or be a member of a batch, if so.
     pub(super) fn refusal(&mut self, task: &NewTask) -> Result<Option<Enqueued>> {
         if !task.is_to_wait() && task.part_of.is_none() {
             return Ok(None);
         }
-        // What ended before is not what it is to wait for.
+        // Apply earlier ends first: the new task must not wait for them.
         while self.row.ended {
             self.settle()?;
         }
@@ -109,7 +109,7 @@ impl Queue<'_, '_> {
         if present.is_some() {
             return Ok(None);
         }
-        // A task that others wait for would wait for itself in the end.
+        // Otherwise tasks could wait for each other.
         let of = (self.row.id, task.id.as_str());
         if task.is_to_wait() && self.step.value(sql!("queue/wait", "is_waited_for"), of)?.unwrap_or(false) {
             return refused(&task.id, Unmet::Taken);
@@ -122,7 +122,7 @@ impl Queue<'_, '_> {
         Ok(None)
     }
 
-    /// The arrival of a live task that is held open, and what becomes of it when one that it waits for is dead.
+    /// The arrival number of the callback of an open batch, and its policy for dead members.
     fn open(&mut self, id: &TaskId) -> Result<Option<(i64, IfDead)>> {
         let Some(arrival) = self.step.value(sql!("queue/wait", "open"), (self.row.id, id.as_str()))? else {
             return Ok(None);
@@ -161,7 +161,7 @@ impl Queue<'_, '_> {
         })
     }
 
-    /// What a task that is about to be put in is to wait for.
+    /// Determines what a new task has to wait for.
     pub(super) fn begin_to_wait(&mut self, task: &NewTask) -> Result<Option<Begun>> {
         if !task.is_to_wait() {
             return Ok(None);
@@ -175,7 +175,7 @@ impl Queue<'_, '_> {
                 }
                 Known::Live => {}
                 Known::Over(ended) => begun.failed.push((id.clone(), ended)),
-                // It gave its place to this one.
+                // The new task replaced it: it was dropped as the oldest.
                 Known::Nothing => {
                     let ended = Ended { at: 0, end: TaskEnd::Dropped, result: None, error: None };
                     begun.failed.push((id.clone(), ended));
@@ -186,13 +186,13 @@ impl Queue<'_, '_> {
         Ok(Some(begun))
     }
 
-    /// What a task has in the place of its key while it waits for others.
+    /// Value of the column `held`: the key of a task that waits for others, or an empty text.
     pub(super) fn held(task: &NewTask, begun: Option<&Begun>) -> Option<String> {
         let waits = begun.is_some_and(|begun| task.held_open || !begun.left.is_empty());
         waits.then(|| task.key.as_ref().map_or_else(String::new, |key| key.as_str().to_owned()))
     }
 
-    /// Notes what a task waits for that was just put in.
+    /// Stores what a new task waits for.
     pub(super) fn note_waits(&mut self, arrival: i64, task: &NewTask, begun: Begun) -> Result<()> {
         let (of, if_dead) = (self.row.id, number_of_policy(task.if_dead));
         let open = task.held_open.then_some("");
@@ -213,10 +213,10 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// A task becomes part of another, unless that is gone since.
+    /// Adds a member to an open batch, unless the batch is gone.
     pub(super) fn join(&mut self, part: &TaskId, whole: &TaskId) -> Result<()> {
         if let Some((arrival, if_dead)) = self.open(whole)? {
-            // It may have been a part before, under a record that is over.
+            // The ID may have been a member before, with a record that has finished.
             let params = (arrival, part.as_str());
             self.step.exec(sql!("queue/wait", "forget_one"), params)?;
             let params = (arrival, part.as_str(), self.row.id, number_of_policy(if_dead));
@@ -225,7 +225,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// A task is over. Those that wait for it will hear of it.
+    /// Records the end of a task for the tasks that wait for it.
     pub(super) fn has_ended(
         &mut self,
         at: i64,
@@ -249,7 +249,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// A record is gone, and with it what it waited for.
+    /// Deletes what a deleted record waited for.
     pub(super) fn forget_waits(&mut self, arrival: i64) -> Result<()> {
         if self.row.linked {
             self.step.exec(sql!("queue/wait", "forget"), [arrival])?;
@@ -257,8 +257,8 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    /// Tells those that wait for what is over, in the order in which it ended. If there are too many for one call, somebody
-    /// is woken to go on.
+    /// Updates the tasks that wait for finished ones, in the order in which those ended. If there are too many for
+    /// one call, a listener is notified, whose call continues.
     pub(super) fn settle(&mut self) -> Result<()> {
         let mut left = TOLD_MAX;
         while self.row.ended && left > 0 {
@@ -273,7 +273,7 @@ impl Queue<'_, '_> {
                 self.row.ended = false;
                 break;
             };
-            // Who goes on waiting for one that is dead is not told.
+            // Tasks whose policy is to keep waiting for dead ones are not updated.
             let from = u8::from(ended.end == TaskEnd::Dead);
             let params = (self.row.id, id.as_str(), from, left);
             let told: Vec<(i64, IfDead)> = self
@@ -307,12 +307,12 @@ impl Queue<'_, '_> {
         let past: Option<String> = None;
         self.step.exec(sql!("queue/end", "bury"), (arrival, error.as_str(), ended.at, past))?;
         self.remove(arrival, &id)?;
-        // One that is held has never run.
+        // A task that waits for others has never run.
         self.note_dead(ended.at, &id, 0, &error);
         self.has_ended(ended.at, &id, TaskEnd::Dead, None, Some(&error))
     }
 
-    /// If it waits for nothing any more, it stands where it would have stood.
+    /// Gives a task its place in the queue once it waits for nothing.
     fn may_go_on(&mut self, arrival: i64, at: i64) -> Result<()> {
         if self.step.value(sql!("queue/wait", "is_held"), [arrival])?.unwrap_or(false) {
             return Ok(());
@@ -327,7 +327,7 @@ impl Queue<'_, '_> {
         self.stand(arrival, key.zip(Some(priority)), due)?;
         self.moment = moment;
         if due > self.now() && !self.row.paused {
-            // Somebody must hear that something is due at a time that was not foreseen.
+            // A listener must learn of the new due time.
             self.row.news = self.row.news.saturating_add(1);
         }
         Ok(())
@@ -344,7 +344,7 @@ impl Queue<'_, '_> {
         Ok(Closed::Closed { left: left.cast_unsigned() })
     }
 
-    /// The ids of the dead letters, of these or of all, that somebody waits for and that are not live.
+    /// IDs of selected dead letters that tasks wait for and that are not live.
     pub(super) fn waited_for_dead(&mut self, which: &Selection) -> Result<Vec<String>> {
         if !self.row.linked {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Everything about a sale, for the audit: each table as it is, and each index by its own order.
+//! Snapshot of a sale for the audit: each table as it is, and each index in its own order.
 
 use rushgate_core::{
     Books, BuyerCount, Deadline, Error, OrderTask, Payload, ReservationId, ReservationRow,
@@ -12,7 +12,7 @@ use crate::read::Reader;
 use crate::sql::sql;
 use crate::stored::{parsed, time, unreadable};
 
-/// Everything about a sale, in one snapshot.
+/// Reads a snapshot of a sale.
 pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
     let sale = read_whole(reader, id)?;
     let no = sale.no;
@@ -51,7 +51,7 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
     })
 }
 
-/// The SKU whose number is in the first column.
+/// The SKU whose index is in the first column.
 fn sku_of(row: &Row<'_>, sale: &SaleRow) -> rusqlite::Result<Sku> {
     let sku = sale.skus.get(row.get::<_, usize>(0)?).map(|sku| sku.sku.clone());
     sku.ok_or_else(|| unreadable(0, Error::corrupt("a row of an unknown SKU")))
@@ -80,7 +80,7 @@ fn pending(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<OrderTask>> {
         let (content_type, bytes): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
         let payload = || -> CoreResult<_> { Payload::new(content_type.parse()?, bytes) };
         let payload = payload().map_err(|error| unreadable(0, error))?;
-        // One that an order worker would refuse is none.
+        // Skip payloads that an order worker would refuse.
         Ok(OrderTask::unseal(&payload, sale.spec.secret).ok())
     })?;
     Ok(orders.into_iter().flatten().filter(|order| *order.sale() == sale.spec.id).collect())

@@ -1,6 +1,6 @@
-//! A store that lost writes: the sale is stopped, what the ledger knows is loaded beside it, and takes its place.
+//! Rebuild after lost writes: the sale is halted, the ledger's data is loaded beside it, and then replaces it.
 //!
-//! What is loaded is a sale of its own, in another part of the table, until the switch renumbers the parts.
+//! The loaded data is a sale of its own, in another part of the table, until the switch renumbers the parts.
 
 use rushgate_core::{
     Error, EventKind, LedgerOrder, Load, Op, OrderIntent, Pause, PauseReason, Rebuilt, Receipt, Reserve,
@@ -60,7 +60,7 @@ impl Sale<'_, '_> {
         Ok(units)
     }
 
-    /// So many more numbers have a place. Which of them are handed out is told when all are there.
+    /// Counts `n` more loaded units. Which of them were reserved is known once all parts are loaded.
     fn place(&mut self, at: usize, n: u32) {
         let sku = &mut self.row.skus[at];
         sku.ahead += n;
@@ -93,8 +93,8 @@ impl Sale<'_, '_> {
         self.append(EventKind::StockWithdrawn, None, &new).map(drop)
     }
 
-    /// Until when a receipt is honoured. A hold that ran when the sale was stopped gets a whole hold time from the
-    /// switch on, as those do that the ledger had heard of.
+    /// Until when a receipt is honored. A hold that was valid when the sale was halted gets a full hold time from the
+    /// switch on, like the holds that the ledger knew.
     fn honoured_until(&self, receipt: &Receipt) -> Timestamp {
         match self.row.since {
             Some((stopped, switched))
@@ -130,7 +130,7 @@ impl Sale<'_, '_> {
         Ok(Restored::Restored(self.hold(&row)))
     }
 
-    /// Takes the same units if they are free, and otherwise others.
+    /// Takes the units of the receipt if they are free, and other units otherwise.
     fn units_for(&mut self, receipt: &Receipt, same: Units) -> Result<std::result::Result<Units, Restored>> {
         let request = Reserve {
             sale: receipt.sale.clone(),
@@ -223,8 +223,8 @@ fn drop_staged(step: &mut Step<'_>, id: &SaleId) -> Result<()> {
     Ok(())
 }
 
-/// A sale like that one with nothing handed out. How many units there are is told at the switch: until then, as many
-/// as there can be.
+/// Creates a copy of the sale with all units free. The number of units is known only at the switch; until then it is
+/// the maximum.
 fn stage(step: &mut Step<'_>, spec: &SaleSpec) -> Result<()> {
     let no = insert(step, spec, STAGED)?;
     for at in 0..spec.skus.len() {
@@ -246,7 +246,7 @@ fn on_staged<T>(
     Ok(answer)
 }
 
-/// Whether it is this rebuild that goes on.
+/// Whether this is the latest rebuild of a halted sale.
 fn goes_on(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<bool> {
     on_sale(step, id, |sale| Ok(sale.row.paused.is_some() && sale.row.rebuilt_by == Some(by)))
 }
@@ -258,7 +258,7 @@ pub(crate) fn load_part(
     generation: u32,
     part: &Load,
 ) -> Result<Rebuilt> {
-    // Checked before the first write: a step that has written is not refused.
+    // Check before the first write: a step that has written something must not be refused.
     on_sale(step, id, |sale| match part {
         Load::Orders(orders) => {
             orders.iter().flat_map(|order| &order.units).try_for_each(|(sku, _)| sale.at(sku).map(drop))

@@ -1,4 +1,4 @@
-//! What the tests of the store share.
+//! Shared helpers of the tests.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -20,7 +20,7 @@ use rushgate_testkit::contract::{Boxed, Harness};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// An empty store on a clock that the test moves; `peer` is another process's view of the same file.
+/// An empty store with a manual clock. `peer` is another process's view of the same file.
 pub struct SqliteHarness {
     store: Arc<SqliteStore>,
     peer: Option<Arc<SqliteStore>>,
@@ -33,7 +33,7 @@ fn open(url: &str, clock: &ManualClock) -> Arc<SqliteStore> {
     Arc::new(SqliteStore::open_with(url, Options::new().clock(move || clock.now())).expect("the store opens"))
 }
 
-/// On a file.
+/// A store on a file.
 pub async fn file() -> Arc<SqliteHarness> {
     let clock = ManualClock::default();
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -42,7 +42,7 @@ pub async fn file() -> Arc<SqliteHarness> {
     Arc::new(SqliteHarness { store, peer, clock, _folder: Some(folder) })
 }
 
-/// In memory.
+/// A store in memory.
 pub async fn memory() -> Arc<SqliteHarness> {
     let clock = ManualClock::default();
     let store = open("sqlite::memory:", &clock);
@@ -75,7 +75,7 @@ impl Harness for SqliteHarness {
 
 // ── plain stores ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A folder that goes away with its value, and the path of a store in it.
+/// A temporary folder and the path of a store in it.
 pub fn fresh() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let path = folder.path().join("store.db");
@@ -86,18 +86,18 @@ pub fn url(path: &Path) -> String {
     format!("sqlite:{}", path.display())
 }
 
-/// Opens a store on the machine's clock, on which nothing is waited for long.
+/// Opens a store with the machine's clock.
 pub fn store(path: &Path) -> SqliteStore {
     SqliteStore::open(&url(path)).expect("the store opens")
 }
 
-/// What SQLite itself finds wrong with a file.
+/// Result of SQLite's own integrity check.
 pub fn integrity(path: &Path) -> String {
     let conn = Connection::open(path).expect("the file opens");
     conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("the file can be checked")
 }
 
-/// The error, which must say what was wrong in the given words, and what to do.
+/// Asserts that a call failed with this code and these words, and that the error has a hint.
 #[track_caller]
 pub fn refused<T>(answer: Result<T, Error>, code: &str, words: &str) -> Error {
     let Err(error) = answer else { panic!("expected a fault: {code}") };
@@ -156,7 +156,7 @@ pub fn claim(n: u32) -> Claim {
 
 const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
 
-/// A sale `s` of one SKU `unit`, with orders.
+/// A sale `s` of one SKU `unit`, with an orders queue.
 pub fn spec(units: u32) -> SaleSpec {
     SaleSpec {
         id: sale("s"),
@@ -169,7 +169,7 @@ pub fn spec(units: u32) -> SaleSpec {
     }
 }
 
-/// One unit for the buyer.
+/// A request for one unit.
 pub fn wish(buyer: &str) -> Reserve {
     let buyer = BuyerId::new(buyer).expect("the name is valid");
     let key = IdempotencyKey::new("key").expect("the name is valid");
@@ -182,9 +182,9 @@ pub fn wish(buyer: &str) -> Reserve {
     }
 }
 
-/// The books of the sale `s`, which must stand the audit (the ledger aside).
+/// Snapshot of the sale `s`, which must pass the audit (without the ledger).
 pub async fn sound_books(store: &SqliteStore) -> Books {
-    let books = store.books(&sale("s")).await.expect("the books can be read");
+    let books = store.books(&sale("s")).await.expect("the snapshot can be read");
     let audit = audit_store(&books);
     assert!(audit.ok, "{audit:#?}");
     books
@@ -192,10 +192,10 @@ pub async fn sound_books(store: &SqliteStore) -> Books {
 
 // ── other processes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Where a child finds its file.
+/// Environment variable with the path of a child's file.
 const FILE: &str = "RUSHGATE_TEST_FILE";
 
-/// A command that runs one ignored test of this program in a process of its own, on a file.
+/// A command that runs one ignored test of this program as a child process, on a file.
 pub fn child_command(test: &str, file: &Path) -> Command {
     with_child(Command::new(this_program()), test, file)
 }
@@ -204,14 +204,14 @@ pub fn this_program() -> PathBuf {
     std::env::current_exe().expect("this program has a path")
 }
 
-/// Adds what makes this program run one ignored test.
+/// Adds the arguments that run one ignored test.
 pub fn with_child(mut command: Command, test: &str, file: &Path) -> Command {
     command.args(["--ignored", "--exact", "--nocapture", test]).env(FILE, file);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     command
 }
 
-/// The file that the parent named; `None` in a child's test that somebody started by hand.
+/// The file named by the parent; `None` if the test was started manually.
 pub fn named_file() -> Option<PathBuf> {
     std::env::var_os(FILE).map(PathBuf::from)
 }
@@ -233,13 +233,13 @@ impl Process {
         Self { child, lines: BufReader::new(out).lines() }
     }
 
-    /// What the child says next by [`say`], without the mark. `None` once it has ended.
+    /// The next line that the child prints with [`say`]; `None` once it has ended.
     pub fn hear(&mut self) -> Option<String> {
         let mut said = self.lines.by_ref().map_while(Result::ok);
         said.find_map(|line| line.split_once(MARK).map(|(_, text)| text.to_owned()))
     }
 
-    /// Lets a child go on that waits in [`wait_for_parent`].
+    /// Resumes a child that waits in [`wait_for_parent`].
     pub fn go(&mut self) {
         let pipe = self.child.stdin.as_mut().expect("its input is a pipe");
         pipe.write_all(b"go\n").expect("the child listens");
@@ -250,7 +250,7 @@ impl Process {
         self.child.wait().expect("the child ends");
     }
 
-    /// Everything that the child still says; it must end well.
+    /// The remaining output of the child, which must exit successfully.
     pub fn finish(mut self) -> Vec<String> {
         let said = std::iter::from_fn(|| self.hear()).collect();
         assert!(self.child.wait().expect("the child ends").success());
@@ -258,18 +258,18 @@ impl Process {
     }
 }
 
-/// What a child says begins with this: the test runner says things too.
+/// Prefix of the child's output, to separate it from the test runner's.
 const MARK: &str = "child: ";
 
-/// Tells the parent.
+/// Sends a line to the parent.
 pub fn say(text: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
-    // Without a parent there is nobody to hear.
+    // A child without a parent has no reader.
     let _ = writeln!(out, "\n{MARK}{text}").and_then(|()| out.flush());
 }
 
-/// Waits until the parent says [`go`](Process::go).
+/// Waits until the parent calls [`go`](Process::go).
 pub fn wait_for_parent() {
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).expect("the parent speaks");
+    std::io::stdin().read_line(&mut line).expect("the parent writes a line");
 }

@@ -1,4 +1,4 @@
-//! The claims of a store whose clock is put back, or forward, by an hour.
+//! Contract of a store whose clock moves back or forward by an hour.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) async fn put_back_a_lock_is_held_for_longer_and_fences_grow(desk: Des
     near(held.lease_left, HOUR + s(10));
     assert_eq!(held.fence, before.fence);
     assert!(matches!(desk.wait_lock(second).await, Acquired::Queued(_)));
-    // Renewed, its lease is by the clock as it is now.
+    // A renewed lease counts from the current clock.
     let extend = Extend { name: lock_name("l"), token: first, lease: lease(s(10)) };
     let extended = desk.store.extend(vec![extend]).await.unwrap().remove(0);
     let Extended::Extended(grant) = extended else { panic!("it is held: {extended:?}") };
@@ -66,7 +66,7 @@ pub(super) async fn put_back_a_claim_lasts_longer_and_is_completed(desk: Desk) {
         claimed.ticket
     );
     assert_eq!(complete(&desk, claimed.ticket).await, Completed::Done);
-    // The lease of the second ends by the clock as it is now.
+    // The lease of the second task ends on the current clock.
     desk.advance(s(11)).await;
     let again = desk.claim_one().await;
     assert!(again.ticket.claim > other.ticket.claim);
@@ -88,7 +88,7 @@ pub(super) async fn put_forward_a_claim_is_over_and_its_ticket_stale(desk: Desk)
 pub(super) async fn put_back_a_delay_lasts_longer_and_loses_nothing(desk: Desk) {
     desk.put_all(vec![after(task("late"), s(10)), task("now")]).await;
     desk.put_back(HOUR).await;
-    // What was due at a moment that is to come again waits for it.
+    // A task due at a time that will come again waits for it.
     let claimed = desk.claim(2).await;
     near(claimed.next_due.expect("something waits"), HOUR);
     assert!(claimed.tasks.is_empty());
@@ -124,11 +124,11 @@ pub(super) async fn put_back_and_forth_a_sale_sells_what_it_has(desk: Desk) {
     drop(settled);
     desk.advance(2 * HOUR).await;
     desk.store.expire(&sale_id("s"), 100).await.unwrap();
-    assert_eq!(desk.places("seat").await, (1, 0, 1, 0), "the hold that was not paid for is over");
+    assert_eq!(desk.places("seat").await, (1, 0, 1, 0), "the unpaid hold has expired");
     desk.audited().await;
 }
 
-/// The number and the moment of the last event.
+/// Number and time of the last event.
 async fn last_event(desk: &Desk) -> (u64, Timestamp) {
     let books = desk.store.books(&sale_id("s")).await.unwrap();
     let last = books.events.last().expect("something has happened");

@@ -1,4 +1,4 @@
-//! The claims of deadlines.
+//! Contract of deadlines.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn q() -> QueueName {
     queue_name("q")
 }
 
-/// To be given out before so long from now.
+/// Sets a deadline, from now.
 fn within(mut task: NewTask, time: Duration) -> NewTask {
     task.deadline = Some(Due::After(time));
     task
@@ -144,7 +144,7 @@ pub(super) async fn a_newcomer_behind_a_run_has_its_own_deadline(desk: Desk) {
     desk.claim_one().await;
     desk.put(with(within(task("a"), s(5)), "new", OnDuplicate::Replace)).await;
     desk.advance(s(6)).await;
-    assert!(dead(&desk).await.is_empty(), "the run goes on");
+    assert!(dead(&desk).await.is_empty(), "the run continues");
     desk.advance(s(6)).await;
     let letter = dead(&desk).await.remove(0);
     assert_eq!((letter.payload, letter.attempts), (payload("new"), 0));
@@ -159,8 +159,8 @@ pub(super) async fn a_first_in_line_that_dies_lets_the_next_go(desk: Desk) {
     let claimed = desk.claim_one().await;
     let back = GiveBack { ticket: claimed.ticket, delay: s(70) };
     desk.store.give_back(desk.op(), &q(), vec![back]).await.unwrap();
-    assert!(top(&desk).await.is_empty(), "the first holds its line up");
-    near(desk.claim(1).await.next_due.expect("somebody should look then"), s(60));
+    assert!(top(&desk).await.is_empty(), "the first task blocks its key group");
+    near(desk.claim(1).await.next_due.expect("a deadline passes then"), s(60));
     desk.advance(s(61)).await;
     assert_eq!(top(&desk).await, ["b"]);
 }
@@ -190,7 +190,7 @@ pub(super) async fn a_deadline_that_leaves_no_time_is_refused_and_nothing_is_put
         let relay = Relay { outbox: OutboxId::new("shop").unwrap(), tasks: vec![(1, task("c")), (2, wrong)] };
         refused(desk.store.relay(&q(), relay).await);
     }
-    assert!(desk.is_gone("a").await && desk.is_gone("c").await, "nothing of the batch is in");
+    assert!(desk.is_gone("a").await && desk.is_gone("c").await, "no task of the batch was enqueued");
     let enough = NewTask { due: Due::At(now), ..at(Due::At(now + s(60))) };
     assert!(matches!(desk.put(enough).await, Enqueued::Added { .. }));
 }

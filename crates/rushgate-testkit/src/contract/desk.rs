@@ -13,13 +13,13 @@ use rushgate_core::{
 
 use super::Harness;
 
-/// How long a test waits for a signal that must come: generous, because a timing is never a test.
+/// How long a test waits for an expected notification. Generous, because no test checks timing.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The secret of the sale `s`.
 pub(super) const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
 
-/// What a real clock may move between two calls of a test.
+/// How far a real clock may move between two calls of a test.
 const SLACK: Duration = Duration::from_millis(900);
 
 /// Milliseconds.
@@ -60,7 +60,7 @@ pub(super) fn payload(text: &str) -> Payload {
     Payload::new(ContentType::bytes(), text.as_bytes().to_vec()).expect("a test's payload is small")
 }
 
-/// A task with its id for content.
+/// A task with its ID as payload.
 pub(super) fn task(id: &str) -> NewTask {
     NewTask::new(task_id(id), payload(id))
 }
@@ -106,7 +106,7 @@ pub(super) fn granted(answer: Acquired) -> Grant {
     }
 }
 
-/// The place in line.
+/// The position in the wait queue.
 #[track_caller]
 pub(super) fn position(answer: &Acquired) -> u64 {
     match answer {
@@ -143,13 +143,13 @@ pub(super) fn unknown<T: std::fmt::Debug>(answer: Result<T>) {
     assert!(error.is_not_found() && !error.may_have_happened(), "{error:?}");
 }
 
-/// Whether a length of time is what it should be, less what a real clock may have moved.
+/// Asserts a duration, with tolerance for a real clock.
 #[track_caller]
 pub(super) fn near(actual: Duration, expected: Duration) {
     assert!(actual <= expected && actual + SLACK >= expected, "{actual:?} should be about {expected:?}");
 }
 
-/// Waits for a signal that must come.
+/// Waits for an expected notification.
 pub(super) async fn soon<T>(signal: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, signal).await.expect("the signal comes in time")
 }
@@ -165,7 +165,7 @@ pub(super) async fn complete(desk: &Desk, task: Task) {
     assert!(matches!(done[..], [Completed::Done | Completed::Requeued]), "{done:?}");
 }
 
-/// Claims the one task that is due, and completes it: what it carries.
+/// Claims and completes the one due task, and returns its payload.
 pub(super) async fn work_off(desk: &Desk) -> String {
     let claimed = desk.claim_one().await;
     let text = text(&claimed);
@@ -173,14 +173,14 @@ pub(super) async fn work_off(desk: &Desk) -> String {
     text
 }
 
-/// Claims the one task that is due, and has it die of "boom".
+/// Claims the one due task, and turns it into a dead letter with the error "boom".
 pub(super) async fn fail_for_good(desk: &Desk) {
     let ticket = desk.claim_one().await.ticket;
     let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
     desk.of_queue().retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
 }
 
-/// What a case works with: the store, its clock, and names that are never used twice.
+/// Tools of a test case: the store, its clock, and unique names.
 #[derive(Clone)]
 pub struct Desk {
     harness: Arc<dyn Harness>,
@@ -193,13 +193,13 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk on a fresh harness.
+    /// Creates the tools for a new harness.
     pub fn new(harness: Arc<dyn Harness>) -> Self {
         let store = harness.store();
         Self { orders: store.for_orders(), store, reserved: Arc::default(), harness, numbers: Arc::default() }
     }
 
-    /// The store as whoever uses the queue `q` sees it: an order worker, if it is reserved.
+    /// The store for calls to the queue `q`: with authority over orders, if it is reserved.
     pub(super) fn of_queue(&self) -> &dyn Store {
         if self.reserved.load(Ordering::SeqCst) { &*self.orders } else { &*self.store }
     }
@@ -220,7 +220,7 @@ impl Desk {
         self.numbers.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// A fresh token of client 1.
+    /// A new token of client 1.
     pub(super) fn token(&self) -> Token {
         self.token_of(1)
     }
@@ -233,7 +233,7 @@ impl Desk {
         Op::new(ClientId::from_u64(1), self.number())
     }
 
-    /// A question for the lock `l` with a lease of ten seconds.
+    /// A request for the lock `l` with a lease of 10 s.
     pub(super) fn ask(&self, token: Token, wait: Duration) -> Acquire {
         Acquire {
             name: lock_name("l"),
@@ -245,17 +245,17 @@ impl Desk {
         }
     }
 
-    /// Asks for the lock `l` without waiting.
+    /// Requests the lock `l` without waiting.
     pub(super) async fn try_lock(&self, token: Token) -> Acquired {
         self.store.acquire(self.ask(token, Duration::ZERO)).await.unwrap()
     }
 
-    /// Asks for the lock `l`, with a minute in line.
+    /// Requests the lock `l`, waiting up to a minute.
     pub(super) async fn wait_lock(&self, token: Token) -> Acquired {
         self.store.acquire(self.ask(token, s(60))).await.unwrap()
     }
 
-    /// Puts one task into the queue `q`.
+    /// Enqueues one task in the queue `q`.
     pub(super) async fn put(&self, task: NewTask) -> Enqueued {
         self.put_all(vec![task]).await.remove(0)
     }
@@ -264,13 +264,13 @@ impl Desk {
         self.of_queue().enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
     }
 
-    /// Claims from the queue `q` for ten seconds.
+    /// Claims from the queue `q` for 10 s.
     pub(super) async fn claim(&self, n: u32) -> Claimed {
         let claim = Claim { n, lease: lease(s(10)), worker: "w".into() };
         self.of_queue().claim(self.op(), &queue_name("q"), claim).await.unwrap()
     }
 
-    /// Claims the one task that is due in the queue `q`.
+    /// Claims the one due task of the queue `q`.
     pub(super) async fn claim_one(&self) -> Task {
         let mut tasks = self.claim(1).await.tasks;
         tasks.pop().expect("one task is due")
@@ -284,7 +284,7 @@ impl Desk {
         self.store.task(&queue_name("q"), &task_id(id)).await.unwrap().is_none()
     }
 
-    /// The sale `s` with ten seconds to pay: its SKUs with units and limits.
+    /// The sale `s` with a hold time of 10 s: SKUs with units and limits.
     pub(super) fn spec(&self, skus: &[(&str, u32, u32)], orders: bool) -> SaleSpec {
         let sku = |(name, units, per_buyer): &(&str, u32, u32)| SkuSpec {
             sku: sku(name),
@@ -302,12 +302,12 @@ impl Desk {
         }
     }
 
-    /// Makes and opens the sale `s`.
+    /// Creates and opens the sale `s`.
     pub(super) async fn sell(&self, skus: &[(&str, u32, u32)]) {
         self.start(self.spec(skus, false)).await;
     }
 
-    /// Makes and opens the sale `s`, with a ledger that is told by the queue `q`.
+    /// Creates and opens the sale `s`, with `q` as its orders queue.
     pub(super) async fn sell_with_orders(&self, skus: &[(&str, u32, u32)]) {
         self.start(self.spec(skus, true)).await;
         self.reserved.store(true, Ordering::SeqCst);
@@ -319,7 +319,7 @@ impl Desk {
         self.store.open(&id).await.unwrap();
     }
 
-    /// A wish of `buyer`, under a key.
+    /// A request of `buyer`, under a key.
     pub(super) fn wish(&self, buyer: &str, key: &str, lines: Vec<Line>) -> Reserve {
         let buyer = BuyerId::new(buyer).expect("a test's name is valid");
         let key = IdempotencyKey::new(key).expect("a test's name is valid");
@@ -332,7 +332,7 @@ impl Desk {
         }
     }
 
-    /// Sends a wish under a new key.
+    /// Sends a request under a new key.
     pub(super) async fn buy(&self, buyer: &str, lines: Vec<Line>) -> Reserved {
         let key = format!("key-{}", self.number());
         self.store.reserve(self.wish(buyer, &key, lines)).await.unwrap()
@@ -343,7 +343,7 @@ impl Desk {
         state.skus.into_iter().find(|state| state.sku.as_str() == of).expect("the sale has the SKU")
     }
 
-    /// Free, held, confirmed and withdrawn units.
+    /// Numbers of free, held, confirmed and withdrawn units.
     pub(super) async fn places(&self, of: &str) -> (u32, u32, u32, u32) {
         let sku = self.sku(of).await;
         (sku.free, sku.held, sku.confirmed, sku.withdrawn)
@@ -353,7 +353,7 @@ impl Desk {
         self.store.sale(&sale_id("s")).await.unwrap().now
     }
 
-    /// The books of the sale `s` must pass the audit. (The ledger's part needs a ledger.)
+    /// Asserts that the sale `s` passes the audit (without a ledger).
     pub(super) async fn audited(&self) {
         let books = self.store.books(&sale_id("s")).await.unwrap();
         let audit = audit_store(&books);

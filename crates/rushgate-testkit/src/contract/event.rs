@@ -1,4 +1,4 @@
-//! The claims of events.
+//! Contract of task events.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn page(desk: &Desk, after: u64) -> TaskEvents {
     desk.store.task_events(&q(), after, TaskEvents::MAX).await.unwrap()
 }
 
-/// An event in words, without its moments.
+/// An event as text, without its times.
 fn word(event: &TaskEvent) -> String {
     let id = &event.id;
     match &event.what {
@@ -50,7 +50,7 @@ fn word(event: &TaskEvent) -> String {
     }
 }
 
-/// What has happened after that number, in words. Numbers have no gaps.
+/// Events after that number, as text. Asserts that the numbers have no gaps.
 async fn story(desk: &Desk, after: u64) -> Vec<String> {
     let TaskEvents { events, last, .. } = page(desk, after).await;
     let numbers: Vec<_> = events.iter().map(|event| event.seq).collect();
@@ -75,11 +75,11 @@ pub(super) async fn a_queue_keeps_no_events_unless_it_is_told_to(desk: Desk) {
     assert_eq!(page(&desk, 0).await, none);
     keep(&desk, 10).await;
     assert_eq!(desk.store.stats(&q()).await.unwrap().limits.events, Some(10));
-    assert_eq!(page(&desk, 0).await, none, "nothing is told that was before");
+    assert_eq!(page(&desk, 0).await, none, "earlier changes produce no events");
     desk.put(task("b")).await;
     assert_eq!(story(&desk, 0).await, ["added b"]);
     let other = desk.store.task_events(&queue_name("other"), 0, 1).await.unwrap();
-    assert_eq!(other, none, "queues have numbers of their own");
+    assert_eq!(other, none, "each queue has its own numbering");
 }
 
 pub(super) async fn a_run_is_told_from_its_beginning_to_its_end(desk: Desk) {
@@ -99,7 +99,7 @@ pub(super) async fn a_run_is_told_from_its_beginning_to_its_end(desk: Desk) {
     };
     assert_eq!(due, at + s(60));
     assert!(events.is_sorted_by_key(|event| event.at));
-    // The same with a retention, and in lines.
+    // The same with a retention, and with a key group.
     let retention = Some(Retention::new(s(60), 10));
     limit(&desk, QueueLimits { retention, events: Some(100), ..QueueLimits::default() }).await;
     desk.put(NewTask { key: Some("k".parse().unwrap()), ..task("d") }).await;
@@ -155,10 +155,10 @@ pub(super) async fn a_lease_and_a_deadline_are_told_at_their_moments(desk: Desk)
     let TaskEvents { events, .. } = page(&desk, claimed + 3).await;
     let words: Vec<_> = events.iter().map(word).collect();
     let late = format!("dead c 0 {}", rushgate_core::DeadLetter::LATE);
-    assert_eq!(words, [&late, "lost a 1", "dead b 1 lease ran out"], "in the order of their moments");
+    assert_eq!(words, [&late, "lost a 1", "dead b 1 lease ran out"], "in order of time");
     assert_eq!((events[1].at, events[2].at), (began + s(10), began + s(10)));
     assert!(events[0].at < events[1].at);
-    assert_eq!(page(&desk, claimed + 3).await.events, events, "whoever looks again sees the same");
+    assert_eq!(page(&desk, claimed + 3).await.events, events, "a repeated read returns the same events");
 }
 
 pub(super) async fn changes_and_cancels_are_told(desk: Desk) {
@@ -191,7 +191,7 @@ pub(super) async fn changes_and_cancels_are_told(desk: Desk) {
         "cancelled b",
     ];
     assert_eq!(story(&desk, 0).await, words);
-    // A run that was cancelled and completes all the same.
+    // A run that was canceled and completes anyway.
     desk.put(task("c")).await;
     let third = desk.claim_one().await;
     desk.store.cancel(desk.op(), &q(), &task_id("c")).await.unwrap();
@@ -301,8 +301,8 @@ pub(super) async fn only_the_latest_events_are_kept(desk: Desk) {
     assert_eq!(page(&desk, 5).await, TaskEvents { events: vec![], first: 3, last: 5 });
     assert_eq!(page(&desk, u64::MAX).await, TaskEvents { events: vec![], first: 3, last: 5 });
     let one = desk.store.task_events(&q(), 2, 1).await.unwrap();
-    assert_eq!((one.events.len(), one.events[0].seq), (1, 3), "the first of those that are asked for");
-    // One call may write more than are kept.
+    assert_eq!((one.events.len(), one.events[0].seq), (1, 3), "the first one in the requested range");
+    // One call may write more events than are kept.
     desk.put_all((0..10).map(|n| task(&format!("many-{n}"))).collect()).await;
     let many = page(&desk, 0).await;
     assert_eq!((many.events.len(), many.first, many.last), (3, 13, 15));
@@ -316,7 +316,7 @@ pub(super) async fn another_number_of_events_holds_at_once(desk: Desk) {
     keep(&desk, 2).await;
     assert_eq!(story(&desk, 0).await, ["added d", "added e"]);
     keep(&desk, 4).await;
-    assert_eq!(story(&desk, 0).await, ["added d", "added e"], "nothing is brought back");
+    assert_eq!(story(&desk, 0).await, ["added d", "added e"], "deleted events stay deleted");
     desk.put_all(vec![task("f"), task("g"), task("h")]).await;
     assert_eq!(story(&desk, 0).await, ["added e", "added f", "added g", "added h"]);
     limit(&desk, QueueLimits::default()).await;
@@ -325,7 +325,7 @@ pub(super) async fn another_number_of_events_holds_at_once(desk: Desk) {
     keep(&desk, 4).await;
     desk.put(task("j")).await;
     let all = page(&desk, 0).await;
-    assert_eq!((all.events.len(), all.first, all.last), (1, 9, 9), "the numbers go on");
+    assert_eq!((all.events.len(), all.first, all.last), (1, 9, 9), "numbering continues");
 }
 
 pub(super) async fn many_events_are_forgotten_together(desk: Desk) {
@@ -377,7 +377,7 @@ pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
         let after = n as u64;
         let (here, there) = (desk.store.happens(&queue, after), peer.happens(&queue, after));
         let put = async {
-            // The other client's question must be at the store before the answer.
+            // The other client's listening call must reach the store before the change.
             peer.task_events(&queue, 0, 1).await.unwrap();
             desk.put(task(id)).await;
         };
@@ -386,7 +386,7 @@ pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
         there.unwrap();
     }
     soon(desk.store.happens(&queue, 2)).await.unwrap();
-    soon(desk.store.happens(&queue, 4)).await.expect("one that is ahead is told to look");
+    soon(desk.store.happens(&queue, 4)).await.expect("a follower that is ahead is notified");
 }
 
 pub(super) async fn events_outside_the_limits_are_refused(desk: Desk) {

@@ -1,4 +1,4 @@
-//! The claims of what is kept: results, past runs, progress.
+//! Contract of retained data: results, past runs, progress.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn complete(desk: &Desk, done: Completion) -> Completed {
     desk.store.complete(desk.op(), &q(), vec![done]).await.unwrap()[0]
 }
 
-/// Puts a task in, claims it and completes it.
+/// Enqueues a task, claims it and completes it.
 async fn do_one(desk: &Desk, id: &str, result: &str) -> Task {
     desk.put(task(id)).await;
     let claimed = desk.claim_one().await;
@@ -248,7 +248,7 @@ pub(super) async fn failed_lost_and_snoozed_runs_are_remembered(desk: Desk) {
     assert_eq!(said, [(1, PastEnd::Failed, w), (2, PastEnd::Lost, w), (3, PastEnd::Snoozed, w)]);
     assert_eq!((past[0].error.as_str(), past[1].error.as_str()), ("é".repeat(100).as_str(), ""));
     assert_eq!(past[0].began.as_micros(), first.ticket.claim.expect("it was claimed").as_u64());
-    // A lease that ran out ended when it did, not when somebody looked.
+    // An expired lease ended at its expiry, not when the expiry was noticed.
     near(past[1].ended.since(past[1].began), s(10));
     assert!(past.windows(2).all(|two| two[0].ended <= two[1].began));
 }
@@ -296,7 +296,7 @@ pub(super) async fn who_waits_for_a_task_hears_of_its_end(desk: Desk) {
         let id = task_id(id);
         let (here, there) = (desk.store.over(&queue, &id), peer.over(&queue, &id));
         let ends = async {
-            // The other client's question must be at the store before the answer.
+            // The other client's listening call must reach the store before the change.
             peer.task(&queue, &id).await.unwrap();
             match end {
                 0 => drop(complete(&desk, desk.claim_one().await.ticket.into()).await),

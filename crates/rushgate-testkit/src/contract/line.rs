@@ -1,4 +1,4 @@
-//! The claims of lines and of a queue's limits.
+//! Contract of key groups and of a queue's limits.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn complete(desk: &Desk, task: &Task) {
     assert_eq!(answer, [Completed::Done]);
 }
 
-/// Claims, completes, and says what.
+/// Claims and completes tasks, and returns their payloads.
 async fn work_off(desk: &Desk, n: u32) -> Vec<String> {
     let tasks = desk.claim(n).await.tasks;
     for task in &tasks {
@@ -68,7 +68,7 @@ async fn state(desk: &Desk, id: &str) -> TaskState {
     desk.info(id).await.state
 }
 
-/// Ready, scheduled, leased, blocked.
+/// Numbers of ready, scheduled, leased and blocked tasks.
 async fn lengths(desk: &Desk) -> (u64, u64, u64, u64) {
     let stats = desk.store.stats(&q()).await.unwrap();
     (stats.ready, stats.scheduled, stats.leased, stats.blocked)
@@ -118,7 +118,7 @@ pub(super) async fn a_task_that_leaves_its_line_makes_room(desk: Desk) {
     desk.put_all(vec![keyed("a", "k"), keyed("b", "k"), keyed("c", "k")]).await;
     desk.store.cancel(desk.op(), &q(), &task_id("a")).await.unwrap();
     assert_eq!(top(&desk).await, ["b"]);
-    // It changes its line: the task is given another key.
+    // The task moves to another key group, because it gets another key.
     desk.put(NewTask { on_duplicate: OnDuplicate::Replace, ..keyed("b", "other") }).await;
     assert_eq!(top(&desk).await, ["c", "b"]);
     assert_eq!(desk.info("b").await.task.key, Some(TaskKey::new("other").unwrap()));
@@ -193,7 +193,7 @@ pub(super) async fn a_queues_rate_is_exact(desk: Desk) {
     assert_eq!(work_off(&desk, 1).await, ["a"]);
     desk.advance(s(6)).await;
     assert_eq!(work_off(&desk, 10).await, ["b"]);
-    // Both are done, and count all the same.
+    // Both are done, but still count for the rate.
     let claimed = desk.claim(10).await;
     assert_eq!(texts(&claimed.tasks), [""; 0]);
     near(claimed.next_due.unwrap(), s(4));
@@ -215,7 +215,7 @@ pub(super) async fn a_keys_rate_is_its_own(desk: Desk) {
     assert_eq!((info.state, info.not_before > Some(info.task.ticket.due)), (TaskState::Scheduled, true));
     desk.advance(s(10)).await;
     assert_eq!(work_off(&desk, 10).await, ["a2"]);
-    // A rate that changes begins to count anew.
+    // A changed rate limit starts counting from zero.
     let rate = Some(Rate::new(1, s(20)));
     limit(&desk, per_key(KeyLimits { rate, ..KeyLimits::default() })).await;
     assert_eq!(claim(&desk, 10).await, ["a3"]);
@@ -263,7 +263,7 @@ pub(super) async fn a_task_that_comes_back_gives_its_line_the_turn_back(desk: De
         }
         let mut order = work_off(&desk, 1).await;
         assert_eq!(order, ["a1"], "{how} {limits:?}");
-        // The line has had its turn now, and comes behind all that was due.
+        // The group has had its turn, and is now behind everything that was due.
         while order.len() < 6 {
             order.extend(work_off(&desk, 1).await);
         }
@@ -295,7 +295,7 @@ pub(super) async fn who_waits_is_told_when_a_limit_allows_more(desk: Desk) {
     desk.put_all(vec![keyed("a", "k"), keyed("b", "k")]).await;
     let task = desk.claim_one().await;
     let queue = q();
-    // A ring for an enqueue may still be kept; the one that counts comes after it.
+    // A notification of the enqueue may be pending. The one that counts comes after it.
     drop(tokio::time::timeout(ms(50), desk.store.ready(&queue)).await);
     let heard = desk.store.ready(&queue);
     let (heard, ()) = tokio::join!(soon(heard), complete(&desk, &task));

@@ -1,4 +1,4 @@
-//! The claims of `LockStore`.
+//! Contract of `LockStore`.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(super) async fn a_waiter_has_one_place_however_often_it_asks(desk: Desk) {
         assert_eq!(position(&desk.wait_lock(b).await), 2);
     }
     assert_eq!(line_of(&desk).await, [a, b, c]);
-    let Acquired::Queued(queued) = desk.wait_lock(c).await else { panic!("it is in line") };
+    let Acquired::Queued(queued) = desk.wait_lock(c).await else { panic!("it is in the wait queue") };
     near(queued.check_after, s(10));
     let state = desk.store.show(&lock_name(L)).await.unwrap();
     assert_eq!(queued.fence, state.holders[0].fence);
@@ -141,7 +141,7 @@ pub(super) async fn a_release_sent_again_after_those_of_others_is_answered_as_th
     let last = desk.token();
     granted(desk.try_lock(last).await);
     assert_eq!(release(&desk, last).await, Released::Released);
-    assert_eq!(release(&desk, first).await, Released::NotHeld, "no lock remembers for ever");
+    assert_eq!(release(&desk, first).await, Released::NotHeld, "older releases are forgotten");
     assert_eq!(release(&desk, a).await, Released::Released);
 }
 
@@ -174,7 +174,7 @@ pub(super) async fn a_release_with_a_task_does_both_and_wakes_both(desk: Desk) {
     assert_eq!(holder(&desk).await, Some(next));
     assert_eq!(line_of(&desk).await.len(), 2);
     assert_eq!(text(&desk.claim_one().await), "a");
-    // By its token it is released, as after any release.
+    // Its token counts as released, as after any release.
     assert_eq!(release(&desk, holder_token).await, Released::Released);
     assert_eq!(holder(&desk).await, Some(next));
 }
@@ -185,7 +185,7 @@ pub(super) async fn a_release_with_a_task_by_who_holds_nothing_puts_nothing_in(d
     let [first, second, ..] = line_up(&desk).await;
     assert_eq!(release_with(&desk, desk.op(), second, task("a")).await, ReleasedWith::NotHeld);
     assert_eq!(holder(&desk).await, Some(first));
-    assert_eq!(line_of(&desk).await.len(), 3, "who waits goes on waiting");
+    assert_eq!(line_of(&desk).await.len(), 3, "the waiters keep waiting");
     desk.advance(s(11)).await;
     assert_eq!(release_with(&desk, desk.op(), first, task("a")).await, ReleasedWith::NotHeld);
     let late = desk.token();
@@ -209,7 +209,7 @@ pub(super) async fn a_release_with_a_task_for_a_full_queue_keeps_the_lock(desk: 
     assert!(matches!(refused, ReleasedWith::NotTaken(Enqueued::Refused { .. })), "{refused:?}");
     assert_eq!(holder(&desk).await, Some(token));
     assert!(desk.is_gone("b").await);
-    // What is dropped by the queue's own policy was accepted.
+    // A task that the overflow policy drops counts as accepted.
     limit(Overflow::DropNew).await;
     let enqueued = put_in(release_with(&desk, desk.op(), token, task("b")).await);
     assert_eq!(enqueued, Enqueued::Dropped { bound: 1 });
@@ -252,7 +252,7 @@ pub(super) async fn a_release_with_a_task_sent_twice_is_answered_twice_and_done_
     granted(desk.try_lock(desk.token()).await);
     assert_eq!(release_with(&desk, op, token, task("a")).await, first);
     assert!(desk.claim(1).await.tasks.is_empty());
-    // Another call is another: the token holds nothing any more.
+    // This is another call: the token no longer holds the lock.
     assert_eq!(release_with(&desk, desk.op(), token, task("b")).await, ReleasedWith::NotHeld);
 }
 
@@ -355,7 +355,7 @@ pub(super) async fn every_grant_has_a_greater_fence(desk: Desk) {
 }
 
 pub(super) async fn an_expired_lock_has_a_new_fence_even_at_the_same_moment(desk: Desk) {
-    // A fence of the clock alone repeats when nothing moves the clock between two grants.
+    // A fencing token from the clock alone repeats when the clock does not move between two grants.
     let mut fences = Vec::new();
     for _ in 0..50 {
         let token = desk.token();
@@ -395,7 +395,7 @@ pub(super) async fn a_waiter_that_does_not_confirm_costs_one_claim_window(desk: 
     desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
     granted(desk.wait_lock(b).await);
     assert_eq!(release(&desk, b).await, Released::Released);
-    assert_eq!(holder(&desk).await, Some(c), "the silent one is not tried again");
+    assert_eq!(holder(&desk).await, Some(c), "the silent waiter is skipped");
 }
 
 pub(super) async fn a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again(desk: Desk) {
@@ -413,16 +413,16 @@ pub(super) async fn a_waiter_is_overtaken_only_while_it_is_silent_after_its_clai
     let [first, a, b, c] = line_up(&desk).await;
     let d = desk.token();
     assert_eq!(position(&desk.wait_lock(d).await), 4);
-    // Within the window nobody gets ahead, even a waiter that asks.
+    // Within the window no waiter gets ahead, even one that asks.
     release(&desk, first).await;
     assert_eq!(position(&desk.wait_lock(b).await), 1);
     assert_eq!(holder(&desk).await, Some(a));
-    // After it, those behind are served in turn for as long as it is silent.
+    // After it, the waiters behind are served in order as long as it is silent.
     desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
     granted(desk.wait_lock(b).await);
     release(&desk, b).await;
     granted(desk.wait_lock(c).await);
-    // Once it asks, it is ahead of all who joined later and wait.
+    // Once it asks, it is ahead of all waiters that joined later.
     assert_eq!(position(&desk.wait_lock(a).await), 1);
     assert_eq!(position(&desk.wait_lock(d).await), 2);
     release(&desk, c).await;
@@ -436,7 +436,7 @@ pub(super) async fn a_first_in_line_that_asks_as_its_claim_window_ends_is_not_ov
     let [first, a, b, _] = line_up(&desk).await;
     release(&desk, first).await;
     desk.advance(Acquire::CLAIM_WINDOW + ms(200)).await;
-    // Its window is over, and nobody else has asked: it has lost nothing.
+    // Its window is over, but no other waiter has asked, so it has lost nothing.
     near(granted(desk.wait_lock(a).await).lease_left, s(10));
     release(&desk, a).await;
     assert_eq!(holder(&desk).await, Some(b));
@@ -559,7 +559,7 @@ pub(super) async fn release_all_releases_what_one_client_holds_and_nothing_else(
     desk.store.acquire(waits(mine, "c")).await.unwrap();
     assert_eq!(desk.store.release_all(mine.client()).await.unwrap(), 2);
     let a = desk.store.show(&lock_name("a")).await.unwrap();
-    assert_eq!(a.holders[0].token, other, "the line is served");
+    assert_eq!(a.holders[0].token, other, "the next waiter was granted the lock");
     let c = desk.store.show(&lock_name("c")).await.unwrap();
     assert_eq!((c.holders[0].token, c.waiters.len()), (other, 0));
     assert_eq!(desk.store.release_all(mine.client()).await.unwrap(), 0);
@@ -574,7 +574,7 @@ pub(super) async fn release_all_does_not_count_what_has_expired(desk: Desk) {
 
 pub(super) async fn a_forced_release_names_the_loser_and_hands_on(desk: Desk) {
     let [first, a, ..] = line_up(&desk).await;
-    let lost = desk.store.force_release(&lock_name(L)).await.unwrap().expect("somebody held it");
+    let lost = desk.store.force_release(&lock_name(L)).await.unwrap().expect("the lock had a holder");
     assert_eq!((lost.token, lost.owner.label.as_str()), (first, "test"));
     assert_eq!(holder(&desk).await, Some(a));
     assert_eq!(extend(&desk, first, s(10)).await, Extended::NotHeld);
@@ -646,7 +646,7 @@ pub(super) async fn a_listening_waiter_is_told_of_its_grant(desk: Desk) {
         Notice::Granted(grant) => Some((grant, s(10))),
         Notice::Handed(grant) => Some((grant, Acquire::CLAIM_WINDOW)),
         Notice::Ask => None,
-        Notice::Revoked => panic!("nothing was taken by force"),
+        Notice::Revoked => panic!("no lock was force-released"),
     };
     let confirmed = granted(desk.wait_lock(a).await);
     near(confirmed.lease_left, s(10));
@@ -714,7 +714,8 @@ pub(super) async fn questions_outside_the_limits_are_refused(desk: Desk) {
     assert_eq!(holder(&desk).await, None);
 }
 
-/// What a lock protects: it refuses writes with a smaller fence, and counts the others without a lock of its own.
+/// The protected resource: it refuses writes with a smaller fencing token, and counts the others without a lock of
+/// its own.
 #[derive(Default)]
 struct Register {
     fence: std::sync::atomic::AtomicU64,
@@ -726,7 +727,7 @@ impl Register {
     async fn write(&self, fence: u64) {
         use std::sync::atomic::Ordering::SeqCst;
         assert_eq!(self.inside.fetch_add(1, SeqCst), 0, "two hold the lock");
-        assert!(self.fence.swap(fence, SeqCst) < fence, "the fence went back");
+        assert!(self.fence.swap(fence, SeqCst) < fence, "the fencing token decreased");
         tokio::task::yield_now().await;
         self.writes.fetch_add(1, SeqCst);
         self.inside.fetch_sub(1, SeqCst);
@@ -739,7 +740,7 @@ async fn hold_once(desk: Desk, store: std::sync::Arc<dyn Store>, register: std::
         let news = store.notice(token);
         match store.acquire(desk.ask(token, s(60))).await.unwrap() {
             Acquired::Granted(grant) => break grant.fence,
-            // News is a hint: whoever misses it asks again.
+            // A notification is a hint: a client that misses it asks again.
             _ => drop(tokio::time::timeout(ms(500), news).await),
         }
     };
@@ -754,7 +755,7 @@ pub(super) async fn sixty_four_tasks_never_hold_it_together(desk: Desk) {
         .map(|n| tokio::spawn(hold_once(desk.clone(), stores[n % 2].clone(), register.clone())))
         .collect();
     for task in tasks {
-        task.await.expect("nobody saw another inside");
+        task.await.expect("no two holders overlapped");
     }
     assert_eq!(register.writes.load(std::sync::atomic::Ordering::SeqCst), 64);
 }

@@ -1,6 +1,6 @@
-//! The shared suite: a backend that passes it keeps what the store traits promise.
+//! The contract suite: a backend that passes it fulfills the contract of the store traits.
 //!
-//! A backend gives a [`Harness`] and names it once; every claim becomes a test of its own:
+//! A backend provides a [`Harness`] and passes it to the macro once. Every case becomes a test:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,7 +14,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! The same cases are data in [`cases`], for whoever measures the suite itself.
+//! The same cases are available as data in [`cases`], for measuring the suite itself.
 
 mod clock;
 mod deadline;
@@ -44,37 +44,37 @@ use rushgate_core::{Store, Timestamp};
 use crate::{ManualClock, ModelStore, Planted};
 pub use desk::{Desk, PATIENCE};
 
-/// A boxed future, as a harness and a case give it.
+/// A boxed future, as a harness and a case return it.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One empty store and its clock.
+/// An empty store and its clock.
 pub trait Harness: Send + Sync + 'static {
     /// The store, as one client sees it.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The same data as another client sees them, if the backend can have several.
+    /// The same data, as another client sees it, if the backend supports several.
     fn peer(&self) -> Arc<dyn Store> {
         self.store()
     }
 
-    /// Lets time pass on the store's clock.
+    /// Moves the store's clock forward.
     fn advance(&self, by: Duration) -> Boxed<'_, ()>;
 
-    /// Puts the store's clock back.
+    /// Moves the store's clock back.
     fn put_back(&self, by: Duration) -> Boxed<'_, ()>;
 
-    /// What the store's clock shows, if it moves only when it is told to. Histories need it.
+    /// The time on the store's clock, if it moves only on request. Histories need it.
     fn now(&self) -> Option<Timestamp> {
         None
     }
 }
 
-/// One claim of the contract.
+/// A case of the contract.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The claim, behind the trait that makes it.
+    /// Name of the case: trait and claim.
     pub name: &'static str,
-    /// Proves it on an empty store, or panics.
+    /// Runs the case on an empty store. Panics if it fails.
     pub run: fn(Arc<dyn Harness>) -> Boxed<'static, ()>,
 }
 
@@ -85,13 +85,13 @@ pub struct ModelHarness {
 }
 
 impl ModelHarness {
-    /// The model as it should be.
+    /// Creates a harness with the correct model.
     pub fn new() -> Self {
         let clock = ManualClock::default();
         Self { store: ModelStore::on(clock.clone()), clock }
     }
 
-    /// The model with a bug.
+    /// Creates a harness with a bug in the model.
     pub fn planted(bug: Planted) -> Self {
         let clock = ManualClock::default();
         Self { store: ModelStore::planted(bug, clock.clone()), clock }
@@ -124,7 +124,7 @@ impl Harness for ModelHarness {
     }
 }
 
-/// Proves one case on a fresh harness, on a runtime of its own.
+/// Runs one case on a new harness, on its own runtime.
 pub fn prove<H, F>(name: &str, factory: impl FnOnce() -> F)
 where
     H: Harness,
@@ -138,13 +138,13 @@ where
     });
 }
 
-/// Every case of the contract.
+/// All cases of the contract.
 pub fn cases() -> Vec<Case> {
     crate::contract_suite!(@list cases)
 }
 
-/// Makes a test of every case of the contract, on what the factory gives: an async function or closure without
-/// arguments that gives an `Arc` of a [`Harness`](crate::contract::Harness) with an empty store.
+/// Creates a test for every case of the contract. The factory is an async function or closure without arguments. It
+/// returns an `Arc` of a [`Harness`](crate::contract::Harness) with an empty store.
 #[macro_export]
 macro_rules! contract_suite {
     ($factory:expr) => {

@@ -1,4 +1,4 @@
-//! The claims of `OutboxStore`.
+//! Contract of `OutboxStore`.
 
 use rushgate_core::{NewTask, OnDuplicate, OutboxId, Priority, QueueLimits, QueueName, Relay};
 
@@ -12,7 +12,7 @@ fn outbox(id: &str) -> OutboxId {
     OutboxId::new(id).expect("a test's name is valid")
 }
 
-/// Relays tasks by number, and says how far it got.
+/// Relays numbered tasks, and returns how far it got.
 async fn relay(desk: &Desk, from: &str, tasks: Vec<(u64, NewTask)>) -> u64 {
     desk.store.relay(&q(), Relay { outbox: outbox(from), tasks }).await.unwrap().upto
 }
@@ -21,7 +21,7 @@ fn numbered(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, NewTask)> {
     numbers.into_iter().map(|number| (number, task(&format!("t{number}")))).collect()
 }
 
-/// Claims everything that is due and completes it.
+/// Claims and completes everything that is due.
 async fn work_off(desk: &Desk) -> Vec<String> {
     let tasks = desk.claim(1_000).await.tasks;
     let tickets = tasks.iter().map(|task| task.ticket.clone().into()).collect();
@@ -42,7 +42,7 @@ pub(super) async fn what_was_relayed_is_not_put_in_again_though_it_has_ended(des
     assert_eq!(work_off(&desk).await.len(), 3);
     assert_eq!(relay(&desk, "shop", numbered(1..=3)).await, 3);
     assert!(work_off(&desk).await.is_empty(), "they have run");
-    // A number is what counts: the same id under a new one is a new task.
+    // The number counts: the same ID with a new number is a new task.
     assert_eq!(relay(&desk, "shop", vec![(4, task("t1"))]).await, 4);
     assert_eq!(work_off(&desk).await, ["t1"]);
 }
@@ -52,7 +52,7 @@ pub(super) async fn a_relay_that_was_cut_off_goes_on_behind_what_arrived(desk: D
     work_off(&desk).await;
     assert_eq!(relay(&desk, "shop", numbered(1..=5)).await, 5);
     assert_eq!(work_off(&desk).await, ["t3", "t4", "t5"]);
-    // One that comes late with less does not set the mark back.
+    // A late call with fewer tasks does not lower the mark.
     assert_eq!(relay(&desk, "shop", numbered(1..=2)).await, 5);
     assert_eq!(relay(&desk, "shop", numbered(1..=5)).await, 5);
     assert!(work_off(&desk).await.is_empty());
@@ -72,7 +72,7 @@ pub(super) async fn a_full_queue_stops_a_relay_until_there_is_room(desk: Desk) {
 
 pub(super) async fn a_relay_without_tasks_says_how_far_it_got(desk: Desk) {
     assert_eq!(relay(&desk, "shop", vec![]).await, 0);
-    assert!(desk.store.queues().await.unwrap().is_empty(), "a question makes no queue");
+    assert!(desk.store.queues().await.unwrap().is_empty(), "a query does not create the queue");
     relay(&desk, "shop", numbered([7])).await;
     assert_eq!(relay(&desk, "shop", vec![]).await, 7);
     assert_eq!(desk.store.queues().await.unwrap(), [q()], "what is relayed makes one");
@@ -126,7 +126,7 @@ pub(super) async fn sixteen_relays_of_one_outbox_put_each_task_in_once(desk: Des
     let relays = (0..16).map(|at| {
         let store = if at % 2 == 0 { desk.store.clone() } else { desk.peer() };
         tokio::spawn(async move {
-            // Each begins at the start, as one does that knows nothing of the others.
+            // Each relay starts from the beginning, as if it knew nothing of the others.
             for upto in [40, 80, 120] {
                 let relay = Relay { outbox: outbox("shop"), tasks: numbered(1..=upto) };
                 assert!(store.relay(&q(), relay).await.unwrap().upto >= upto);

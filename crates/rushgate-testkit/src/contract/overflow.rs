@@ -1,4 +1,4 @@
-//! The claims of what becomes of a task that is one too many.
+//! Contract of overflow policies.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn dropped(answer: Enqueued) -> String {
     }
 }
 
-/// Puts tasks in, each a moment after the one before.
+/// Enqueues tasks one at a time, 10 ms apart.
 async fn put_in_turn(desk: &Desk, ids: &[&str]) {
     for id in ids {
         desk.put(task(id)).await;
@@ -46,7 +46,7 @@ pub(super) async fn a_queue_that_drops_newcomers_says_so_and_stays_as_it_is(desk
     bound(&desk, 2, Overflow::DropNew).await;
     let answers = desk.put_all(vec![task("a"), task("b"), task("c")]).await;
     assert_eq!(answers[2], Enqueued::Dropped { bound: 2 });
-    assert!(matches!(desk.put(task("a")).await, Enqueued::Kept { .. }), "it is in");
+    assert!(matches!(desk.put(task("a")).await, Enqueued::Kept { .. }), "the ID is live");
     assert_eq!(top(&desk).await, ["a", "b"]);
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.dropped, stats.limits.overflow), (2, 1, Overflow::DropNew));
@@ -62,7 +62,7 @@ pub(super) async fn a_queue_that_drops_its_oldest_names_what_it_dropped(desk: De
     assert!(matches!(&answer, Enqueued::Displaced { revision, .. } if *revision > last), "{answer:?}");
     assert_eq!(dropped(answer), "b");
     assert!(desk.is_gone("b").await);
-    // What waits for its time waits all the same.
+    // A scheduled task counts as waiting.
     assert_eq!(dropped(desk.put(after(task("d"), s(60))).await), "a");
     assert_eq!(dropped(desk.put(task("e")).await), "c");
     assert_eq!(top(&desk).await, ["e"]);
@@ -76,7 +76,7 @@ pub(super) async fn the_oldest_is_what_was_first_put_in_and_of_equals_the_smalle
     desk.put_all(["d", "b", "c"].map(task).to_vec()).await;
     desk.advance(ms(10)).await;
     desk.put(task("a")).await;
-    // A new life under the same id is not older, nor younger; an urgent one is not spared.
+    // A replaced task keeps its age, and a high priority does not protect it.
     let urgent = NewTask { priority: rushgate_core::Priority::new(0).unwrap(), ..task("b") };
     desk.put(with(urgent, "b", OnDuplicate::Replace)).await;
     let mut order = Vec::new();
@@ -96,7 +96,7 @@ pub(super) async fn what_somebody_works_on_is_never_dropped(desk: Desk) {
     let other = desk.claim_one().await;
     assert_eq!(desk.put(task("d")).await, Enqueued::Full { bound: 2 }, "all are leased");
     assert_eq!(stats(&desk).await.dropped, 1);
-    // Whatever ends the run makes it one that waits, and the oldest.
+    // However the run ends, the task waits again and is the oldest.
     desk.store.give_back(desk.op(), &q(), vec![GiveBack::from(claimed.ticket)]).await.unwrap();
     assert_eq!(dropped(desk.put(task("d")).await), "a");
     let failed = Retry { ticket: other.ticket, delay: s(5), error: "boom".into(), give_up: false };
@@ -105,7 +105,7 @@ pub(super) async fn what_somebody_works_on_is_never_dropped(desk: Desk) {
     desk.claim(2).await;
     desk.advance(s(11)).await;
     assert_eq!(dropped(desk.put(task("f")).await), "d");
-    // A newcomer behind a run is no older than it is.
+    // A pending replacement is no older than its enqueueing.
     assert_eq!(text(&desk.claim_one().await), "e");
     desk.advance(ms(10)).await;
     desk.put(with(task("e"), "new", OnDuplicate::Replace)).await;
@@ -138,11 +138,11 @@ pub(super) async fn a_policy_that_comes_later_knows_the_oldest(desk: Desk) {
     desk.store.dequeue(desk.op(), &q(), desk.info("c").await.task.ticket).await.unwrap();
     desk.put(task("f")).await;
     bound(&desk, 2, Overflow::DropOldest).await;
-    // One gives way to one: what is beyond the bound stays.
+    // One task replaces one: a queue above its capacity stays above it.
     assert_eq!(dropped(desk.put(task("g")).await), "d");
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.leased, stats.dropped), (3, 1, 2));
-    // Of a thousand, too.
+    // The same with a thousand tasks.
     let many: Vec<_> = (0..1_000).map(|n| task(&format!("t{n:04}"))).collect();
     bound(&desk, 10_000, Overflow::Refuse).await;
     desk.put_all(many).await;
@@ -170,7 +170,7 @@ pub(super) async fn what_was_dropped_is_kept_by_a_retention(desk: Desk) {
     assert_eq!(info.state, TaskState::Done);
     assert_eq!(info.finished.map(|of| (of.how, of.result)), Some((Finish::Dropped, None)));
     assert_eq!(stats(&desk).await.done, 1);
-    assert!(matches!(desk.put(task("a")).await, Enqueued::Displaced { .. }), "it may be put in again");
+    assert!(matches!(desk.put(task("a")).await, Enqueued::Displaced { .. }), "the ID can be enqueued again");
 }
 
 pub(super) async fn a_relay_passes_over_a_queue_that_drops(desk: Desk) {

@@ -1,4 +1,4 @@
-//! The claims of `QueueStore`.
+//! Contract of `QueueStore`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -111,7 +111,7 @@ pub(super) async fn a_batch_is_answered_one_by_one_in_order(desk: Desk) {
 }
 
 pub(super) async fn a_large_batch_is_worked_off_to_its_last_task(desk: Desk) {
-    // Names as short as they may be: a store must not take one for a field of its own.
+    // The shortest possible names: a store must not confuse them with its own fields.
     let ids: Vec<_> = (0..100).map(|n| n.to_string()).collect();
     desk.put_all(ids.iter().map(|id| task(id)).collect()).await;
     let tasks = desk.claim(100).await.tasks;
@@ -236,7 +236,7 @@ pub(super) async fn earliest_moves_a_waiting_record_forward_only(desk: Desk) {
     let sooner = with(after(task("a"), s(5)), "new", OnDuplicate::Earliest);
     assert!(matches!(desk.put(sooner).await, Enqueued::Replaced { revision } if revision > first));
     desk.advance(s(6)).await;
-    assert_eq!(pop(&desk, 1).await, ["a"], "the content stays");
+    assert_eq!(pop(&desk, 1).await, ["a"], "the payload is unchanged");
 }
 
 pub(super) async fn earliest_runs_after_the_present_run(desk: Desk) {
@@ -257,7 +257,7 @@ pub(super) async fn debounce_puts_off_until_the_burst_is_over(desk: Desk) {
     for n in 0..4 {
         desk.put(burst(n)).await;
         desk.advance(s(3)).await;
-        // The last one is due after ten seconds from the first, not after thirteen.
+        // The last one is due 10 s after the first, not 13 s.
         assert_eq!(top(&desk).await.is_empty(), n < 3, "{n}");
     }
     assert_eq!(pop(&desk, 1).await, ["3"]);
@@ -452,7 +452,7 @@ pub(super) async fn a_paused_queue_lets_the_present_work_end(desk: Desk) {
     assert_eq!(complete(&desk, &claimed).await, Completed::Done);
 }
 
-// ── complete, retry, give back, extend ───────────────────────────────────────────────────────────────────────────
+// ── complete, retry, release, extend ─────────────────────────────────────────────────────────────────────────────
 
 pub(super) async fn a_stale_ticket_changes_nothing(desk: Desk) {
     desk.put(task("a")).await;
@@ -543,7 +543,7 @@ pub(super) async fn a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_l
         desk.put(task("d")).await;
         desk.advance(ms(10)).await;
         match how {
-            // The order in which they come back does not matter.
+            // The order in which they are released does not matter.
             "give back" => {
                 for task in claimed.iter().rev() {
                     assert_eq!(give_back(&desk, task).await, GivenBack::Waiting);
@@ -633,7 +633,7 @@ pub(super) async fn a_worker_dequeues_its_own_task(desk: Desk) {
     let claimed = desk.claim_one().await;
     desk.put(with(task("b"), "new", OnDuplicate::Replace)).await;
     assert_eq!(dequeue(&desk, &claimed.ticket).await, Dequeued::Removed);
-    assert_eq!(pop(&desk, 1).await, ["new"], "the newcomer stays");
+    assert_eq!(pop(&desk, 1).await, ["new"], "the pending replacement stays");
 }
 
 pub(super) async fn a_ticket_of_an_earlier_life_is_stale(desk: Desk) {
@@ -673,7 +673,7 @@ pub(super) async fn what_is_put_in_after_a_cancel_runs_after_the_cancelled_run(d
         panic!("what is cancelled is not kept")
     };
     let again = desk.put(with(task("a"), "newer", OnDuplicate::Keep)).await;
-    assert_eq!(again, Enqueued::Kept { revision }, "the newcomer is");
+    assert_eq!(again, Enqueued::Kept { revision }, "the pending replacement is kept");
     assert_eq!(retry(&desk, failed(&claimed, s(9))).await, Retried::Requeued);
     let next = desk.claim_one().await;
     assert_eq!((next.payload.bytes(), next.attempt), (&b"new"[..], 1));
@@ -899,7 +899,7 @@ pub(super) async fn a_listener_hears_of_a_task_given_back(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     let queue = q();
-    // A ring for the enqueue may still be kept; the one that counts comes after it.
+    // A notification of the enqueue may be pending. The one that counts comes after it.
     let stale = tokio::time::timeout(ms(50), desk.store.ready(&queue)).await;
     drop(stale);
     let heard = desk.store.ready(&queue);

@@ -1,4 +1,4 @@
-//! The claims of `SaleStore` on a store that lost writes: pauses, rebuilds and receipts.
+//! Contract of `SaleStore` after lost writes: halts, rebuilds and receipts.
 
 use rushgate_core::{
     BuyerId, Decision, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent, PauseReason,
@@ -80,7 +80,7 @@ async fn switch_with(
     desk.store.switch(by, &id(), switch).await.unwrap()
 }
 
-/// Rebuilds the sale as if the ledger knew these holds and nothing else.
+/// Rebuilds the sale as if the ledger knew only these holds.
 async fn lose_all_but(desk: &Desk, holds: &[Hold], total: u32) {
     let by = begin(desk).await;
     let owned: Vec<UnitNumber> = holds.iter().flat_map(numbers).collect();
@@ -130,7 +130,7 @@ pub(super) async fn a_paused_sale_stands_still(desk: Desk) {
     assert_eq!(more, StockChanged::Paused);
 
     let state = desk.store.sale(&id()).await.unwrap();
-    let pause = state.paused.expect("it is stopped");
+    let pause = state.paused.expect("the sale is halted");
     assert_eq!(pause.reason, PauseReason::Operator);
     assert_eq!(desk.places("a").await, (3, 2, 0, 0));
     desk.audited().await;
@@ -256,16 +256,16 @@ pub(super) async fn whoever_begins_last_rebuilds(desk: Desk) {
     desk.sell_with_orders(&[("a", 4, 1)]).await;
     let first = begin(&desk).await;
     load(&desk, first, Load::Orders(vec![order(1, "bob", OrderIntent::Hold, &[("a", 1)])])).await;
-    assert_eq!(load(&desk, first, Load::Orders(Vec::new())).await, Rebuilt::Done, "it goes on");
+    assert_eq!(load(&desk, first, Load::Orders(Vec::new())).await, Rebuilt::Done, "the rebuild continues");
     let second = begin(&desk).await;
     assert_eq!(load(&desk, first, Load::Orders(Vec::new())).await, Rebuilt::Superseded);
     assert_eq!(load(&desk, first, Load::Free(sku("a"), vec![2])).await, Rebuilt::Superseded);
     assert_eq!(switch(&desk, first, 3, &[(4, 2)]).await, Rebuilt::Superseded);
-    assert_eq!(switch(&desk, second, 5, &[(4, 0)]).await, Rebuilt::Done, "nothing of the first is left");
+    assert_eq!(switch(&desk, second, 5, &[(4, 0)]).await, Rebuilt::Done, "the first rebuild's data is gone");
     assert_eq!(desk.places("a").await, (4, 0, 0, 0));
     assert_eq!(load(&desk, second, Load::Free(sku("a"), vec![2])).await, Rebuilt::Superseded, "it is done");
     desk.store.begin_rebuild(second, &id()).await.unwrap();
-    assert_eq!(desk.store.sale(&id()).await.unwrap().paused, None, "a late one of its calls stops nothing");
+    assert_eq!(desk.store.sale(&id()).await.unwrap().paused, None, "a late call has no effect");
     refused(desk.store.load(second, &id(), 3, Load::Free(sku("a"), Vec::new())).await);
     desk.audited().await;
 }
@@ -287,7 +287,7 @@ pub(super) async fn a_receipt_gives_the_same_units_back(desk: Desk) {
     assert_eq!(desk.places("a").await, (2, 3, 0, 0));
     assert!(matches!(desk.store.confirm(&id(), back.id).await.unwrap(), Decision::Pending(_)));
     let order = desk.store.task(&queue_name("q"), &task_id(&back.id.to_string())).await.unwrap();
-    assert!(order.is_some(), "the ledger is told");
+    assert!(order.is_some(), "an order for the ledger exists");
     desk.audited().await;
 }
 
@@ -322,7 +322,7 @@ pub(super) async fn a_receipt_of_a_hold_that_ran_out_is_not_honoured(desk: Desk)
     let young = buy(&desk, "bob").await;
     desk.advance(s(6)).await;
     pause(&desk, 1).await;
-    // While the sale is stopped nobody could pay, so that time is nobody's fault.
+    // No buyer could pay while the sale was halted, so that time does not count.
     desk.advance(s(60)).await;
     lose_all_but(&desk, &[], 3).await;
     assert_eq!(restore(&desk, receipt(&old)).await, Restored::Expired);

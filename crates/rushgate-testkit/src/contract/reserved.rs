@@ -1,4 +1,4 @@
-//! The claims of queues that are reserved for the orders of sales.
+//! Contract of queues that are reserved for the orders of sales.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn q() -> QueueName {
     queue_name("q")
 }
 
-/// What can be seen of the queue.
+/// The visible state of the queue.
 async fn state(desk: &Desk) -> (QueueStats, Vec<Task>) {
     let stats = QueueStats { lag_ms: 0, ..desk.store.stats(&q()).await.unwrap() };
     (stats, desk.store.top(&q(), 10).await.unwrap())
@@ -41,7 +41,7 @@ fn a_schedule() -> NewSchedule {
     }
 }
 
-/// A sale with three orders: one that waits, one at work, and one that is dead.
+/// A sale with three orders: waiting, running, and dead.
 async fn three_orders(desk: &Desk) -> (Task, Task) {
     desk.sell_with_orders(&[("a", 9, 9)]).await;
     for buyer in ["ann", "bob", "cid"] {
@@ -98,7 +98,7 @@ pub(super) async fn a_foreign_verb_on_an_orders_queue_is_refused_and_changes_not
 
         let fire = Fire { id: a_schedule().id, revision: ticket.revision, runs: Vec::new(), next: None };
         refused("fire", store.fire(&q(), fire).await);
-        // Such a queue has neither schedules nor unique ids, so there is nothing to refuse.
+        // Such a queue has neither schedules nor uniqueness windows, so there is nothing to refuse.
         assert!(!store.unschedule(&q(), &a_schedule().id).await.unwrap());
         assert_eq!(store.lift(desk.op(), &q(), &ticket.id).await.unwrap(), Lifted::NotFound);
     }
@@ -109,7 +109,7 @@ pub(super) async fn a_foreign_verb_on_an_orders_queue_is_refused_and_changes_not
     desk.audited().await;
 }
 
-/// Another content for a task that waits.
+/// A different payload for a waiting task.
 fn forged(of: &Task) -> NewTask {
     let task = NewTask::new(of.ticket.id.clone(), of.payload.clone());
     with(task, "forged", OnDuplicate::Replace)
@@ -133,7 +133,7 @@ pub(super) async fn an_orders_queue_is_read_by_anybody(desk: Desk) {
     assert!(desk.store.due_schedules(&q(), 5).await.unwrap().due.is_empty());
     let mark = Relay { outbox: "shop".parse().unwrap(), tasks: Vec::new() };
     assert_eq!(desk.store.relay(&q(), mark).await.unwrap().upto, 0);
-    // Whoever looks after a lease has run out ends it, as in any queue.
+    // Any read after the expiry of a lease ends the lease, as in any queue.
     desk.advance(s(11)).await;
     assert_eq!(desk.store.stats(&q()).await.unwrap().ready, 2);
 }
@@ -181,7 +181,7 @@ pub(super) async fn a_refused_sale_leaves_nothing(desk: Desk) {
     unknown(desk.store.sale(&sale_id("s")).await);
     assert!(desk.store.sales(Page::default()).await.unwrap().is_empty());
     assert_eq!(desk.store.create(desk.spec(&[("a", 1, 1)], false)).await.unwrap(), Created::Created);
-    // A sale that is there keeps its queue, and another of its id reserves none.
+    // An existing sale keeps its queue, and a different sale with its ID reserves none.
     let other = SaleSpec { orders: Some(queue_name("untouched")), ..desk.spec(&[("b", 1, 1)], true) };
     assert_eq!(desk.store.create(other).await.unwrap(), Created::Exists);
     let put = desk.store.enqueue(desk.op(), &queue_name("untouched"), vec![task("a")]).await.unwrap();

@@ -1,4 +1,4 @@
-//! The claims of `RoomStore`.
+//! Contract of `RoomStore`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn beacon(text: &str) -> Beacon {
     Beacon::new(text).expect("a test's beacon is short")
 }
 
-/// One buyer each hundred seconds: a real clock that runs beside the test makes no difference.
+/// One buyer per 100 s, so that a real clock running during the test makes no difference.
 fn slow() -> RoomRules {
     RoomRules::new(one_in(s(100)))
 }
@@ -62,7 +62,7 @@ async fn enter_as(desk: &Desk, name: &str, place: Option<(u64, u64)>) -> Entered
     desk.store.enter(enter).await.unwrap().expect("the sale has a room")
 }
 
-/// Until when the buyer's pass holds, if he is let in.
+/// When the buyer's admission token expires, if admitted.
 async fn enter(desk: &Desk, name: &str) -> Option<Timestamp> {
     let (_, until) = enter_as(desk, name, None).await.ticket.expect("the buyer is in");
     until
@@ -76,7 +76,7 @@ async fn try_draw(desk: &Desk, text: &str) -> Draw {
     desk.store.draw(&sale_id("s"), beacon(text)).await.unwrap().expect("the sale has a room")
 }
 
-/// Draws the room, whose entry is closed.
+/// Draws a room whose entry is closed.
 async fn draw(desk: &Desk, text: &str) -> RoomState {
     match try_draw(desk, text).await {
         Draw::Drawn(room) => room,
@@ -179,7 +179,7 @@ pub(super) async fn whoever_missed_his_turn_joins_anew_at_the_end(desk: Desk) {
     let until = enter(&desk, "ann").await;
     desk.advance(s(61)).await;
     let missed = enter_as(&desk, "ann", None).await;
-    assert_eq!(missed.ticket, Some((0, until)), "his pass is not renewed");
+    assert_eq!(missed.ticket, Some((0, until)), "the admission token is not renewed");
     assert!(until.unwrap() <= missed.room.now);
     let anew = join(&desk, "ann").await;
     assert_eq!((anew.serial, anew.again, anew.until), (2, false, None));
@@ -195,7 +195,7 @@ pub(super) async fn places_of_those_who_never_come_are_passed_over(desk: Desk) {
     desk.advance(s(201)).await;
     assert!(enter(&desk, "cid").await.is_some());
     let late = enter_as(&desk, "ann", None).await;
-    assert_eq!(late.ticket, Some((0, Some(late.room.now + s(60)))), "she comes late, and is let in");
+    assert_eq!(late.ticket, Some((0, Some(late.room.now + s(60)))), "a late buyer is admitted");
     assert_eq!(late.room.admitted, 2);
 }
 
@@ -203,7 +203,7 @@ pub(super) async fn places_that_nobody_stood_at_are_not_saved_up(desk: Desk) {
     with_room(&desk, slow()).await;
     desk.advance(s(10_000)).await;
     join_all(&desk, &["ann", "bob", "cid"]).await;
-    assert_eq!(room(&desk).await.served, 1, "the first goes in at once, the others wait");
+    assert_eq!(room(&desk).await.served, 1, "the first is admitted at once, the others wait");
     desk.advance(s(100)).await;
     assert_eq!(room(&desk).await.served, 2);
     desk.advance(s(150)).await;
@@ -254,7 +254,7 @@ pub(super) async fn nobody_is_let_in_before_the_moment_that_was_said(desk: Desk)
     let stop = Some(room(&desk).await.now + s(5_000));
     set(&desk, RoomRules { from: stop, ..slow() }).await;
     desk.advance(s(4_900)).await;
-    assert_eq!(room(&desk).await.served, 1, "the line stands still");
+    assert_eq!(room(&desk).await.served, 1, "no position is served");
     set(&desk, slow()).await;
     desk.advance(s(101)).await;
     assert_eq!(room(&desk).await.served, 2);
@@ -281,7 +281,7 @@ pub(super) async fn nothing_is_drawn_before_its_entry_is_closed(desk: Desk) {
     join(&desk, "cid").await;
     close_entry(&desk).await;
     let after = draw(&desk, "two").await.drawn.unwrap();
-    assert_eq!((after.entrants, after.beacon), (3, beacon("two")), "the refused beacon left nothing");
+    assert_eq!((after.entrants, after.beacon), (3, beacon("two")), "the refused beacon was not stored");
 }
 
 pub(super) async fn an_entry_is_closed_once_and_who_joins_later_stands_behind(desk: Desk) {
@@ -314,10 +314,10 @@ pub(super) async fn a_draw_shows_the_secret_and_gives_those_of_its_entry_other_p
     let found = after.drawn.clone().expect("it is drawn");
     assert_eq!((found.entrants, found.secret), (4, SECRET));
     assert_eq!(found.beacon, beacon("the lottery's numbers"));
-    assert_eq!(after.served, 1, "the first is let in at once");
+    assert_eq!(after.served, 1, "the first is admitted at once");
     assert_eq!(after.commitment, Some(SECRET.commitment()));
     let late = join(&desk, "eve").await;
-    assert_eq!((late.serial, late.room.place(4)), (4, Some(4)), "she stands behind them");
+    assert_eq!((late.serial, late.room.place(4)), (4, Some(4)), "she is behind them");
     for (serial, name) in (0..).zip(names) {
         let place = after.place(serial).unwrap();
         let (_, until) = enter_as(&desk, name, Some((serial, place))).await.ticket.unwrap();

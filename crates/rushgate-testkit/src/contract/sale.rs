@@ -1,4 +1,4 @@
-//! The claims of `SaleStore`.
+//! Contract of `SaleStore`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn changed(answer: StockChanged) -> SkuState {
     }
 }
 
-/// The total and the withdrawn units that the ledger is told of by the change of stock whose event has that number.
+/// Total and withdrawn units in the order to the ledger for the stock change with that event number.
 async fn stock_order(desk: &Desk, event: u64) -> (u32, Vec<UnitRange>) {
     let info = desk.info(&format!("stock:s:{event}")).await;
     match order(&info.task.payload) {
@@ -65,13 +65,13 @@ async fn kinds(desk: &Desk) -> Vec<EventKind> {
     events.into_iter().map(|event| event.kind).collect()
 }
 
-/// An order, which the sale must have made.
+/// Decodes an order, which the sale must have made.
 #[track_caller]
 fn order(payload: &Payload) -> OrderTask {
     OrderTask::unseal(payload, SECRET).expect("the sale has made it")
 }
 
-/// The orders that wait in the queue, by task id.
+/// The waiting orders of the queue.
 async fn orders(desk: &Desk) -> Vec<OrderTask> {
     let tasks = desk.store.top(&queue_name("q"), 1_000).await.unwrap();
     tasks.iter().map(|task| order(&task.payload)).collect()
@@ -304,7 +304,7 @@ pub(super) async fn a_short_line_ends_overdue_holds_on_its_way(desk: Desk) {
     let (first, second) = (buy_one(&desk, "ann").await, buy_one(&desk, "bob").await);
     confirm(&desk, &second).await;
     desk.advance(s(11)).await;
-    assert_eq!(state(&desk, &first).await, HoldState::Held, "nobody has ended it yet");
+    assert_eq!(state(&desk, &first).await, HoldState::Held, "it has not been ended yet");
     assert_eq!(numbers(&buy_one(&desk, "cid").await), [1]);
     assert_eq!(state(&desk, &first).await, HoldState::Expired);
     desk.audited().await;
@@ -343,7 +343,7 @@ pub(super) async fn no_common_seat_is_named_by_the_first_line(desk: Desk) {
     let hold = reserved(desk.buy("bob", vec![line("b", 1)]).await);
     confirm(&desk, &hold).await;
     assert!(matches!(cancel(&desk, &last_of(&desk, "b", 1).await).await, Decision::Done(_)));
-    // Now `a` has number 2 and `b` has number 1.
+    // Now number 2 of `a` and number 1 of `b` are free.
     let seat =
         Reserve { choice: UnitChoice::SameNumber, ..desk.wish("cid", "k", vec![line("a", 1), line("b", 1)]) };
     let answer = desk.store.reserve(seat).await.unwrap();
@@ -384,7 +384,7 @@ pub(super) async fn a_cancelled_hold_gives_its_units_back_once(desk: Desk) {
     for _ in 0..2 {
         assert!(matches!(cancel(&desk, &hold).await, Decision::Done(_)));
     }
-    let Decision::Refused(now) = confirm(&desk, &hold).await else { panic!("it was called off") };
+    let Decision::Refused(now) = confirm(&desk, &hold).await else { panic!("it was canceled") };
     assert_eq!(now.state, HoldState::Cancelled);
     assert_eq!(desk.places("a").await, (2, 0, 0, 0));
     desk.audited().await;
@@ -461,7 +461,7 @@ pub(super) async fn an_order_is_json_whoever_buys_and_whoever_has_it_made(desk: 
     let hold = buy_one(&desk, strange).await;
     for (intends, asks) in [(OrderIntent::Hold, None), (OrderIntent::Expire, Some("bob"))] {
         if let Some(other) = asks {
-            // Another's reservation finds that the hold has run out.
+            // Another buyer's reservation notices that the hold has expired.
             desk.advance(s(60)).await;
             assert!(matches!(desk.buy(other, vec![line("a", 1)]).await, Reserved::AllHeld { .. }));
         }
@@ -491,7 +491,7 @@ pub(super) async fn with_a_ledger_decisions_wait_for_it(desk: Desk) {
     }
     assert!(matches!(cancel(&desk, &paid).await, Decision::Refused(_)));
     assert!(matches!(confirm(&desk, &off).await, Decision::Refused(_)));
-    assert_eq!(desk.places("a").await, (1, 2, 0, 0), "nothing is free before the ledger says so");
+    assert_eq!(desk.places("a").await, (1, 2, 0, 0), "no unit is free before the ledger has committed");
     let intents: BTreeSet<_> = orders(&desk).await.iter().filter_map(intent).collect();
     assert_eq!(intents, [OrderIntent::Confirm, OrderIntent::Cancel].into(), "a decision replaces its hold");
     desk.audited().await;
@@ -561,7 +561,7 @@ pub(super) async fn with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settl
     let answer = desk.buy("bob", vec![line("a", 1)]).await;
     assert_eq!(answer, Reserved::AllHeld { sku: sku("a"), free: 0, next_give_back: None });
     assert_eq!(state(&desk, &hold).await, HoldState::Expiring);
-    assert!(matches!(confirm(&desk, &hold).await, Decision::Refused(_)), "late money is refused");
+    assert!(matches!(confirm(&desk, &hold).await, Decision::Refused(_)), "a late payment is refused");
     settle(&desk, &hold, Verdict::Expired).await;
     assert_eq!(numbers(&buy_one(&desk, "bob").await), [1]);
     desk.audited().await;
@@ -663,7 +663,7 @@ pub(super) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(
     desk.audited().await;
     assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 2)]).await)), [1, 2]);
     assert_eq!(numbers(&reserved(desk.buy("bob", vec![line("a", 2)]).await)), [3, 6]);
-    // The highest fresh numbers again: what was out, and what goes out now, meet at the top.
+    // The highest fresh units again: earlier and current withdrawals meet at the top.
     let now = changed(stock(&desk, StockChange::Withdraw(1)).await);
     assert_eq!((now.free, now.withdrawn), (1, 3));
     changed(stock(&desk, StockChange::Add(2)).await);
@@ -671,7 +671,7 @@ pub(super) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(
     changed(stock(&desk, StockChange::Withdraw(3)).await);
     let events = desk.store.events(&id(), seq - 1, 1).await.unwrap();
     assert_eq!(events[0].units, [(sku("a"), range(7, 7)), (sku("a"), range(9, 10))]);
-    assert_eq!(stock_order(&desk, seq).await, (10, vec![range(7, 10)]), "the ledger hears of 8 again");
+    assert_eq!(stock_order(&desk, seq).await, (10, vec![range(7, 10)]), "the order includes unit 8 again");
     assert!(matches!(desk.buy("cid", vec![line("a", 1)]).await, Reserved::AllHeld { free: 0, .. }));
     assert_eq!(desk.places("a").await, (0, 4, 0, 6));
     desk.audited().await;
@@ -706,7 +706,7 @@ pub(super) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
     assert_eq!(stock_order(&desk, 3).await, (2_000_000, vec![withdrawn]));
     let now = changed(stock(&desk, StockChange::Add(10)).await);
     assert_eq!((now.total, now.free, now.withdrawn), (2_000_010, 1_000_009, 1_000_000));
-    assert_eq!(stock_order(&desk, 4).await, (2_000_010, vec![]), "a change names no earlier one's units");
+    assert_eq!(stock_order(&desk, 4).await, (2_000_010, vec![]), "earlier units are not repeated");
     let books = desk.store.books(&id()).await.unwrap();
     assert_eq!(books.skus[0].free, [range(2, 1_000_000), range(2_000_001, 2_000_010)]);
     assert_eq!(books.skus[0].withdrawn, [withdrawn]);

@@ -1,4 +1,4 @@
-//! The claims of `ScheduleStore`.
+//! Contract of `ScheduleStore`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn revision_of(scheduled: Scheduled) -> Revision {
     }
 }
 
-/// What fires a schedule for its next moment, as it was read.
+/// The call that fires a schedule for its next occurrence, as it was read.
 fn fire_of(read: &Schedule, next: Option<Timestamp>) -> Fire {
     let at = read.next.expect("it has a next moment");
     let task = task_id(&format!("{}@{}", read.id, at.as_micros()));
@@ -132,7 +132,7 @@ pub(super) async fn a_schedule_that_says_something_else_is_changed(desk: Desk) {
     new.payload = payload("yet other work");
     new.next = Some(at + 2 * DAY);
     enter(&desk, new.clone()).await;
-    assert_eq!(only(&desk).await.next, Some(at + DAY), "moments that are due are not lost by such a change");
+    assert_eq!(only(&desk).await.next, Some(at + DAY), "such a change keeps due occurrences");
     new.payload = payload("other work");
     enter(&desk, new.clone()).await;
     let found = only(&desk).await;
@@ -162,7 +162,7 @@ pub(super) async fn a_due_schedule_puts_its_task_in_once(desk: Desk) {
     assert_eq!(ids(&found.due), ["a"]);
     let order = fire_of(&found.due[0], Some(at + DAY));
     assert_eq!(fire(&desk, order.clone()).await, Fired::Fired { added: 1 });
-    assert_eq!(fire(&desk, order.clone()).await, Fired::Stale, "it fired for that moment");
+    assert_eq!(fire(&desk, order.clone()).await, Fired::Stale, "it fired for that occurrence");
     let after = only(&desk).await;
     assert_eq!((after.next, after.previous), (Some(at + DAY), Some(at)));
     assert!(after.revision > order.revision);
@@ -170,7 +170,7 @@ pub(super) async fn a_due_schedule_puts_its_task_in_once(desk: Desk) {
     assert_eq!((&task.ticket.id, task.ticket.due), (&order.runs[0].0, at));
     assert_eq!((text(&task).as_str(), task.priority.get(), task.max_attempts), ("work", 2, 3));
     desk.store.complete(desk.op(), &q(), vec![task.ticket.into()]).await.unwrap();
-    assert_eq!(fire(&desk, order).await, Fired::Stale, "the task that is done does not come again");
+    assert_eq!(fire(&desk, order).await, Fired::Stale, "the completed task does not return");
     assert!(due(&desk, 10).await.due.is_empty());
 }
 
@@ -221,7 +221,7 @@ pub(super) async fn a_paused_schedule_stands_still(desk: Desk) {
     let order = fire_of(&only(&desk).await, None);
     assert_eq!(fire(&desk, order).await, Fired::Stale);
     let again = enter(&desk, new.clone()).await;
-    assert!(matches!(again, Scheduled::Unchanged { .. }), "a fleet that starts anew leaves it paused");
+    assert!(matches!(again, Scheduled::Unchanged { .. }), "a restarted fleet leaves it paused");
     assert!(only(&desk).await.paused);
     let later = at + s(1);
     enter(&desk, NewSchedule { paused: Some(false), next: Some(later), ..new }).await;
@@ -309,7 +309,7 @@ pub(super) async fn schedules_are_listed_by_id_in_pages(desk: Desk) {
     assert_eq!(desk.store.schedules(&other, Page::default()).await.unwrap(), []);
     desk.store.schedule(&other, schedule("a", Some(at))).await.unwrap();
     assert!(desk.store.unschedule(&other, &schedule_id("a")).await.unwrap());
-    assert_eq!(listed(&desk).await.len(), 3, "queues have schedules of their own");
+    assert_eq!(listed(&desk).await.len(), 3, "each queue has its own schedules");
 }
 
 pub(super) async fn schedules_outside_the_limits_are_refused(desk: Desk) {

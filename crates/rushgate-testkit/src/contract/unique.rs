@@ -1,4 +1,4 @@
-//! The claims of uniqueness for a period.
+//! Contract of uniqueness windows.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ fn q() -> QueueName {
     queue_name("q")
 }
 
-/// A task whose id is unique for so long.
+/// A task with a uniqueness window.
 fn unique(id: &str, period: Duration) -> NewTask {
     NewTask { unique_for: Some(period), ..task(id) }
 }
 
-/// Until when an id is unique.
+/// When the uniqueness window of an ID ends.
 async fn until(desk: &Desk, id: &str) -> Option<Timestamp> {
     desk.store.unique_until(&q(), &task_id(id)).await.unwrap()
 }
@@ -48,7 +48,7 @@ pub(super) async fn an_id_is_not_taken_again_before_its_period_is_over(desk: Des
     work_off(&desk).await;
     assert_eq!(recent(desk.put(unique("a", s(60))).await), end);
     desk.advance(s(50)).await;
-    assert_eq!(recent(desk.put(unique("a", s(60))).await), end, "asking again puts nothing off");
+    assert_eq!(recent(desk.put(unique("a", s(60))).await), end, "the window is not extended");
     assert!(desk.is_gone("a").await && desk.claim(1).await.tasks.is_empty());
     desk.advance(s(11)).await;
     assert_eq!(until(&desk, "a").await, None);
@@ -74,7 +74,7 @@ pub(super) async fn a_period_outlives_every_end_of_its_task(desk: Desk) {
     desk.put(unique("late", s(60))).await;
     let late = NewTask { deadline: Some(rushgate_core::Due::After(s(5))), ..task("late") };
     desk.put(with(late, "late", OnDuplicate::Replace)).await;
-    // The retention forgets what is over; the uniqueness is not its matter.
+    // The retention deletes finished tasks, but not uniqueness windows.
     desk.advance(s(6)).await;
     desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap();
     let ids = ["done", "popped", "cancelled", "dequeued", "dead", "late"];
@@ -117,7 +117,7 @@ pub(super) async fn while_a_task_is_live_its_duplicates_are_decided_as_ever(desk
     ));
     complete(&desk, claimed).await;
     assert_eq!(work_off(&desk).await, "newer", "a change during the work is never lost");
-    assert_eq!(Some(recent(desk.put(changed()).await)), end, "a change without a period begins none");
+    assert_eq!(Some(recent(desk.put(changed()).await)), end, "a change without a window starts none");
 }
 
 pub(super) async fn a_duplicate_that_is_kept_begins_no_period(desk: Desk) {
@@ -142,7 +142,7 @@ pub(super) async fn a_change_begins_its_own_period_and_shortens_none(desk: Desk)
     assert!(matches!(desk.put(change(s(60))).await, Enqueued::Replaced { .. }));
     let later = until(&desk, "a").await.expect("it was taken");
     assert!(later >= end + s(5), "{later:?}");
-    // Behind a run, too, and where one newcomer follows another.
+    // The same behind a run, and when one pending replacement follows another.
     let claimed = desk.claim_one().await;
     for _ in 0..2 {
         desk.advance(s(1)).await;
@@ -216,8 +216,8 @@ pub(super) async fn a_lifted_id_may_be_put_in_again(desk: Desk) {
     work_off(&desk).await;
     recent(desk.put(task("a")).await);
     desk.advance(s(6)).await;
-    assert_eq!(lift(&desk, "a").await, Lifted::NotFound, "it is over");
-    // What was lifted long ago is not lifted again by the call that did it.
+    assert_eq!(lift(&desk, "a").await, Lifted::NotFound, "the window has ended");
+    // A repeated call does not clear a window that started after it.
     added(desk.put(unique("a", s(60))).await);
     assert_eq!(desk.store.lift(op, &q(), &task_id("a")).await.unwrap(), Lifted::Lifted { until: end });
     assert!(until(&desk, "a").await.is_some());
@@ -285,7 +285,7 @@ pub(super) async fn a_schedule_and_a_revival_ask_for_no_uniqueness(desk: Desk) {
     let revived = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
     assert_eq!(revived.revived, 1);
     assert_eq!(texts(&desk.claim(5).await.tasks), ["run", "dead"]);
-    assert_eq!(until(&desk, "dead").await, end, "a revival begins no period");
+    assert_eq!(until(&desk, "dead").await, end, "a requeued dead letter starts no window");
 }
 
 pub(super) async fn an_order_of_a_sale_asks_for_no_uniqueness(desk: Desk) {
@@ -308,7 +308,7 @@ pub(super) async fn a_call_that_is_sent_twice_begins_one_period(desk: Desk) {
     let end = until(&desk, "a").await;
     desk.claim(2).await;
     desk.advance(s(5)).await;
-    assert_eq!(send().await.unwrap(), first, "it is answered as before, and not turned away");
+    assert_eq!(send().await.unwrap(), first, "the repeated call gets its first answer");
     assert_eq!(until(&desk, "a").await, end);
     let turned_away = desk.op();
     desk.store.pop(desk.op(), &q(), 2).await.unwrap();

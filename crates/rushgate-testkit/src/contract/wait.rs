@@ -1,4 +1,4 @@
-//! The claims of tasks that wait for others, and of batches.
+//! Contract of tasks that wait for others, and of batches.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn if_dead(task: NewTask, if_dead: IfDead) -> NewTask {
     NewTask { if_dead, ..task }
 }
 
-/// A task that is held open for others.
+/// The callback of an open batch.
 fn open(id: &str) -> NewTask {
     NewTask { held_open: true, ..task(id) }
 }
@@ -36,10 +36,10 @@ pub(super) async fn a_task_that_others_wait_for_does_not_begin_to_wait(desk: Des
     desk.put(task("x")).await;
     added(desk.put(following("a", &["x"])).await);
     fail_for_good(&desk).await;
-    // Nothing of that id is live, but `a` waits for it: behind `a` neither would ever run.
+    // No task with that ID is live, but `a` waits for it. If it waited for `a`, neither would ever run.
     let refused = desk.put(following("x", &["a"])).await;
     assert!(matches!(refused, Enqueued::Refused { why: Unmet::Taken, .. }), "{refused:?}");
-    // Who waited and is gone stands in nobody's way.
+    // A waiting task that is gone prevents nothing.
     cancel(&desk, "a").await;
     desk.put(task("b")).await;
     added(desk.put(following("x", &["b"])).await);
@@ -59,7 +59,7 @@ async fn waits(desk: &Desk, id: &str) -> Option<Waits> {
     desk.store.waits(&q(), &task_id(id)).await.unwrap()
 }
 
-/// What a task still waits for, of which only few are shown.
+/// The unfinished tasks that a task waits for, of which only a few are shown.
 async fn left(desk: &Desk, id: &str) -> Vec<String> {
     let waits = waits(desk, id).await;
     waits.into_iter().flat_map(|waits| waits.first).map(|one| one.id.to_string()).collect()
@@ -69,7 +69,7 @@ async fn waited(desk: &Desk, id: &str) -> Vec<Waited> {
     desk.store.waited(&q(), &task_id(id), "", 100).await.unwrap()
 }
 
-/// How those ended that a task waited for.
+/// How the tasks ended that a task waited for.
 async fn ends(desk: &Desk, id: &str) -> Vec<(String, TaskEnd)> {
     waited(desk, id).await.into_iter().map(|one| (one.id.to_string(), one.end)).collect()
 }
@@ -133,7 +133,7 @@ pub(super) async fn an_unknown_task_is_not_waited_for_and_nothing_is_put_in(desk
     added(answers[1].clone());
     refused(answers[2].clone(), "typo", Unmet::Unknown);
     assert!(desk.is_gone("b").await && desk.is_gone("c").await);
-    // One that is done and forgotten is as unknown as a wrong name.
+    // A finished task that was not retained is as unknown as a wrong name.
     work_off(&desk).await;
     refused(desk.put(following("b", &["a"])).await, "a", Unmet::Unknown);
     let unique = NewTask { unique_for: Some(s(60)), ..following("b", &["a"]) };
@@ -175,7 +175,7 @@ pub(super) async fn results_are_given_to_who_waited_though_nothing_else_is_kept(
     assert_eq!(results, [Some(payload("a")), None, Some(payload("c"))]);
     let page = desk.store.waited(&q(), &task_id("sum"), "a", 1).await.unwrap();
     assert_eq!((page.len(), page[0].id.as_str(), page[0].end), (1, "b", TaskEnd::Discarded));
-    // They are there for the next attempt too, and gone with the task.
+    // They are kept for the next attempt too, and deleted with the task.
     let again = Retry { ticket: sum.ticket, delay: Duration::ZERO, error: "no".into(), give_up: false };
     desk.store.retry(desk.op(), &q(), vec![again]).await.unwrap();
     assert_eq!(waited(&desk, "sum").await.len(), 3);
@@ -212,10 +212,10 @@ pub(super) async fn a_task_may_fail_with_one_that_it_waits_for(desk: Desk) {
     assert_eq!(error(&desk, "b").await, "waited for a, which is dead: boom");
     assert_eq!(error(&desk, "c").await, "waited for b, which is dead: waited for a, which is dead: boom");
     assert_eq!(desk.info("d").await.state, TaskState::Blocked);
-    // So does one that comes later.
+    // The same applies to one that comes later.
     added(desk.put(if_dead(following("e", &["a"]), IfDead::Fail)).await);
     assert_eq!(error(&desk, "e").await, "waited for a, which is dead: boom");
-    // What is put back waits for nothing.
+    // A requeued dead letter waits for nothing.
     desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("c")])).await.unwrap();
     assert_eq!(work_off(&desk).await, "c");
     assert_eq!(work_off(&desk).await, "d");
@@ -286,7 +286,7 @@ pub(super) async fn a_task_waits_for_its_time_and_for_the_others(desk: Desk) {
     work_off(&desk).await;
     assert_eq!(desk.info("b").await.state, TaskState::Scheduled);
     desk.advance(s(61)).await;
-    // One that came due while it waited stands where it would have stood.
+    // A task that became due while it waited gets the place that it would have had.
     desk.put(task("c")).await;
     desk.put(after(following("d", &["c"]), s(5))).await;
     desk.advance(s(6)).await;
@@ -438,7 +438,7 @@ pub(super) async fn a_batch_whose_parts_are_over_waits_to_be_closed(desk: Desk) 
     nothing_is_due(&desk).await;
     assert_eq!(close(&desk, "done").await, Closed::Closed { left: 0 });
     assert_eq!(work_off(&desk).await, "done");
-    // A batch of nothing runs at once.
+    // A batch without members runs at once.
     desk.put(open("empty")).await;
     assert_eq!(close(&desk, "empty").await, Closed::Closed { left: 0 });
     assert_eq!(waits(&desk, "empty").await, None);
@@ -452,7 +452,7 @@ pub(super) async fn a_task_that_is_in_already_becomes_a_part(desk: Desk) {
     for _ in 0..2 {
         assert!(matches!(desk.put(part("a", "done")).await, Enqueued::Kept { .. }));
     }
-    // One that waits itself could come to wait for its own end.
+    // A member that waits for others could end up waiting for itself.
     refused(desk.put(part("later", "done")).await, "later", Unmet::Taken);
     assert_eq!(close(&desk, "done").await, Closed::Closed { left: 1 });
     assert_eq!(work_off(&desk).await, "a");
@@ -486,7 +486,7 @@ pub(super) async fn the_policy_of_a_batch_is_that_of_its_callback(desk: Desk) {
     assert_eq!(waits(&desk, "waits").await.map(|waits| (waits.left, waits.dead)), Some((1, 1)));
     assert_eq!(close(&desk, "runs").await, Closed::Closed { left: 0 });
     assert_eq!(work_off(&desk).await, "runs");
-    // A batch that is cancelled leaves its parts alone, and forgets them.
+    // Canceling a batch leaves its members unchanged and drops its list of them.
     assert_eq!(cancel(&desk, "waits").await, Cancelled::Removed);
     assert_eq!(waits(&desk, "waits").await, None);
     desk.put(open("waits")).await;
@@ -512,7 +512,7 @@ pub(super) async fn a_listener_hears_of_a_task_that_waited(desk: Desk) {
     desk.put(task("a")).await;
     desk.put(following("b", &["a"])).await;
     let run = desk.claim_one().await;
-    // A ring for the enqueue may still be kept; the one that counts comes after it.
+    // A notification of the enqueue may be pending. The one that counts comes after it.
     let (queue, stale) = (q(), tokio::time::timeout(ms(50), desk.store.ready(&q())).await);
     drop(stale);
     let heard = desk.store.ready(&queue);

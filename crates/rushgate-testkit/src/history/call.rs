@@ -6,8 +6,8 @@ use rushgate_core::{
     TaskId, Ticket, Token, UnitRange, Verdict,
 };
 
-/// A verb of the store with its arguments: the same value is sent to the model, to the backend, and again after a
-/// lost reply.
+/// A store call with its arguments. The same value is sent to the model, to the backend, and again after a lost
+/// reply.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Acquire(Acquire),
@@ -79,7 +79,7 @@ pub(super) enum Call {
     CloseRoom(SaleId),
 }
 
-/// An answer as text, to be compared, and the tickets, the schedules and the hold in it, to be used in later calls.
+/// An answer as text, for comparison, with the tickets, schedules and hold in it, for later calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub(super) text: String,
@@ -100,7 +100,7 @@ fn tasks(answer: Result<Vec<Task>>) -> Answer {
 }
 
 impl Call {
-    /// Whether the call carries an `Op`, by which a repetition is answered the same way.
+    /// Whether the call has an `Op`, so that a repetition gets the same answer.
     pub(super) fn is_answered_once(&self) -> bool {
         matches!(
             self,
@@ -202,7 +202,7 @@ impl Call {
         }
     }
 
-    /// To what puts tasks in besides those who enqueue them.
+    /// Sends calls to sources of tasks other than enqueueing.
     async fn send_to_sources(&self, store: &dyn Store) -> Answer {
         match self.clone() {
             Self::Schedule(queue, new) => plain(store.schedule(&queue, new).await),
@@ -273,7 +273,7 @@ impl Call {
     }
 }
 
-/// The rows of books have no order of their own.
+/// Sorts the rows of a snapshot, which have no order of their own.
 fn in_order(mut books: rushgate_core::Books) -> rushgate_core::Books {
     books.reservations.sort_by_key(|row| row.id);
     books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));

@@ -1,7 +1,7 @@
-//! Random histories of locks, queues with their schedules and relays, and sales with their waiting rooms, with lost
-//! replies, deaths and expiries, compared step by step with the model.
+//! Random histories of locks, queues with schedules and relays, and sales with waiting rooms. They include lost
+//! replies, dead clients and expiries, and are compared with the model step by step.
 //!
-//! A history comes from its seed alone, so a failure is replayed by `RUSHGATE_SEED`.
+//! The seed determines the history, so `RUSHGATE_SEED` replays a failure.
 
 mod call;
 mod plan;
@@ -21,15 +21,15 @@ use crate::{ManualClock, ModelStore};
 use call::{Answer, Call};
 use plan::{Plan, Step};
 
-/// The environment variable that names the one seed to replay.
+/// Environment variable with the seed to replay.
 pub const SEED_VARIABLE: &str = "RUSHGATE_SEED";
 
-/// Steps that are told when a history fails.
+/// Number of steps printed when a history fails.
 const TOLD: usize = 20;
-/// Steps between two looks at the whole state.
+/// Number of steps between two comparisons of the whole state.
 const SURVEY_EVERY: usize = 25;
 
-/// Where a backend and the model part.
+/// A difference between a backend and the model.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
     seed: u64,
@@ -49,8 +49,9 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares a backend with the model over a history for each seed, and one more from the time of day. The harness
-/// must know its clock ([`Harness::now`]). Panics at the first difference with all that is needed to replay it.
+/// Compares a backend with the model, with one history per seed and one more, seeded from the time of day. The
+/// harness must know its clock ([`Harness::now`]). Panics at the first difference, with everything needed to replay
+/// it.
 pub fn check<H, F>(factory: impl Fn() -> F, seeds: Range<u64>, steps: usize)
 where
     H: Harness,
@@ -66,7 +67,7 @@ where
     }
 }
 
-/// The seeds to run: the one that the environment names, or the fixed ones and one more.
+/// The seeds to run: the one from the environment, or the fixed ones and one more.
 fn choose(seeds: Range<u64>) -> Vec<u64> {
     if let Ok(text) = std::env::var(SEED_VARIABLE) {
         return vec![text.parse().expect("the seed to replay is a number")];
@@ -107,7 +108,7 @@ struct History {
     seed: u64,
     step: usize,
     last: VecDeque<String>,
-    /// What calls with an `Op` were answered first.
+    /// First answers of calls with an `Op`.
     answered: Vec<(String, String)>,
 }
 
@@ -146,7 +147,7 @@ impl History {
         }
     }
 
-    /// Has the sale rebuilt, step by step, from what the model knows of it.
+    /// Plans a rebuild of the sale from the model's state.
     async fn plan_rebuild(&mut self) -> Result<(), Mismatch> {
         let books = self.model.books(&plan::the_sale()).await;
         let books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
@@ -175,20 +176,20 @@ impl History {
         Ok(())
     }
 
-    /// The same call once more: with an `Op` it must be answered as it was the first time.
+    /// Repeats a call. With an `Op`, it must get its first answer again.
     async fn again(&mut self, call: &Call) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
         let sent = format!("{call:?}");
         match self.answered.iter().find(|(before, _)| *before == sent) {
             Some((_, first)) if *first != answer.text => Err(self.mismatch(format!(
-                "the call was sent again and answered otherwise\n  call:  {sent}\n  first: {first}\n  again: {}",
+                "the repeated call got a different answer\n  call:  {sent}\n  first: {first}\n  again: {}",
                 answer.text
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Sends a call to the model and the backend at the same moment.
+    /// Sends a call to the model and the backend at the same time.
     async fn compare(&mut self, call: &Call) -> Result<Answer, Mismatch> {
         let now = self.harness.now().expect("a harness for histories knows its clock");
         self.clock.set(now);
@@ -207,7 +208,7 @@ impl History {
         Ok(expected)
     }
 
-    /// Looks at the whole state, which must be the model's, and audits it.
+    /// Compares the whole state with the model's, and audits it.
     async fn survey(&mut self) -> Result<(), Mismatch> {
         let told = self.last.clone();
         for call in Plan::survey() {

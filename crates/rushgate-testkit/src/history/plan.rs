@@ -17,37 +17,37 @@ use rushgate_core::{
 use super::call::{Answer, Call};
 use super::rebuild;
 
-/// What happens next in a history.
+/// The next step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// A client calls.
     Call(Call),
     /// Time passes.
     Pass(Duration),
-    /// A reply was lost, now or a while ago: the same call comes again.
+    /// A reply was lost, now or earlier: the same call is sent again.
     Again(Call),
-    /// A client dies: nobody knows its tokens any more.
+    /// A client dies, and its tokens are no longer used.
     Death,
-    /// Somebody begins to rebuild the sale.
+    /// A rebuild of the sale starts.
     Rebuild,
 }
 
-/// Makes up a history from a seed and from what was answered so far.
+/// Generates a history from a seed and the answers so far.
 pub(super) struct Plan {
     rng: StdRng,
     clients: Vec<ClientId>,
     asked: Vec<Acquire>,
     tickets: Vec<(QueueName, Ticket)>,
-    /// As they were read, now or a while ago.
+    /// Schedules as read, now or earlier.
     schedules: Vec<(QueueName, Schedule)>,
-    /// The greatest number that a relay has given to a task.
+    /// Greatest task number that a relay has assigned.
     relayed: u64,
     sent: Vec<Call>,
     holds: Vec<Hold>,
-    /// Of the sale.
+    /// Generation of the sale.
     generation: u32,
     has_ledger: bool,
-    /// What is still to be done of a rebuild.
+    /// Remaining calls of a rebuild.
     rebuilding: VecDeque<Call>,
     numbers: u64,
 }
@@ -61,10 +61,10 @@ const KEYS: [&str; 2] = ["x", "y"];
 const SKUS: [&str; 2] = ["seat", "meal"];
 const BUYERS: [&str; 4] = ["ann", "bob", "cid", "dan"];
 const SECRET: [u8; 16] = [9; 16];
-/// Where a manual clock begins.
+/// Start time of a manual clock.
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-/// Lengths of time that meet each other's ends exactly now and then.
+/// Durations that occasionally coincide exactly.
 const MOMENTS_MS: [u64; 9] = [0, 10, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 40_000];
 
 macro_rules! named {
@@ -86,7 +86,7 @@ named! {
     sale: SaleId;
 }
 
-/// The one of a history.
+/// The sale of a history.
 pub(super) fn the_sale() -> SaleId {
     sale("s")
 }
@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The sale of the history: with a ledger or without, with hours or without, by the seed.
+    /// Creates the sale of the history. The seed determines whether it has a ledger and opening hours.
     pub(super) fn opening(&mut self) -> Vec<Call> {
         let sku = |name: &str| SkuSpec { sku: sku(name), units: 5, per_buyer: 3 };
         let spec = SaleSpec {
@@ -127,14 +127,14 @@ impl Plan {
         vec![Call::Create(spec), Call::Open(the_sale())]
     }
 
-    /// Whether a call is about the orders' queue, if that is reserved: most of these come from an order worker, so that
-    /// everything happens there that may, and about one in ten is refused, also if it is sent again.
+    /// Whether to send a call with authority over the orders queue, if it is reserved. Most calls to it are sent as
+    /// by an order worker, so that all cases occur. About one in ten is refused, also when it is repeated.
     pub(super) fn is_of_orders(&self, call: &Call) -> bool {
         let text = format!("{call:?}");
         self.has_ledger && text.contains("\"orders\"") && text.len() % 10 > 0
     }
 
-    /// Questions that together show the whole state.
+    /// Queries that together show the whole state.
     pub(super) fn survey() -> Vec<Call> {
         let mut calls = vec![Call::List(Page::default()), Call::Queues, Call::Sales(Page::default())];
         calls.extend(LOCKS.iter().map(|name| Call::Show(lock(name))));
@@ -154,7 +154,7 @@ impl Plan {
         calls
     }
 
-    /// Remembers what was sent and answered.
+    /// Records a call and its answer.
     pub(super) fn learn(&mut self, call: &Call, answer: Answer) {
         let Answer { tickets, schedules, hold, .. } = answer;
         if let Call::Claim(_, queue, _) | Call::Top(queue, _) | Call::Pop(_, queue, _) = call {
@@ -200,8 +200,8 @@ impl Plan {
         }
     }
 
-    /// A ledger has heard of some reservations, and the sale is rebuilt from it. Now and then it does not add up, or
-    /// somebody else begins; then it is done once more.
+    /// Plans a rebuild from a ledger that knows some of the reservations. Sometimes it does not add up or is
+    /// superseded; then it is repeated.
     pub(super) fn rebuild(&mut self, books: &Books) {
         if !self.has_ledger {
             let by = self.op();
@@ -226,7 +226,7 @@ impl Plan {
         self.rebuild_from(books, &heard_of, generation + u32::from(is_spoilt), 0);
     }
 
-    /// Without the first parts.
+    /// Plans a rebuild without the first `dropped` parts.
     fn rebuild_from(&mut self, books: &Books, heard_of: &[&ReservationRow], generation: u32, dropped: usize) {
         let (by, s) = (self.op(), the_sale());
         let (parts, stock) = rebuild::parts(books, heard_of, self.generation);
@@ -240,7 +240,7 @@ impl Plan {
         self.rebuilding.push_back(Call::Switch(by, s, switch));
     }
 
-    /// Forgets what a client knew. A new one takes its place.
+    /// Drops the knowledge of a client, and adds a new client.
     pub(super) fn bury_client(&mut self) {
         let dead = self.clients.remove(0);
         self.asked.retain(|request| request.token.client() != dead);
@@ -265,7 +265,7 @@ impl Plan {
     }
 
     fn pick_sent(&mut self) -> Call {
-        // The latest call is sent again most often: that is how clients retry.
+        // The latest call is repeated most often, as clients do.
         let last = self.sent.len() - 1;
         let back = if self.chance(60) { 0 } else { self.rng.random_range(0..=last) };
         self.sent[last - back].clone()
@@ -340,7 +340,7 @@ impl Plan {
             _ if self.chance(70) => None,
             Due::Now => Some(Due::After(self.moment().max(Duration::from_millis(10)))),
             Due::After(delay) => Some(Due::After(delay + self.moment().max(Duration::from_millis(10)))),
-            // It may lie before the time: then nothing is put in.
+            // The deadline may be before the due time; then nothing is enqueued.
             Due::At(at) => Some(Due::At(at + Duration::from_secs(60) + self.moment())),
         };
         let (after, held_open, part_of) = self.waits();
@@ -372,7 +372,7 @@ impl Plan {
         }
     }
 
-    /// What a task is to wait for, whether it is held open, and what it is part of.
+    /// What a task waits for, whether it opens a batch, and the batch that it is a member of.
     fn waits(&mut self) -> (Vec<TaskId>, bool, Option<TaskId>) {
         match self.rng.random_range(0..20) {
             0..=2 => {
@@ -553,7 +553,7 @@ impl Plan {
         }
     }
 
-    /// Of a schedule as it was read, now or a while ago.
+    /// Fires a schedule as it was read, now or earlier.
     fn fire(&mut self) -> Call {
         let Some((queue, read)) = self.schedules.choose(&mut self.rng).cloned() else {
             return Call::DueSchedules(queue("work"), 3);
@@ -564,7 +564,7 @@ impl Plan {
         Call::Fire(queue, Fire { id: read.id, revision: read.revision, runs, next })
     }
 
-    /// What a relay sends: tasks with new numbers mostly, and some with numbers that were sent before.
+    /// A relay's call: mostly tasks with new numbers, some with numbers sent before.
     fn relay(&mut self) -> Relay {
         let mut number = self.relayed.saturating_sub(self.rng.random_range(0..=3)) + 1;
         let mut tasks = Vec::new();

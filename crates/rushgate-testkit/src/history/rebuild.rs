@@ -1,4 +1,4 @@
-//! Rebuilds in histories: a ledger that has heard of some of the reservations, in parts.
+//! Rebuilds in histories, in parts, from a ledger that knows some of the reservations.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rushgate_core::{
     UnitRange,
 };
 
-/// What a ledger knows that has heard of these reservations, and what it adds up to.
+/// The data of a ledger that knows these reservations, in parts, and the stock that they add up to.
 pub(super) fn parts(
     books: &Books,
     heard_of: &[&ReservationRow],
@@ -61,7 +61,7 @@ fn order(row: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
     Some(LedgerOrder { id: row.id, buyer, state, generation, seq: row.seq, units, given_back })
 }
 
-/// The same numbers in as few ranges as can be, as a ledger gives them.
+/// Sorts and merges ranges, as a ledger does.
 fn in_order(ranges: &[UnitRange]) -> Vec<UnitRange> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();

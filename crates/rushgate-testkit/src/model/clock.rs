@@ -5,41 +5,41 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rushgate_core::Timestamp;
 
-/// A clock that moves only when it is told to. Clones are the same clock.
+/// A clock that moves only on request. Clones share the clock.
 #[derive(Clone)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock that shows `now`.
     pub fn new(now: Timestamp) -> Self {
         Self(Arc::new(AtomicU64::new(now.as_micros())))
     }
 
-    /// What it shows.
+    /// The time that it shows.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(Ordering::SeqCst))
     }
 
-    /// Moves it on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_add(by, Ordering::SeqCst);
     }
 
-    /// Puts it back.
+    /// Moves the clock back.
     pub fn put_back(&self, by: Duration) {
         let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_sub(by, Ordering::SeqCst);
     }
 
-    /// Puts it to any moment.
+    /// Sets the clock.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_micros(), Ordering::SeqCst);
     }
 }
 
 impl Default for ManualClock {
-    /// The 14th of November 2023, about ten at night.
+    /// November 14, 2023, about 10 p.m. UTC.
     fn default() -> Self {
         Self::new(Timestamp::from_micros(1_700_000_000_000_000))
     }
@@ -54,9 +54,9 @@ impl fmt::Debug for ManualClock {
 /// The clock of a [`ModelStore`](super::ModelStore).
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The machine's.
+    /// The machine's clock.
     Real,
-    /// A test's.
+    /// A test's clock.
     Manual(ManualClock),
 }
 

@@ -9,13 +9,13 @@ use rushgate_core::{
 use super::queue::{Answered, once};
 use super::{Model, Planted};
 
-/// All locks that were ever used: the fence of each must survive its holders.
+/// All locks ever used. A lock's fencing token must survive its holders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
     by_name: BTreeMap<LockName, Lock>,
-    /// Tokens that somebody in this process listens for: a grant to one of them needs no claim window.
+    /// Tokens with a listener in this process: a grant to one of them needs no claim window.
     pub(super) listening: BTreeSet<Token>,
-    /// News that the last step made.
+    /// Notifications of the last step.
     pub(super) news: Vec<(Token, Notice)>,
 }
 
@@ -24,7 +24,7 @@ struct Lock {
     holder: Option<Holder>,
     line: Vec<Waiter>,
     fence: u64,
-    /// The latest releases, the last first.
+    /// Tokens of the latest releases, newest first.
     released: Vec<Token>,
 }
 
@@ -38,13 +38,13 @@ struct Waiter {
     place: Place,
 }
 
-/// How a waiter stands in line.
+/// State of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Waits,
-    /// It was granted the lock for the claim window and has not confirmed.
+    /// Was granted the lock for the claim window and has not confirmed.
     Granted,
-    /// It let the claim window pass: hand-overs skip it until it asks again.
+    /// Let the claim window pass. Skipped until it asks again.
     Lapsed,
 }
 
@@ -68,14 +68,14 @@ impl Lock {
         self.live_holder(now).is_some_and(|holder| holder.token == token)
     }
 
-    /// Those who wait now. Whoever was granted the lock is its holder, not a waiter; the place of one whose grant
-    /// lapsed counts again.
+    /// Current waiters. A waiter that was granted the lock is its holder instead; one whose grant lapsed counts
+    /// again.
     fn waiting(&self, now: Timestamp) -> impl Iterator<Item = &Waiter> {
         let granted = move |waiter: &Waiter| waiter.place == Place::Granted && self.holds(now, waiter.token);
         self.line.iter().filter(move |waiter| waiter.wait_until > now && !granted(waiter))
     }
 
-    /// Forgets an expired holder and those whose wait is over.
+    /// Removes an expired holder and expired waiters.
     fn tidy(&mut self, now: Timestamp, bug: Option<Planted>) {
         if self.live_holder(now).is_none() {
             self.holder = None;
@@ -130,7 +130,7 @@ impl Model {
         self.locks.by_name.entry(name.clone()).or_default()
     }
 
-    /// Gives a free lock to the first of the line who is expected to be alive.
+    /// Hands a free lock to the first waiter that has not lapsed.
     fn hand_over(&mut self, now: Timestamp, name: &LockName) {
         let bug = self.bug;
         let Some(lock) = self.locks.by_name.get_mut(name) else { return };
@@ -209,7 +209,7 @@ impl Model {
     fn place_in_line(&mut self, now: Timestamp, request: &Acquire) -> Acquired {
         let lock = self.lock(&request.name);
         let left = lock.live_holder(now).map_or(Default::default(), |holder| holder.lease_until.since(now));
-        // Who let a claim window pass is skipped until it asks again, so nobody stands behind it: 1 is next.
+        // Lapsed waiters are skipped until they ask again, so they do not count in positions.
         let line = || lock.waiting(now).filter(|waiter| waiter.place == Place::Waits);
         let waiters = line().count() as u64;
         let at = line().position(|waiter| waiter.token == request.token);
@@ -348,7 +348,7 @@ impl Model {
         Ok(used.take(page.limit as usize).collect())
     }
 
-    /// The notice that a token missed: it was granted a lock that it has not confirmed.
+    /// The notification that a token missed: it was granted a lock that it has not confirmed.
     pub(super) fn missed_notice(&self, now: Timestamp, token: Token) -> Option<Notice> {
         let granted = |lock: &Lock| {
             let row = lock.line.iter().any(|waiter| waiter.token == token && waiter.place == Place::Granted);

@@ -1,7 +1,8 @@
-//! The specification: what every verb answers and leaves behind, on plain maps, with the time passed in.
+//! The executable specification: answers and effects of every store method, on plain maps, with the time as an
+//! argument.
 //!
-//! It is meant to be read. Where the model and a backend differ, the contract in `rushgate-core` decides which of the
-//! two is wrong.
+//! It is written to be read. Where the model and a backend differ, the contract in `rushgate-core` decides which of
+//! them is wrong.
 
 mod clock;
 mod lock;
@@ -15,7 +16,7 @@ use crate::planted::Planted;
 pub use clock::{Clock, ManualClock};
 pub use store::ModelStore;
 
-/// Locks, queues and sales as plain maps. Every method is one step at the moment `now`.
+/// Locks, queues and sales as plain maps. Every method is one step at the time `now`.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     locks: lock::Locks,
@@ -23,12 +24,12 @@ pub struct Model {
     sales: sale::Sales,
     rooms: room::Rooms,
     bug: Option<Planted>,
-    /// Whether the step at hand has authority over queues that are reserved for orders.
+    /// Whether the current step may change queues that are reserved for orders.
     for_orders: bool,
 }
 
 impl Model {
-    /// A model with a bug in it, to measure the tests.
+    /// Creates a model with a bug, to measure the tests.
     pub fn planted(bug: Planted) -> Self {
         Self { bug: Some(bug), ..Self::default() }
     }

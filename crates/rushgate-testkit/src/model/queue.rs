@@ -24,16 +24,16 @@ use event::Events;
 use line::{Line, Seat};
 use wait::{Ended, Waiting};
 
-/// All queues that were ever used, and the answers that were given to calls with an [`Op`].
+/// All queues ever used, and the answers to calls with an [`Op`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
     pub(super) by_name: BTreeMap<QueueName, Queue>,
     answers: BTreeMap<Op, Answered>,
-    /// Queues that got something to give out in the last step, once for each task.
+    /// Queues with tasks that became available in the last step, once per task.
     pub(super) woken: Vec<QueueName>,
 }
 
-/// An answer kept for the repetition of its call.
+/// An answer kept for a repeated call.
 #[derive(Clone, Debug)]
 pub(super) enum Answered {
     Enqueue(Vec<Enqueued>),
@@ -52,7 +52,7 @@ pub(super) enum Answered {
     ReleaseWith(ReleasedWith),
 }
 
-/// Carries a step out once: its answer is kept under the call's `Op` and given again to a repetition.
+/// Executes a step once per `Op`. A repetition gets the same answer.
 macro_rules! once {
     ($model:ident, $op:expr, $kind:ident, $step:expr) => {{
         let op = $op;
@@ -72,32 +72,32 @@ pub(super) use once;
 pub(super) struct Queue {
     records: BTreeMap<TaskId, Record>,
     dead: BTreeMap<TaskId, DeadLetter>,
-    /// Those that are over and kept.
+    /// Retained tasks.
     done: BTreeMap<TaskId, TaskInfo>,
-    /// Until when ids are unique.
+    /// Ends of uniqueness windows.
     unique: BTreeMap<TaskId, Timestamp>,
     schedules: BTreeMap<ScheduleId, Schedule>,
-    /// Up to which number each outbox was relayed.
+    /// Highest number relayed from each outbox.
     relayed: BTreeMap<OutboxId, u64>,
     paused: bool,
     /// Whether it is reserved for the orders of sales.
     reserved: bool,
     limits: QueueLimits,
     lines: BTreeMap<(TaskKey, Priority), Line>,
-    /// When tasks were given out, of each key and, under `None`, of all.
+    /// Claim times, of each key and, under `None`, of all tasks.
     starts: BTreeMap<Option<TaskKey>, Vec<Timestamp>>,
     revision_last: u64,
     arrival_last: u64,
-    /// How many tasks were dropped because of the bound.
+    /// Number of tasks dropped by the overflow policy.
     dropped: u64,
     claim_last: u64,
-    /// Tasks that are over, when, of which those that wait for them have not heard.
+    /// Finished tasks whose waiting tasks have not been updated.
     ended: BTreeMap<(Timestamp, TaskId), Ended>,
     events: Events,
     bug: Option<Planted>,
 }
 
-/// What an enqueue decides about a task.
+/// The values that an enqueue sets.
 #[derive(Clone, Debug)]
 struct Content {
     payload: Payload,
@@ -113,9 +113,9 @@ struct Record {
     revision: Revision,
     first: Timestamp,
     content: Content,
-    /// When its next attempt may begin.
+    /// Due time of the next attempt.
     due: Timestamp,
-    /// By what it stands in its line.
+    /// Due time that determines its place in its key group.
     line_due: Timestamp,
     arrival: u64,
     attempts: u32,
@@ -135,7 +135,7 @@ struct Leased {
     progress: Option<TaskProgress>,
 }
 
-/// What was put in while the record was leased.
+/// A pending replacement: a task enqueued while the record was leased.
 #[derive(Clone, Debug)]
 struct Newcomer {
     revision: Revision,
@@ -144,7 +144,7 @@ struct Newcomer {
 }
 
 impl Model {
-    /// What the tasks of a queue carry that wait or are leased; if one was replaced meanwhile, what replaces it.
+    /// Payloads of the waiting and leased tasks of a queue; of a replaced one, the pending replacement's.
     pub(super) fn payloads(&self, queue: &QueueName) -> impl Iterator<Item = &Payload> {
         let records = self.queues.by_name.get(queue).into_iter().flat_map(|queue| queue.records.values());
         records
@@ -205,7 +205,7 @@ impl Queue {
         }
     }
 
-    /// Gives back, in the order of their ends, the leases that have run out; then what waited for too long dies.
+    /// Ends expired leases in the order of their expiry, then turns tasks past their deadline into dead letters.
     fn reap(&mut self, now: Timestamp) {
         if self.bug == Some(Planted::ExpiredLeaseIsNotGivenBack) {
             return;
@@ -260,7 +260,7 @@ impl Queue {
         }
     }
 
-    /// The run of a task ends as if it had not been claimed: the task waits where it did.
+    /// Ends a run as if the task had not been claimed: it keeps its place.
     fn return_to_place(&mut self, now: Timestamp, id: &TaskId) {
         if self.bug == Some(Planted::ReleasedTaskGoesToTheBack) {
             return self.back(id, now);
@@ -269,7 +269,7 @@ impl Queue {
         self.return_turn(id);
     }
 
-    /// The run of a task ends, and it waits again until it is due.
+    /// Ends a run, and returns the task to its key group with a new due time.
     fn back(&mut self, id: &TaskId, due: Timestamp) {
         let fifo = self.limits.per_key.fifo && self.bug != Some(Planted::FifoLosesItsPlace);
         let record = self.records.get_mut(id).expect("the caller found it");
@@ -278,7 +278,7 @@ impl Queue {
         record.line_due = if fifo { record.content.due } else { due };
     }
 
-    /// Ends the run of a record behind which a newcomer waits: the newcomer takes its place.
+    /// Ends the run of a record with a pending replacement, which takes its place.
     fn promote(&mut self, now: Timestamp, id: &TaskId) -> bool {
         let Some(next) = self.records.get_mut(id).and_then(|record| record.next.take()) else {
             return false;
@@ -346,7 +346,7 @@ impl Queue {
         answer
     }
 
-    /// One too many comes.
+    /// Applies the overflow policy to a new task.
     fn overflow(&mut self, now: Timestamp, bound: u64, asked: &NewTask, content: Content) -> Enqueued {
         let oldest = self.oldest();
         match self.limits.overflow {
@@ -368,7 +368,7 @@ impl Queue {
         }
     }
 
-    /// The record that waits and was put in the longest ago.
+    /// The waiting record that was enqueued first.
     fn oldest(&self) -> Option<TaskId> {
         let careless = self.bug == Some(Planted::LeasedTaskIsDropped);
         let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none() || careless);
@@ -395,7 +395,7 @@ impl Queue {
         revision
     }
 
-    /// A newcomer to a record that waits.
+    /// Enqueues over a waiting record.
     fn put_over(&mut self, id: &TaskId, mode: OnDuplicate, mut content: Content) -> Enqueued {
         let revision = self.next_revision();
         let record = self.records.get_mut(id).expect("the caller found it");
@@ -422,7 +422,7 @@ impl Queue {
         Enqueued::Replaced { revision }
     }
 
-    /// A newcomer to a record that is leased: it waits behind the run.
+    /// Enqueues behind a leased record, as the pending replacement.
     fn put_behind(
         &mut self,
         now: Timestamp,
@@ -458,7 +458,7 @@ impl Queue {
         Enqueued::Replaced { revision }
     }
 
-    /// The first `n` due tasks in the order in which they are given out.
+    /// The first `n` due tasks, in order.
     fn due(&self, now: Timestamp, n: usize) -> Vec<TaskId> {
         let early = self.bug == Some(Planted::GivenOutEarly);
         let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none());
@@ -475,7 +475,7 @@ impl Queue {
         found.into_iter().take(n).map(|(.., id)| id.clone()).collect()
     }
 
-    /// Gives out what is due, one after another, so that what a task leads to holds for the next.
+    /// Claims or pops due tasks in order. Each one's effects apply to the next.
     fn give_out<T>(
         &mut self,
         now: Timestamp,
@@ -729,7 +729,7 @@ impl Model {
         self.queues.answers.insert(op, answer);
     }
 
-    /// The queue as it is at `now`, and as if it were empty if it was never used.
+    /// The queue at the time `now`. An unused queue is empty.
     fn queue(&mut self, now: Timestamp, name: &QueueName) -> Queue {
         let mut queue = match self.queues.by_name.get(name) {
             Some(queue) => queue.clone(),
@@ -741,7 +741,7 @@ impl Model {
         queue
     }
 
-    /// Changes a queue on behalf of a caller, who needs authority over one that is reserved for orders.
+    /// Changes a queue for a caller, who needs authority over a queue that is reserved for orders.
     fn change<T>(
         &mut self,
         now: Timestamp,
@@ -752,7 +752,7 @@ impl Model {
         Ok(self.change_own(now, name, step))
     }
 
-    /// Refuses a caller who has no authority over a queue that is reserved for orders.
+    /// Fails without authority over a queue that is reserved for orders.
     fn must_have_authority(&self, name: &QueueName) -> Result<()> {
         let reserved = self.queues.by_name.get(name).is_some_and(|queue| queue.reserved);
         match reserved && !self.for_orders && self.bug != Some(Planted::OrdersAreAnybodys) {
@@ -761,7 +761,7 @@ impl Model {
         }
     }
 
-    /// Changes a queue, and remembers what it has to give out that it had not before.
+    /// Changes a queue, and records the tasks that became available.
     fn change_own<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
         let known = self.queues.by_name.contains_key(name);
         let mut queue = self.queue(now, name);
@@ -782,7 +782,7 @@ impl Model {
         answer
     }
 
-    /// Reserves a queue for the orders of sales. It must never have been used for anything else.
+    /// Reserves a queue for the orders of sales. Fails if it was ever used for anything else.
     pub(super) fn reserve_queue(&mut self, name: &QueueName) -> Result<()> {
         if self.queues.by_name.get(name).is_some_and(|queue| !queue.reserved) {
             return Err(Error::orders_queue_in_use(name));
@@ -792,7 +792,7 @@ impl Model {
         Ok(())
     }
 
-    /// Puts a sale's order into its queue, in the same step as the sale's own change and whatever the bound.
+    /// Enqueues a sale's order in the step of the sale's change, regardless of the capacity.
     pub(super) fn put_order(&mut self, now: Timestamp, name: &QueueName, task: NewTask) {
         self.touch(name);
         self.change_own(now, name, |queue| queue.put(now, task, false));
@@ -815,7 +815,7 @@ impl Model {
         once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put)?)
     }
 
-    /// Puts one task in, as part of another thing's step.
+    /// Enqueues a task as part of another step.
     pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Result<Enqueued> {
         self.touch(name);
         self.change(now, name, |queue: &mut Queue| queue.offer(now, task))
@@ -941,7 +941,7 @@ impl Model {
         Ok(wanted.take(listing.limit as usize).collect())
     }
 
-    /// Whether there is a live task of that id whose end somebody is told of.
+    /// Whether a task with this ID is live and its end is published.
     pub fn is_awaited(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> bool {
         let queue = self.queue(now, name);
         queue.limits.retention.is_some() && queue.records.contains_key(id)

@@ -7,7 +7,7 @@ use rushgate_core::{
 
 use super::{Model, Planted};
 
-/// The rooms of sales.
+/// Waiting rooms by sale.
 pub(super) type Rooms = BTreeMap<SaleId, Room>;
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Room {
 
     fn join(&mut self, now: Timestamp, buyer: &BuyerId) -> Joined {
         let old = self.tickets.get(buyer).copied();
-        // Whoever missed his turn joins anew.
+        // A buyer whose admission token has expired joins again at the end.
         let kept = old.filter(|ticket| ticket.until.is_none_or(|until| now < until));
         let ticket = kept.unwrap_or(Ticket { serial: self.joined, until: None });
         if kept.is_none() {

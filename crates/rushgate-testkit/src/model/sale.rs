@@ -29,28 +29,29 @@ struct Sale {
     generation: u32,
     paused: Option<Pause>,
     receipts_until: Option<Timestamp>,
-    /// When the previous generation was stopped, and when this one took its place.
+    /// When the previous generation was halted, and when this one replaced it.
     since: Option<(Timestamp, Timestamp)>,
-    /// Who rebuilds it, and what was loaded so far. Once it took its place: who did.
+    /// Token of the rebuild under way, and the data that it has loaded.
     rebuild: Option<(Op, Box<Sale>)>,
+    /// Token of the latest finished rebuild.
     rebuilt_by: Option<Op>,
     bug: Option<Planted>,
 }
 
-/// What a withdrawal took.
+/// Result of a withdrawal.
 struct Withdrawn {
     now: Vec<UnitRange>,
-    /// What the ledger is told of it.
+    /// Ranges that the order to the ledger names.
     told: Vec<UnitRange>,
 }
 
-/// The units of one SKU that nobody has.
+/// Units of a SKU without an owner.
 #[derive(Clone, Debug)]
 struct Stock {
     total: u32,
-    /// Numbers that were never reserved or skipped, in ascending order.
+    /// Fresh units: never reserved or skipped, in ascending order.
     fresh: Vec<UnitRange>,
-    /// Free numbers that were. They are all below the fresh ones.
+    /// Free units that were released or skipped. All are below the fresh ones.
     given_back: BTreeSet<UnitNumber>,
     withdrawn: Vec<UnitRange>,
     per_buyer: u32,
@@ -69,7 +70,7 @@ impl Stock {
         stock
     }
 
-    /// Gives the new numbers.
+    /// Adds units and returns their range.
     fn add(&mut self, units: u32) -> Option<UnitRange> {
         let added = UnitRange::new(self.total + 1, self.total + units);
         self.total += units;
@@ -93,7 +94,7 @@ impl Stock {
         self.given_back.iter().copied().chain(self.fresh.iter().flat_map(|range| range.numbers()))
     }
 
-    /// Takes a free number; those below it that were never reserved can still be.
+    /// Takes a free unit. Fresh units below it become released ones.
     fn take(&mut self, unit: UnitNumber) {
         for range in std::mem::take(&mut self.fresh) {
             self.given_back.extend(range.numbers().take_while(|number| *number <= unit));
@@ -110,12 +111,12 @@ impl Stock {
         units
     }
 
-    /// Withdraws the highest free numbers.
+    /// Withdraws the highest free units.
     fn withdraw(&mut self, n: u32) -> Withdrawn {
         let highest: Vec<_> = self.free_numbers().skip((self.free() - n) as usize).collect();
         let (given_back, fresh) =
             highest.split_at(highest.partition_point(|unit| self.given_back.contains(unit)));
-        // All numbers above the lowest fresh one are out now.
+        // All units above the lowest withdrawn fresh one are withdrawn now.
         let to_the_top = fresh.first().and_then(|lowest| UnitRange::new(*lowest, self.total));
         let told = given_back.iter().map(|unit| UnitRange::one(*unit)).chain(to_the_top);
         let withdrawn =
@@ -130,14 +131,14 @@ impl Stock {
     }
 }
 
-/// A reservation and what it asked for, by which a repetition is known. What came back after a loss is not compared.
+/// A reservation and its request, with which a repetition is compared. Restored reservations are not compared.
 #[derive(Clone, Debug)]
 struct Held {
     hold: Hold,
     asked: Option<(Vec<Line>, UnitChoice)>,
 }
 
-/// Why units cannot be taken: the line that is short.
+/// The line for which too few units are free.
 struct Short {
     sku: Sku,
     free: u32,
@@ -205,7 +206,7 @@ impl Sale {
         overdue.into_iter().take(n as usize).map(|hold| hold.id).collect()
     }
 
-    /// Whether the sale keeps buyers out now.
+    /// Why the sale refuses buyers now, if it does.
     fn closed(&self, now: Timestamp) -> Option<Reserved> {
         let opens_at = self.spec.opens_at;
         if self.status == SaleStatus::Ended {
@@ -236,7 +237,7 @@ impl Sale {
         })
     }
 
-    /// The first line of which too little is free.
+    /// The first line for which too few units are free.
     fn short(&self, request: &Reserve) -> Option<Short> {
         let free = |line: &Line| self.stock[&line.sku].free();
         let lines = &request.lines;
@@ -282,7 +283,7 @@ impl Sale {
             };
             taken.extend(units.into_iter().map(|unit| (line.sku.clone(), unit)));
         }
-        // The planted read-then-write: every seventh reservation writes back a stock that it had read before.
+        // The planted bug: every seventh reservation writes back a stock read earlier.
         if self.bug == Some(Planted::TakeIsNotAtomic) && self.holds.len() % 7 == 3 {
             self.stock = before;
         }
@@ -298,7 +299,7 @@ impl Sale {
         hold
     }
 
-    /// Enters a reservation that has these units.
+    /// Stores a reservation of these units.
     fn enter(
         &mut self,
         now: Timestamp,
@@ -322,7 +323,7 @@ impl Sale {
         }
     }
 
-    /// A sale like this one with nothing in it, beside it.
+    /// An empty copy of this sale, for a rebuild.
     fn staged(&self, now: Timestamp) -> Self {
         let mut staged = Self::new(self.spec.clone(), self.bug);
         staged.log(now, EventKind::Rebuilt, None, Vec::new());
@@ -360,11 +361,11 @@ impl Sale {
             OrderIntent::Cancel => (HoldState::Cancelled, EventKind::Cancelled),
             OrderIntent::Expire => (HoldState::Expired, EventKind::Expired),
         };
-        // What has ended gave its units back before it was loaded.
+        // Loaded reservations that have ended had released their units before.
         self.end_as(now, id, state, kind);
     }
 
-    /// Whether every number up to the highest has been loaded.
+    /// Whether every unit up to the highest reserved one has been loaded.
     fn adds_up_to(&self, stock: &[Stocktake]) -> bool {
         self.spec.skus.iter().zip(stock).all(|(sku, told)| {
             let Stock { given_back, withdrawn, .. } = &self.stock[&sku.sku];
@@ -374,9 +375,9 @@ impl Sale {
         })
     }
 
-    /// What was loaded takes the place of the sale.
+    /// Replaces the sale with the loaded data.
     fn switch(&mut self, now: Timestamp, by: Op, switch: &Switch) {
-        let Some((_, mut new)) = self.rebuild.take() else { unreachable!("the caller has looked") };
+        let Some((_, mut new)) = self.rebuild.take() else { unreachable!("the caller has checked") };
         for (sku, told) in new.spec.skus.clone().iter().zip(&switch.stock) {
             let stock = new.stock.get_mut(&sku.sku).expect("it has the SKUs of its specification");
             stock.total = told.total;
@@ -397,8 +398,8 @@ impl Sale {
         *self = *new;
     }
 
-    /// Until when a receipt is honoured. A hold that ran when the sale was stopped gets a whole hold time from the
-    /// switch on, as those do that the ledger had heard of.
+    /// Until when a receipt is honored. A hold that was valid when the sale was halted gets a full hold time from the
+    /// switch on, like the holds that the ledger knew.
     fn honoured_until(&self, receipt: &Receipt) -> Timestamp {
         match self.since {
             Some((stopped, switched))
@@ -441,7 +442,7 @@ impl Sale {
         let same = receipt.units.iter().all(|(sku, unit)| self.stock[sku].is_free(*unit));
         let units = if same {
             for (sku, unit) in &receipt.units {
-                self.stock.get_mut(sku).expect("it was looked at").take(*unit);
+                self.stock.get_mut(sku).expect("the units were checked").take(*unit);
             }
             receipt.units
         } else {
@@ -453,7 +454,7 @@ impl Sale {
         Ok(Restored::Restored(self.enter(now, receipt.id, receipt.buyer, units, deadline)))
     }
 
-    /// Moves a reservation to a state, and its units to their place in it.
+    /// Changes the state of a reservation and moves its units accordingly.
     fn end_as(&mut self, now: Timestamp, id: ReservationId, state: HoldState, kind: EventKind) -> Hold {
         let hold = &mut self.holds.get_mut(&id).expect("the caller found it").hold;
         hold.state = state;
@@ -482,7 +483,7 @@ impl Sale {
         }
     }
 
-    /// Carries a decision out on an undecided hold: to its middle state with a ledger, to its end without one.
+    /// Decides an undecided hold: to its middle state with a ledger, to its final state without one.
     fn decide(&mut self, now: Timestamp, id: ReservationId, intent: OrderIntent) -> Hold {
         let ledger = self.spec.orders.is_some();
         let (state, kind) = match (intent, ledger) {
@@ -516,7 +517,7 @@ impl Sale {
         Settled::Settled
     }
 
-    /// Gives the order that tells the ledger.
+    /// Changes the stock and returns the order for the ledger.
     fn change_stock(&mut self, now: Timestamp, sku: &Sku, change: StockChange) -> OrderTask {
         let stock = self.stock.get_mut(sku).expect("the caller knows the SKU");
         let (kind, changed, told) = match change {
@@ -611,7 +612,7 @@ impl Sale {
         }
     }
 
-    /// What each buyer has of each SKU.
+    /// Number of units of each SKU that each buyer has.
     fn buyers(&self) -> Vec<BuyerCount> {
         let mut counts: BTreeMap<(&BuyerId, &Sku), u32> = BTreeMap::new();
         for hold in self.holds.values().map(|held| &held.hold).filter(|hold| hold.state.is_live()) {
@@ -659,7 +660,7 @@ fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
     ranges.collect()
 }
 
-/// The task by which an order travels to the ledger.
+/// The task that carries an order to the ledger.
 fn order_task(order: &OrderTask, secret: SaleSecret) -> Result<NewTask> {
     Ok(NewTask {
         due: Due::Now,
@@ -675,7 +676,7 @@ impl Model {
         self.sales.by_id.get_mut(id).ok_or_else(|| Error::not_found(format_args!("the sale `{id}`")))
     }
 
-    /// Refuses a sale that is not there.
+    /// Fails if the sale does not exist.
     pub(super) fn must_have_sale(&self, id: &SaleId) -> Result<()> {
         self.sale_ref(id).map(drop)
     }
@@ -684,7 +685,7 @@ impl Model {
         self.sales.by_id.get(id).ok_or_else(|| Error::not_found(format_args!("the sale `{id}`")))
     }
 
-    /// Tells the ledger, if the sale has one, by a task in the step of the change itself.
+    /// Enqueues an order in the step of the change, if the sale has a ledger.
     fn tell_ledger(&mut self, now: Timestamp, sale: &SaleId, order: &OrderTask) -> Result<()> {
         let SaleSpec { orders, secret, .. } = &self.sale_ref(sale)?.spec;
         if let (Some(queue), secret) = (orders.clone(), *secret) {
@@ -863,7 +864,7 @@ impl Model {
     /// See [`SaleStore::begin_rebuild`](rushgate_core::SaleStore::begin_rebuild).
     pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
         let sale = self.sale_with_ledger(sale)?;
-        // One that comes again after another has begun is the last to begin.
+        // A repeated call after another rebuild has begun counts as the latest.
         let latest = sale.rebuild.as_ref().map_or(sale.rebuilt_by, |(of, _)| Some(*of));
         if latest != Some(by) {
             sale.pause(now, PauseReason::Rebuilding);
@@ -1007,7 +1008,7 @@ impl Model {
     }
 }
 
-/// What a decided reservation answers to a decision, its own or a later one.
+/// The answer to a decision on a reservation that was already decided.
 fn decided_before(hold: Hold, intent: OrderIntent) -> Decision {
     match (hold.state, intent) {
         (HoldState::Confirmed, OrderIntent::Confirm) | (HoldState::Cancelled, OrderIntent::Cancel) => {

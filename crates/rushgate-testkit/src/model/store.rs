@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Clock, ManualClock, Model, Planted};
 
-/// The model with the face of a store, for unit tests that want no file and no server. Clones are one store.
+/// The model as a store, for unit tests that need no file or server. Clones share the store.
 #[derive(Clone)]
 pub struct ModelStore {
     inner: Arc<Inner>,
@@ -32,19 +32,19 @@ struct Inner {
     listeners: Mutex<BTreeMap<Token, Vec<Listener>>>,
     listener_last: AtomicU64,
     bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
-    /// Who waits for which task to be over.
+    /// Listeners for the end of a task.
     awaited: Mutex<Vec<(QueueName, TaskId, oneshot::Sender<()>)>>,
-    /// Who waits for events of which queue, after which.
+    /// Listeners for events of a queue after a number.
     followed: Mutex<Vec<(QueueName, u64, oneshot::Sender<()>)>>,
     calls: AtomicU64,
     incarnation: AtomicU64,
     closed: AtomicBool,
 }
 
-/// One call of `notice`: its number, and where its news goes.
+/// A call of `notice`: its number and channel.
 type Listener = (u64, oneshot::Sender<Notice>);
 
-/// Stops listening when the listener is dropped.
+/// Unregisters the listener when dropped.
 struct Listening {
     inner: Arc<Inner>,
     token: Token,
@@ -63,7 +63,7 @@ impl Drop for Listening {
     }
 }
 
-/// A panic in one test step leaves the maps whole, so a poisoned mutex is as good as another.
+/// A panic in a test step leaves the maps consistent, so a poisoned mutex is still usable.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -75,27 +75,27 @@ impl Default for ModelStore {
 }
 
 impl ModelStore {
-    /// An empty store on the machine's clock.
+    /// Creates an empty store on the machine's clock.
     pub fn new() -> Self {
         Self::with(Model::default(), Clock::Real)
     }
 
-    /// An empty store on a test's clock.
+    /// Creates an empty store on a test's clock.
     pub fn on(clock: ManualClock) -> Self {
         Self::with(Model::default(), Clock::Manual(clock))
     }
 
-    /// An empty store with a bug in it, on a test's clock.
+    /// Creates an empty store with a bug, on a test's clock.
     pub fn planted(bug: Planted, clock: ManualClock) -> Self {
         Self::with(Model::planted(bug), Clock::Manual(clock))
     }
 
-    /// All that is in it now.
+    /// Copies the whole content.
     pub fn copy(&self) -> Model {
         locked(&self.inner.model).clone()
     }
 
-    /// Loses what was written since that copy was made, as by a failover or an old backup.
+    /// Restores a copy, as after a failover or from an old backup. Later writes are lost.
     pub fn go_back_to(&self, copy: Model) {
         *locked(&self.inner.model) = copy;
         self.inner.incarnation.fetch_add(1, Ordering::SeqCst);
@@ -117,7 +117,7 @@ impl ModelStore {
         Self { inner, for_orders: false }
     }
 
-    /// Carries a step out at the call, as the contract asks, and wakes whoever it concerns.
+    /// Executes a step at the time of the call, as the contract requires, and notifies listeners.
     fn step<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut Model, Timestamp) -> Result<T>,
@@ -147,7 +147,7 @@ impl ModelStore {
     fn tell(&self, token: Token, notice: Notice) {
         let listeners = locked(&self.inner.listeners).remove(&token).unwrap_or_default();
         for (_, listener) in listeners {
-            // Nobody listens any more: news is a hint and may be lost.
+            // The listener may be gone: a notification is a hint.
             let _ = listener.send(notice);
         }
     }
@@ -159,7 +159,7 @@ impl ModelStore {
         let (live, over): (Vec<_>, Vec<_>) = all.partition(|(queue, id, _)| model.is_awaited(now, queue, id));
         *awaited = live;
         for (.., told) in over {
-            // One that is gone listens no more.
+            // The listener may be gone.
             let _ = told.send(());
         }
     }
@@ -172,7 +172,7 @@ impl ModelStore {
             all.partition(|(queue, after, _)| model.nothing_happens(now, queue, *after));
         *followed = idle;
         for (.., told) in news {
-            // One that is gone listens no more.
+            // The listener may be gone.
             let _ = told.send(());
         }
     }
@@ -355,7 +355,7 @@ impl QueueStore for ModelStore {
 
     fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
         let bell = self.bell(queue);
-        // A ring before the first poll is kept for it, so listening starts at this call.
+        // `Notify` keeps a notification for the first poll, so listening starts at this call.
         Box::pin(async move {
             bell.notified().await;
             Ok(())

@@ -5,19 +5,19 @@ use std::process::{Command, Stdio};
 
 use super::redis::scratch_folder;
 
-/// The folder of the certificates whose authority this process trusts.
+/// Environment variable: folder of the certificates whose authority this process trusts.
 const TRUSTED: &str = "RUSHGATE_TEST_CERTIFICATES";
 
-/// An authority, and a server's certificate for 127.0.0.1 that it signed.
+/// A certificate authority, and a server certificate for 127.0.0.1 that it signed.
 #[derive(Debug)]
 pub struct Certificates {
     folder: PathBuf,
-    /// Whether somebody else removes the folder.
+    /// Whether another process removes the folder.
     lent: bool,
 }
 
 impl Certificates {
-    /// Those that this process was started to trust, or new ones, which nobody trusts.
+    /// The certificates that this process was started to trust, or new ones that no process trusts.
     pub(super) fn of_this_process() -> Self {
         match env::var_os(TRUSTED) {
             Some(folder) => Self { folder: folder.into(), lent: true },
@@ -25,7 +25,7 @@ impl Certificates {
         }
     }
 
-    /// New ones, which nobody trusts.
+    /// Creates new certificates, which no process trusts.
     pub fn make() -> Self {
         let folder = scratch_folder();
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
@@ -42,23 +42,23 @@ impl Certificates {
         Self { folder, lent: false }
     }
 
-    /// The file with the authority's certificate.
+    /// Path of the authority's certificate.
     pub fn authority(&self) -> PathBuf {
         self.folder.join("authority.crt")
     }
 
-    /// The file with the server's certificate.
+    /// Path of the server's certificate.
     pub fn certificate(&self) -> PathBuf {
         self.folder.join("server.crt")
     }
 
-    /// The file with its key.
+    /// Path of the server's key.
     pub fn key(&self) -> PathBuf {
         self.folder.join("server.key")
     }
 
-    /// The settings of a server, a node or a sentinel that speaks TLS on that port and nothing else. To each other
-    /// the servers of a group show the same certificate.
+    /// Adds the settings of a server, node or sentinel that accepts only TLS, on `port`. Servers of a group present
+    /// the same certificate to each other.
     pub(super) fn settings(&self, port: &str, command: &mut Command) {
         command.args(["--port", "0", "--tls-port", port, "--tls-auth-clients", "no"]);
         command.args(["--tls-replication", "yes", "--tls-cluster", "yes"]);
@@ -83,9 +83,9 @@ fn openssl(folder: &Path, words: &str) {
     assert!(done, "openssl {words}");
 }
 
-/// Runs a test of this program once more, in a process that trusts the authority of whatever encrypted servers it
-/// starts: a process is told by its environment whom it trusts. False if this process is that one already, so that
-/// the test is to be carried out.
+/// Runs a test of this program again, in a process that trusts the authority of the encrypted servers that it starts.
+/// The trust is set by the environment, so it needs a new process. Returns false if this process is that one, which
+/// then executes the test.
 pub fn again_trusting(test: &str) -> bool {
     if env::var_os(TRUSTED).is_some() {
         return false;

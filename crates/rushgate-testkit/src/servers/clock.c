@@ -1,5 +1,5 @@
-/* A wall clock that a test moves, preloaded into a server. The file that RUSHGATE_CLOCK names holds one number of eight
- * bytes: microseconds since the epoch at which the clock stands. Other clocks go on by themselves. */
+/* A wall clock controlled by a test, preloaded into a server. The file named by RUSHGATE_CLOCK holds one 8-byte number:
+ * the time shown, in microseconds since the epoch. Other clocks keep running. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stddef.h>

@@ -8,15 +8,15 @@ use super::sentinel::{cut_off_replicas, online_replicas};
 use super::setup::{Settings, Setup};
 use super::wait_until;
 
-/// Slots of a Cluster.
+/// Number of slots of a Cluster.
 const SLOTS: usize = 16_384;
-/// Groups of ports that are tried: another test may take one that was free.
+/// Number of port groups to try: another test may take a free port.
 const TRIES: usize = 10;
 
-/// How to start a Cluster.
+/// Configuration of a Cluster.
 pub type ClusterSetup = Setup<Nodes>;
 
-/// How many primaries, and replicas of each.
+/// Number of primaries, and of replicas per primary.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes {
     primaries: usize,
@@ -24,12 +24,12 @@ pub struct Nodes {
 }
 
 impl ClusterSetup {
-    /// Three primaries with a replica each, which miss each other after a second.
+    /// Three primaries with a replica each. The node timeout is one second.
     pub fn new(kind: Kind) -> Self {
         Self { settings: Settings::of(kind), shape: Nodes { primaries: 3, replicas: 1 } }
     }
 
-    /// With so many primaries, and so many replicas of each.
+    /// Sets the number of primaries, and of replicas per primary.
     #[must_use]
     pub fn of(mut self, primaries: usize, replicas: usize) -> Self {
         self.shape = Nodes { primaries, replicas };
@@ -43,7 +43,7 @@ impl ClusterSetup {
             group.unwrap_or_else(|| panic!("the nodes did not start on any of {TRIES} groups of ports"));
         wait_until("the Cluster", || {
             if let Some(clock) = &self.settings.clock {
-                // A node takes part two seconds after its start, by this clock.
+                // A node takes part two seconds after its start, on this clock.
                 clock.advance(Duration::from_millis(500));
                 group.set_clock(clock.now());
             }
@@ -62,7 +62,7 @@ impl ClusterSetup {
         Some(ClusterGroup { nodes: nodes?, group, shape: self.shape })
     }
 
-    /// The first nodes are the primaries; behind them come the replicas, one of each primary in turn.
+    /// The first nodes are the primaries. The replicas follow, one of each primary in turn.
     fn node(&self, group: u128, number: usize) -> Planned {
         let primaries = self.shape.primaries;
         let slots =
@@ -70,7 +70,7 @@ impl ClusterSetup {
         Planned { id: id(group, number), port: free_port(), bus: free_port(), slots }
     }
 
-    /// A node that knows the whole Cluster from its first moment on, as after a restart: nobody has to be introduced.
+    /// A node that knows the whole Cluster from the start, as after a restart, so that no node has to be introduced.
     fn setup(&self, plan: &[Planned], number: usize) -> RedisSetup {
         let primaries = self.shape.primaries;
         let lines = plan.iter().enumerate().map(|(at, node)| {
@@ -105,7 +105,7 @@ impl ClusterSetup {
 const NODES_FILE: &str = "nodes.conf";
 const NEVER_MISSED: [&str; 4] = ["--cluster-node-timeout", "2000000000", "--repl-timeout", "2000000000"];
 
-/// A node before it was started.
+/// A node before its start.
 struct Planned {
     id: String,
     port: u16,
@@ -113,45 +113,45 @@ struct Planned {
     slots: Option<RangeInclusive<usize>>,
 }
 
-/// No node of another group has it: a node that meets one with the name of its own, on a port that was given out
-/// again, would take it into its Cluster.
+/// An ID that no node of another group has. Otherwise a node that finds its own ID on a reused port would take that
+/// node into its Cluster.
 fn id(group: u128, number: usize) -> String {
     format!("{group:032x}{number:08x}")
 }
 
-/// The nodes of a Cluster. Dropping it ends them all.
+/// The nodes of a Cluster. Dropping the value ends them.
 pub struct ClusterGroup {
-    /// The nodes; the first ones were the primaries when they were started.
+    /// The nodes. The first ones were the primaries at the start.
     pub nodes: Vec<RedisServer>,
     group: u128,
     shape: Nodes,
 }
 
 impl ClusterGroup {
-    /// The URL that names all nodes.
+    /// The URL with all nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("{}+cluster://{}", self.nodes[0].settings().scheme(), hosts.join(","))
     }
 
-    /// Whether every slot is served, in the words of every node that runs.
+    /// Whether every running node reports that all slots are served.
     pub fn is_up(&self) -> bool {
         let mut running = self.nodes.iter().filter(|node| node.pid().is_some());
         running.all(|node| node.ask(&["CLUSTER", "INFO"]).concat().contains("cluster_state:ok"))
     }
 
-    /// Whether every slot is served, and every replica keeps up.
+    /// Whether all slots are served and all replicas are in sync.
     fn is_whole(&self) -> bool {
         let Nodes { primaries, replicas } = self.shape;
         self.is_up() && self.nodes[..primaries].iter().all(|node| online_replicas(node) == replicas)
     }
 
-    /// Which node serves the slot of a key, as the first node that runs knows it.
+    /// The node that serves the slot of a key, according to the first running node.
     pub fn owner(&self, key: &str) -> usize {
-        self.find_owner(key).expect("somebody serves the slot")
+        self.find_owner(key).expect("a node serves the slot")
     }
 
-    /// The same, while it may be that nobody does.
+    /// Like [`owner`](Self::owner); `None` if no node serves the slot.
     pub fn find_owner(&self, key: &str) -> Option<usize> {
         let asked = self.nodes.iter().find(|node| node.pid().is_some()).expect("one runs");
         let slot = &asked.ask(&["CLUSTER", "KEYSLOT", key])[0];
@@ -161,13 +161,13 @@ impl ClusterGroup {
         (0..self.nodes.len()).find(|number| line.starts_with(&id(self.group, *number)))
     }
 
-    /// Keeps the replicas of a primary away from it for as long as it runs: what it acknowledges from now on it has
-    /// alone. Its callers and the other nodes notice nothing.
+    /// Keeps the replicas away from a primary while it runs: only the primary has what it acknowledges from now on.
+    /// Its clients and the other nodes do not notice.
     pub fn cut_off_replicas(&self, primary: usize) {
         cut_off_replicas(&self.nodes[primary]);
     }
 
-    /// The replica with which one of the first primaries was started.
+    /// The replica that one of the first primaries was started with.
     pub fn replica_of(&self, primary: usize) -> &RedisServer {
         &self.nodes[primary + self.shape.primaries]
     }
@@ -177,14 +177,14 @@ impl ClusterGroup {
         (0..self.nodes.len()).filter(|number| is_primary(&self.nodes[*number])).collect()
     }
 
-    /// Moves the slot of a key, with all that is in it, to another primary, as an operator would.
+    /// Moves the slot of a key, with its content, to another primary, as an operator would.
     pub fn move_slot(&self, key: &str, to: usize) {
         let mut moving = self.begin_move(key, to);
         while moving.step() {}
         moving.end();
     }
 
-    /// Opens the slot of a key for its way to another primary. Nothing has moved yet.
+    /// Starts to move the slot of a key to another primary. No key has moved yet.
     pub fn begin_move(&self, key: &str, to: usize) -> SlotMove<'_> {
         let from = self.owner(key);
         let slot = self.nodes[from].ask(&["CLUSTER", "KEYSLOT", key]).concat();
@@ -194,13 +194,13 @@ impl ClusterGroup {
         moving
     }
 
-    /// Puts the nodes' clocks to a moment.
+    /// Sets the nodes' clocks.
     pub fn set_clock(&self, now: Timestamp) {
         self.nodes.iter().for_each(|node| node.set_clock(now));
     }
 }
 
-/// A slot on its way from one primary to another.
+/// A slot that is being moved between primaries.
 pub struct SlotMove<'g> {
     group: &'g ClusterGroup,
     slot: String,
@@ -214,7 +214,7 @@ impl SlotMove<'_> {
         assert_eq!(self.group.nodes[node].command(&words), "+OK", "{words:?}");
     }
 
-    /// Moves one key; false if there is none left.
+    /// Moves one key. Returns false if none is left.
     pub fn step(&mut self) -> bool {
         let from = &self.group.nodes[self.from];
         let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "1"]);
@@ -223,12 +223,12 @@ impl SlotMove<'_> {
         let mut words = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
         words.extend(from.settings().password.iter().flat_map(|password| ["AUTH", password]));
         let answer = from.command(&words);
-        // It may have run out, or been taken, in between.
+        // The key may have expired or been removed in between.
         assert!(["+OK", "+NOKEY"].contains(&answer.as_str()), "{answer}");
         true
     }
 
-    /// Tells every primary who serves the slot now.
+    /// Finishes the move: tells every primary which one serves the slot.
     pub fn end(self) {
         let mut others = self.group.running_primaries();
         others.retain(|node| ![self.from, self.to].contains(node));
@@ -238,7 +238,7 @@ impl SlotMove<'_> {
     }
 }
 
-/// Whether a line of `CLUSTER NODES` is that of the primary which serves a slot.
+/// Whether a line of `CLUSTER NODES` describes the primary that serves a slot.
 fn serves(line: &str, slot: usize) -> bool {
     let ranges = line.split(' ').skip(8).filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

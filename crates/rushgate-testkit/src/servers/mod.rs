@@ -1,6 +1,6 @@
-//! Real servers, which the tests start and stop themselves, each on a free port and in a scratch folder.
+//! Real servers that the tests start and stop, each on a free port and in a temporary folder.
 //!
-//! Nothing is skipped: without the server's program a test fails and says what to install.
+//! No test is skipped: without the server's program it fails, and the message says what to install.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub use setup::Setup;
 pub use shared::{Lendable, Lent};
 pub use wire::Wire;
 
-/// Looks again and again until it is so, at most as long as a server may take to come up.
+/// Polls until the condition is true. Panics after the maximum start time of a server.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + START_MAX;
     while !is_so() {
@@ -32,6 +32,6 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// How long a server may take to come up, on a machine that is busy with other tests.
+/// Maximum start time of a server, on a machine that is busy with other tests.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);

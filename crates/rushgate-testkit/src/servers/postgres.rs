@@ -9,50 +9,50 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Where Debian puts the programs of Postgres 15.
+/// Folder of the Postgres 15 programs on Debian.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
 /// Longer than a start takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the shared server goes on after its last user, so that the next test finds it.
+/// How long the shared server keeps running after its last user, in seconds, so that the next test finds it.
 const LINGER: &str = "1";
 
-/// A Postgres server on a free port of this machine, with a scratch directory that goes with it. Commits are synced.
+/// A Postgres server on a free port of this machine, with a temporary directory. Commits are synced.
 ///
-/// It ends when the value is dropped, and when the process that started it is killed.
+/// It ends when the value is dropped, or when the process that started it is killed.
 pub struct PostgresServer {
     directory: PathBuf,
     port: u16,
     settings: Vec<String>,
     postgres: Option<Child>,
-    /// Ends the server when its input ends, which is when this process does.
+    /// Ends the server when its own input ends, which is when this process ends.
     keeper: Option<Child>,
 }
 
 impl PostgresServer {
-    /// The URL of a server that the test processes of one machine share, each in a schema or database of its own. The
-    /// first to ask starts it, and it ends a second after the last one did. Different `name`s are different servers.
+    /// The URL of a server that the test processes of a machine share, each with its own schema or database. The
+    /// first caller starts it, and it ends a second after its last user. Different `name`s are different servers.
     ///
     /// # Panics
-    /// If Postgres 15 is not installed, with what to install.
+    /// If Postgres 15 is not installed. The message says what to install.
     pub fn shared(name: &str) -> String {
         static URL: OnceLock<(String, File)> = OnceLock::new();
         URL.get_or_init(|| share(name)).0.clone()
     }
 
-    /// A server of its own, for tests that stop it.
+    /// Starts a separate server, for tests that stop it.
     ///
     /// # Panics
-    /// If Postgres 15 is not installed, with what to install.
+    /// If Postgres 15 is not installed. The message says what to install.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// A server of its own with settings such as `max_connections=8`.
+    /// Starts a separate server with settings such as `max_connections=8`.
     ///
     /// # Panics
-    /// If Postgres 15 is not installed, with what to install.
+    /// If Postgres 15 is not installed. The message says what to install.
     pub fn start_with(settings: &[&str]) -> Self {
         let directory = scratch();
         make(&directory);
@@ -63,7 +63,7 @@ impl PostgresServer {
         server
     }
 
-    /// A copy of this server that follows it, with all its settings: a hot standby, until it is [promoted](Self::promote).
+    /// Starts a hot standby of this server, with the same settings, until it is [promoted](Self::promote).
     pub fn standby(&self) -> Self {
         let directory = scratch();
         make(&directory);
@@ -79,7 +79,7 @@ impl PostgresServer {
         standby
     }
 
-    /// Makes a standby take writes, and waits until it does.
+    /// Promotes a standby, and waits until it accepts writes.
     pub fn promote(&self) {
         let mut promote = program("pg_ctl");
         promote.args(["promote", "--wait"]).arg("-D").arg(self.directory.join("data"));
@@ -87,20 +87,20 @@ impl PostgresServer {
         assert!(output.status.success(), "pg_ctl promote: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Stops every process of it as `kill -STOP` does, until [`resume`](Self::resume): connections are taken by the
-    /// system, and nobody answers.
+    /// Stops all its processes with SIGSTOP, until [`resume`](Self::resume). The operating system accepts
+    /// connections, but the server does not respond.
     pub fn pause(&self) {
         self.signal_all("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes all its processes.
     pub fn resume(&self) {
         self.signal_all("CONT");
     }
 
     fn signal_all(&self, name: &str) {
         let postmaster = self.postgres.as_ref().expect("it runs").id();
-        // First, so that it starts no further one.
+        // The postmaster first, so that it starts no more processes.
         signal(name, postmaster);
         children(postmaster).into_iter().for_each(|child| signal(name, child));
     }
@@ -115,28 +115,28 @@ impl PostgresServer {
         self.port
     }
 
-    /// Its directory, which its user may write to.
+    /// Its directory, which its user can write to.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Ends it at once, as a crash would: connections break, and the next start recovers from the log.
+    /// Ends the server at once, as a crash would: connections break, and the next start recovers from the log.
     pub fn stop(&mut self) {
         if let Some(mut postgres) = self.postgres.take() {
             signal("QUIT", postgres.id());
-            // One that is paused hears of it then, and kills its paused children.
+            // A paused server handles the signal only now, and kills its paused children.
             signal("CONT", postgres.id());
             postgres.wait().expect("a child can be waited for");
         }
     }
 
-    /// Starts it on the same data and port, with a setting more or another.
+    /// Starts the server with the same data and port, and an added or changed setting.
     pub fn start_with_also(&mut self, setting: &str) {
         self.settings.push(setting.to_owned());
         self.start_again();
     }
 
-    /// Starts it on the same data and port.
+    /// Starts the server with the same data and port.
     pub fn start_again(&mut self) {
         self.stop_keeper();
         let mut postgres = launch(&self.directory, self.port, &self.settings);
@@ -168,8 +168,8 @@ fn url(port: u16) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/postgres")
 }
 
-/// A use is a shared lock on a file, which the system takes back however a process ends. A keeper waits for the lock
-/// alone, and stops the server then.
+/// Shares a server. Each user holds a shared lock on a file, which the system releases however the process ends. A
+/// keeper process waits for the exclusive lock, then stops the server.
 fn share(name: &str) -> (String, File) {
     let me = fs::metadata("/proc/self").map_or(0, |me| me.uid());
     let base = std::env::temp_dir().join(format!("rushgate-postgres-{name}-{me}"));
@@ -219,30 +219,30 @@ fn keep(base: &Path, pid: u32) {
     background(&mut keeper).stdin(Stdio::null()).spawn().expect("sh starts");
 }
 
-/// The name of a directory that nobody has.
+/// The name of an unused directory.
 fn scratch() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let n = COUNT.fetch_add(1, Relaxed);
     std::env::temp_dir().join(format!("rushgate-postgres-{}-{n}", std::process::id()))
 }
 
-/// The processes that this one has started and that run.
+/// Running child processes of a process.
 fn children(of: u32) -> Vec<u32> {
     let parent = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The program's name, in brackets, may have blanks in it.
+        // The program's name, in parentheses, may contain spaces.
         stat.rsplit(") ").next()?.split(' ').nth(1)?.parse::<u32>().ok()
     };
-    let all = fs::read_dir("/proc").expect("the system tells of its processes").flatten();
+    let all = fs::read_dir("/proc").expect("/proc can be read").flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| parent(*pid) == Some(of)).collect()
 }
 
-/// A directory that the server's user owns.
+/// Creates a directory that the server's user owns.
 fn make(directory: &Path) {
     fs::create_dir_all(directory).expect("the temporary directory takes directories");
     if let Some((uid, gid)) = user() {
-        chown(directory, Some(uid), Some(gid)).expect("root may give a directory away");
+        chown(directory, Some(uid), Some(gid)).expect("root may change the owner of a directory");
     }
 }
 
@@ -269,7 +269,7 @@ fn launch(directory: &Path, port: u16, settings: &[String]) -> Child {
     background(&mut postgres).stdin(Stdio::null()).stderr(log).spawn().unwrap_or_else(|error| missing(&error))
 }
 
-/// The last line of the server's own file says so.
+/// Waits until the last line of postmaster.pid is "ready".
 fn wait_until_ready(directory: &Path, postgres: &mut Child) {
     let start = Instant::now();
     let is_ready = || {
@@ -291,7 +291,7 @@ fn postgres_id(postgres: &Child) -> String {
     postgres.id().to_string()
 }
 
-/// A program of the server, as a user that it accepts: it refuses root.
+/// A command for a server program. Runs as another user than root, whom the server rejects.
 fn program(name: &str) -> Command {
     let path = Path::new(PROGRAMS).join(name);
     if !path.exists() {
@@ -304,12 +304,13 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// In a group of its own, so that what ends the tests' group leaves the stopping to the keeper.
+/// Runs in its own process group, so that a signal to the tests' group does not stop the server before the keeper
+/// does.
 fn background(command: &mut Command) -> &mut Command {
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// The user of the server if this process is root's.
+/// The server's user, if this process runs as root.
 fn user() -> Option<(u32, u32)> {
     if fs::metadata("/proc/self").map_or(0, |me| me.uid()) != 0 {
         return None;

@@ -15,12 +15,12 @@ use rushgate_core::Timestamp;
 use super::START_MAX;
 use super::setup::{Settings, Setup};
 
-/// Where a sentinel keeps its configuration.
+/// Configuration file of a sentinel.
 const SENTINEL_FILE: &str = "sentinel.conf";
-/// Ports that are tried: another test may take the one that was free.
+/// Number of ports to try: another test may take a free port.
 const TRIES: usize = 10;
 
-/// Whose server.
+/// Server software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `redis-server`.
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The program.
+    /// Name of the program.
     pub const fn program(self) -> &'static str {
         match self {
             Self::Redis => "redis-server",
@@ -46,10 +46,10 @@ impl Kind {
     }
 }
 
-/// How to start a server by itself.
+/// Configuration of a single server.
 pub type RedisSetup = Setup<Alone>;
 
-/// A server by itself.
+/// A single server.
 #[derive(Clone, Debug, Default)]
 pub struct Alone {
     port: Option<u16>,
@@ -58,49 +58,49 @@ pub struct Alone {
 }
 
 impl RedisSetup {
-    /// A server that evicts no key and writes an append-only file, without waiting for the disk.
+    /// A server that evicts no keys and writes an append-only file without syncing it.
     pub fn new(kind: Kind) -> Self {
         Self::of(Settings::of(kind))
     }
 
-    /// The same with further settings.
+    /// Creates a configuration with these settings.
     pub(super) fn of(settings: Settings) -> Self {
         Self { settings, shape: Alone::default() }
     }
 
-    /// A sentinel with that configuration, which it keeps up to date itself.
+    /// A sentinel with this configuration, which it rewrites itself.
     pub(super) fn sentinel(settings: &Settings, configuration: String) -> Self {
         let settings = Settings { arguments: Vec::new(), clock: None, ..settings.clone() };
         let shape = Alone { sentinel: true, ..Alone::default() };
         Self { settings, shape }.with_file(SENTINEL_FILE, configuration)
     }
 
-    /// With a file in its folder.
+    /// Adds a file to its folder.
     pub(super) fn with_file(mut self, name: &'static str, text: String) -> Self {
         self.shape.files.push((name, text));
         self
     }
 
-    /// On that port and no other.
+    /// Sets a fixed port.
     pub(super) fn on_port(mut self, port: u16) -> Self {
         self.shape.port = Some(port);
         self
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the server and waits until it responds.
     pub fn start(self) -> RedisServer {
         let program = self.settings.kind.program();
         let server = RedisServer::start(self);
         server.unwrap_or_else(|said| panic!("{program} did not start on any of {TRIES} ports:\n{said}"))
     }
 
-    /// Starts it, if its port is free.
+    /// Starts the server, if its port is free.
     pub(super) fn try_start(self) -> Option<RedisServer> {
         RedisServer::start(self).ok()
     }
 }
 
-/// A running server. Dropping it ends the server and removes its folder.
+/// A running server. Dropping the value ends the server and removes its folder.
 pub struct RedisServer {
     setup: RedisSetup,
     folder: PathBuf,
@@ -109,7 +109,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// If it does not start, what it said at the last try.
+    /// Starts the server. On failure, returns the output of the last attempt.
     fn start(setup: RedisSetup) -> Result<Self, String> {
         let folder = scratch_folder();
         let mut server = Self { setup, folder, port: 0, child: None };
@@ -120,7 +120,7 @@ impl RedisServer {
         let mut said = String::new();
         for _ in 0..tries {
             server.port = server.setup.shape.port.unwrap_or_else(free_port);
-            // Anew each time: a sentinel that does not come up may leave half a configuration.
+            // Write the files for each attempt: a sentinel that fails to start may leave an incomplete configuration.
             for (name, text) in &server.setup.shape.files {
                 fs::write(server.folder.join(name), text).expect("the folder can be written");
             }
@@ -132,7 +132,7 @@ impl RedisServer {
         Err(said)
     }
 
-    /// Starts the program on the chosen port. If it does not come up, what it said.
+    /// Starts the program on the chosen port. On failure, returns its output.
     fn launch(&mut self) -> Result<(), String> {
         let kind = self.setup.settings.kind;
         let mut child = match self.spawn() {
@@ -153,7 +153,7 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Starts the program, without waiting for it.
+    /// Starts the program without waiting for it.
     fn spawn(&self) -> io::Result<Child> {
         let Setup { settings, shape } = &self.setup;
         let mut command = Command::new(settings.kind.program());
@@ -162,8 +162,8 @@ impl RedisServer {
         } else {
             command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "no"]);
             command.args(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"]);
-            // A thread that frees memory by and by. A server that has nothing to do may spin in it, and many are kept
-            // to be lent.
+            // Disable the thread that frees memory in the background: it can spin on an idle server, and many idle
+            // servers are kept for later tests.
             command.args(["--jemalloc-bg-thread", "no"]);
         }
         let port = self.port.to_string();
@@ -191,7 +191,7 @@ impl RedisServer {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 
-    /// By which the operator of an encrypted server comes in.
+    /// The socket through which tests send commands to an encrypted server.
     fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
@@ -200,7 +200,7 @@ impl RedisServer {
         self.folder.join("clock")
     }
 
-    /// A server that another process has started, without a password and in the clear.
+    /// A server that another process has started, without password or TLS.
     pub(super) fn at(port: u16, folder: PathBuf) -> Self {
         Self { setup: RedisSetup::new(Kind::Redis), folder, port, child: None }
     }
@@ -213,27 +213,27 @@ impl RedisServer {
         &self.setup.settings
     }
 
-    /// The port of 127.0.0.1 on which it listens.
+    /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where it listens.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", self.setup.settings.scheme(), self.port)
     }
 
-    /// Its folder, in which its files are.
+    /// The folder with its files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its process id, while it runs.
+    /// Its process ID, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Puts its clock to a moment.
+    /// Sets its clock.
     pub fn set_clock(&self, now: Timestamp) {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(self.clock_file());
@@ -241,7 +241,7 @@ impl RedisServer {
         file.and_then(|file| file.write_all_at(&bytes, 0)).expect("the clock's file can be written");
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Ends the server at once with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -249,19 +249,19 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again on the same port and the same files.
+    /// Restarts the server with the same port and files.
     pub fn restart(&mut self) {
         self.kill();
         let program = self.setup.settings.kind.program();
         self.launch().unwrap_or_else(|said| panic!("{program} did not come up again:\n{said}"));
     }
 
-    /// Stops it as `kill -STOP` does, until [`resume`](Self::resume).
+    /// Stops the server with SIGSTOP, until [`resume`](Self::resume).
     pub fn pause(&self) {
         self.signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     pub fn resume(&self) {
         self.signal("CONT");
     }
@@ -272,14 +272,14 @@ impl RedisServer {
         assert!(status.expect("`kill` is there").success(), "kill -s {signal} {pid}");
     }
 
-    /// Sends a command in plain words, as an operator would, and gives the first line of the answer.
+    /// Sends a command, and returns the first line of the answer.
     pub fn command(&self, words: &[&str]) -> String {
         let mut line = String::new();
         self.send(words).read_line(&mut line).expect("the server answers");
         line.trim_end().to_owned()
     }
 
-    /// Sends a command in plain words and gives the texts and numbers of the whole answer, one after another.
+    /// Sends a command, and returns the texts and numbers of the answer, flattened.
     pub fn ask(&self, words: &[&str]) -> Vec<String> {
         let mut parts = Vec::new();
         read_parts(&mut self.send(words), &mut parts);
@@ -315,7 +315,7 @@ fn write_command(stream: &mut BufReader<File>, words: &[&str]) {
     stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
 }
 
-/// Reads one answer: a list within a list is read part by part.
+/// Reads one answer. Nested lists are flattened.
 fn read_parts(stream: &mut impl BufRead, parts: &mut Vec<String>) {
     let mut line = String::new();
     stream.read_line(&mut line).expect("the server answers");
@@ -339,8 +339,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// Tells when the server says that it accepts connections, or what it said if it ends without; and reads on, so that it
-/// never waits for a reader.
+/// Reports when the server accepts connections, or its output if it ends before that. Keeps reading, so that the
+/// server never blocks on its output.
 fn watch(output: impl Read + Send + 'static) -> Receiver<Result<(), String>> {
     let (tell, told) = channel();
     thread::spawn(move || {
@@ -374,7 +374,7 @@ pub(super) fn scratch_folder() -> PathBuf {
     folder
 }
 
-/// The library that stops a server's wall clock, compiled once for a build of the tests.
+/// The library that freezes a server's wall clock, compiled once per build of the tests.
 fn clock_library() -> PathBuf {
     const SOURCE: &str = include_str!("clock.c");
     let sum = SOURCE
@@ -390,7 +390,7 @@ fn clock_library() -> PathBuf {
 }
 
 fn compile(source: &str, library: &Path) -> io::Result<()> {
-    // Several tests may compile at once: each into a name of its own.
+    // Tests may compile concurrently, so each uses its own file name.
     let draft = library.with_extension(format!("{}.so", std::process::id()));
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O1", "-x", "c", "-", "-o"]).arg(&draft);

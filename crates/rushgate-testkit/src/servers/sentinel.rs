@@ -6,13 +6,13 @@ use super::redis::{Kind, RedisServer, RedisSetup, free_port};
 use super::setup::{Settings, Setup};
 use super::wait_until;
 
-/// The name under which the sentinels know the primary.
+/// Name of the primary in the sentinels' configuration.
 pub const SERVICE: &str = "shop";
 
-/// How to start a primary, its replicas, and the sentinels that watch them.
+/// Configuration of a primary, its replicas and sentinels.
 pub type SentinelSetup = Setup<Watched>;
 
-/// How many replicas and sentinels.
+/// Number of replicas and sentinels.
 #[derive(Clone, Debug)]
 pub struct Watched {
     replicas: usize,
@@ -20,19 +20,19 @@ pub struct Watched {
 }
 
 impl SentinelSetup {
-    /// One primary, two replicas and three sentinels, which miss a primary after half a second.
+    /// One primary, two replicas and three sentinels, which consider a primary down after half a second.
     pub fn new(kind: Kind) -> Self {
         Self { settings: Settings::of(kind), shape: Watched { replicas: 2, sentinels: 3 } }
     }
 
-    /// With so many replicas and sentinels instead.
+    /// Sets the number of replicas and sentinels.
     #[must_use]
     pub fn of(mut self, replicas: usize, sentinels: usize) -> Self {
         self.shape = Watched { replicas, sentinels };
         self
     }
 
-    /// Starts them and waits until they know each other.
+    /// Starts the servers and waits until they know each other.
     pub fn start(self) -> SentinelGroup {
         let primary = self.server(&[]).start();
         let replica = |_| self.server(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).start();
@@ -46,13 +46,14 @@ impl SentinelSetup {
     fn server(&self, arguments: &[&str]) -> RedisSetup {
         let mut setup = RedisSetup::of(self.settings.clone());
         if self.settings.clock.is_some() {
-            // A clock that jumps must not end the replicas' links.
+            // A clock that jumps must not break the replicas' links.
             setup = setup.with(&["--repl-timeout", "2000000000"]);
         }
         setup.with(&["--repl-diskless-sync-delay", "0"]).with(arguments)
     }
 
-    /// The sentinels are told of each other and of the replicas, which they would find out for themselves in time.
+    /// Starts the sentinels. Their configuration lists the other sentinels and the replicas, which saves the time of
+    /// discovery.
     fn start_sentinels(&self, primary: &RedisServer, replicas: &[RedisServer]) -> Vec<RedisServer> {
         let ports: Vec<_> = (0..self.shape.sentinels).map(|_| free_port()).collect();
         let sentinel = |number: usize| {
@@ -79,31 +80,31 @@ impl SentinelSetup {
     }
 }
 
-/// How long a primary may be silent before the sentinels of a test call it down.
+/// How long a primary may be silent before the sentinels consider it down.
 const DOWN_AFTER: Duration = Duration::from_millis(500);
 
-/// How many replicas a primary says keep up with it.
+/// Number of replicas that are in sync, according to the primary.
 pub(super) fn online_replicas(primary: &RedisServer) -> usize {
     primary.ask(&["INFO", "replication"]).concat().matches("state=online").count()
 }
 
-/// Keeps the replicas away from a primary for as long as it runs.
+/// Keeps the replicas away from a primary while it runs.
 pub(super) fn cut_off_replicas(primary: &RedisServer) {
     assert_eq!(primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]), "+OK");
     primary.command(&["CLIENT", "KILL", "TYPE", "replica"]);
     wait_until("the end of the replicas' links", || online_replicas(primary) == 0);
 }
 
-/// A primary, its replicas and their sentinels. Dropping it ends them all.
+/// A primary, its replicas and their sentinels. Dropping the value ends them.
 pub struct SentinelGroup {
-    /// The servers; the first one was the primary when they were started.
+    /// The servers. The first one was the primary at the start.
     pub servers: Vec<RedisServer>,
     /// The sentinels.
     pub sentinels: Vec<RedisServer>,
 }
 
 impl SentinelGroup {
-    /// The URL that names all sentinels.
+    /// The URL with all sentinels.
     pub fn url(&self) -> String {
         let hosts: Vec<_> =
             self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
@@ -111,7 +112,7 @@ impl SentinelGroup {
         format!("{scheme}+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
-    /// Which server the first sentinel that runs calls the primary.
+    /// Index of the primary, according to the first running sentinel.
     pub fn primary(&self) -> usize {
         let sentinel = self.sentinels.iter().find(|sentinel| sentinel.pid().is_some()).expect("one runs");
         let named = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
@@ -119,14 +120,14 @@ impl SentinelGroup {
         self.servers.iter().position(port).expect("the sentinels name one of the group")
     }
 
-    /// Keeps the replicas away from the primary for as long as it runs: what it acknowledges from now on it has alone.
-    /// Its callers and the sentinels notice nothing. Sentinels promote a replica that was away for less than ten times
-    /// as long as a primary may be silent.
+    /// Keeps the replicas away from the primary while it runs: only the primary has what it acknowledges from now on.
+    /// Its clients and the sentinels do not notice. Sentinels promote a replica that was away for less than ten times
+    /// the down-after period.
     pub fn cut_off_replicas(&self) {
         cut_off_replicas(&self.servers[self.primary()]);
     }
 
-    /// Puts the servers' clocks to a moment.
+    /// Sets the servers' clocks.
     pub fn set_clock(&self, now: Timestamp) {
         self.servers.iter().for_each(|server| server.set_clock(now));
     }

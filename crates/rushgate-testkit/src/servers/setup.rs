@@ -4,20 +4,20 @@ use super::Certificates;
 use super::redis::Kind;
 use crate::ManualClock;
 
-/// How to start a server, or a group of them.
+/// Configuration of a server, or of a group of servers.
 #[derive(Clone, Debug)]
 pub struct Setup<S> {
     pub(super) settings: Settings,
     pub(super) shape: S,
 }
 
-/// What every server of a group has.
+/// Settings of every server of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) kind: Kind,
     pub(super) arguments: Vec<String>,
     pub(super) clock: Option<ManualClock>,
-    /// If there are any, TLS is the only way to it.
+    /// Certificates; if set, the server accepts only TLS.
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) password: Option<String>,
 }
@@ -27,37 +27,37 @@ impl Settings {
         Self { kind, arguments: Vec::new(), clock: None, certificates: None, password: None }
     }
 
-    /// The scheme of a URL.
+    /// URL scheme.
     pub(super) fn scheme(&self) -> &'static str {
         if self.certificates.is_some() { "rediss" } else { "redis" }
     }
 }
 
 impl<S> Setup<S> {
-    /// With further settings, such as `--maxmemory`, `1gb`. Sentinels do not get them.
+    /// Adds settings, such as `--maxmemory`, `1gb`. They do not apply to sentinels.
     #[must_use]
     pub fn with(mut self, arguments: &[&str]) -> Self {
         self.settings.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
     }
 
-    /// On a clock that stands still until the test moves it. Sentinels are not on it, and in a Cluster nobody is
-    /// missed then, however far it jumps.
+    /// Uses a clock that moves only on request. Sentinels do not use it. In a Cluster, no node is then considered
+    /// down, however far the clock jumps.
     #[must_use]
     pub fn on(mut self, clock: ManualClock) -> Self {
         self.settings.clock = Some(clock);
         self
     }
 
-    /// Behind TLS alone, with a certificate for 127.0.0.1 whose authority is trusted where
-    /// [`again_trusting`](super::again_trusting) has led.
+    /// Accepts only TLS, with a certificate for 127.0.0.1. Its authority is trusted in processes started by
+    /// [`again_trusting`](super::again_trusting).
     #[must_use]
     pub fn encrypted(mut self) -> Self {
         self.settings.certificates = Some(Arc::new(Certificates::of_this_process()));
         self
     }
 
-    /// Everybody wants that password, and knows it.
+    /// Requires a password, which all servers of the group use.
     #[must_use]
     pub fn guarded(mut self, password: &str) -> Self {
         self.settings.password = Some(password.to_owned());

@@ -13,7 +13,7 @@ use rushgate_core::Timestamp;
 use super::redis::RedisServer;
 use super::{ClusterGroup, SentinelGroup};
 
-/// Ends servers and removes folders once the program that runs the tests has ended, whatever it died of.
+/// Ends servers and removes folders once the test runner has ended, for whatever reason.
 const WATCHER: &str = r#"
 while kill -0 "$1" 2>/dev/null; do sleep 2; done
 kill -9 $2
@@ -21,16 +21,16 @@ shift 2
 rm -rf "$@"
 rmdir "${1%/*}" && rmdir "${1%/*/*}"
 "#;
-/// The folder of servers that are lent has the lock of whoever has them, and says where they are.
+/// Lock file in the folder of lent servers, held by their current user. The second file has their addresses.
 const LOCK: &str = "lock";
 const WHERE: &str = "where";
 
-/// Servers that may be lent to one test after another.
+/// Servers that can be lent to one test after another.
 pub trait Lendable {
-    /// Where a store finds them.
+    /// The URL for a store.
     fn url(&self) -> String;
 
-    /// All of them.
+    /// All servers of the group.
     fn into_servers(self) -> Vec<RedisServer>;
 }
 
@@ -64,47 +64,47 @@ impl Lendable for ClusterGroup {
     }
 }
 
-/// Servers on loan: nobody else has them until this is dropped, and then they run on.
+/// Lent servers: no other process uses them until this value is dropped, and they keep running after that.
 pub struct Lent {
     url: String,
-    /// Those with data. They are not this test's to end.
+    /// The servers with data. Dropping the value does not end them.
     servers: Vec<ManuallyDrop<RedisServer>>,
     _lock: File,
 }
 
 impl Lent {
-    /// Servers of that name which nobody has, or new ones: empty, and with their clocks where they were. They end after
-    /// the program that runs the tests has ended.
+    /// Takes unused servers with that name, or starts new ones. They are empty, with their clocks unchanged. They end
+    /// after the test runner has ended.
     pub fn take<S: Lendable>(name: &str, start: impl FnOnce() -> S) -> Self {
         let shelf = std::env::temp_dir().join(format!("rushgate-servers-{}", parent_id())).join(name);
         let taken = (0_u32..).find_map(|number| {
             let place = shelf.join(number.to_string());
             lock(&place).expect("the shelf can be written").map(|lock| (place, lock))
         });
-        let (place, lock) = taken.expect("there is no end of numbers");
+        let (place, lock) = taken.expect("a number is unused");
         let (url, servers) = find(&place).unwrap_or_else(|| put_up(&place, start()));
         servers.iter().for_each(|server| empty(server));
         Self { url, servers, _lock: lock }
     }
 
-    /// Where a store finds them.
+    /// The URL for a store.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// How many keys they have.
+    /// Number of keys.
     pub fn keys(&self) -> u64 {
         let keys = |server: &ManuallyDrop<RedisServer>| server.ask(&["DBSIZE"])[0].parse::<u64>();
         self.servers.iter().map(|server| keys(server).expect("a number of keys")).sum()
     }
 
-    /// Puts their clocks to a moment.
+    /// Sets the servers' clocks.
     pub fn set_clock(&self, now: Timestamp) {
         self.servers.iter().for_each(|server| server.set_clock(now));
     }
 }
 
-/// The lock of a place, unless somebody has it.
+/// Locks a place, unless it is locked.
 fn lock(place: &Path) -> io::Result<Option<File>> {
     fs::create_dir_all(place)?;
     let file = File::options().create(true).truncate(false).write(true).open(place.join(LOCK))?;
@@ -115,7 +115,7 @@ fn lock(place: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// What runs at a place.
+/// The servers at a place.
 fn find(place: &Path) -> Option<(String, Vec<ManuallyDrop<RedisServer>>)> {
     let text = fs::read_to_string(place.join(WHERE)).ok()?;
     let mut lines = text.lines();
@@ -129,7 +129,7 @@ fn find(place: &Path) -> Option<(String, Vec<ManuallyDrop<RedisServer>>)> {
     Some((url, lines.map(server).collect::<Option<_>>()?))
 }
 
-/// Leaves servers at a place for whoever comes next.
+/// Records new servers at a place, for later tests.
 fn put_up(place: &Path, group: impl Lendable) -> (String, Vec<ManuallyDrop<RedisServer>>) {
     let url = group.url();
     let all: Vec<_> = group.into_servers().into_iter().map(ManuallyDrop::new).collect();
@@ -149,16 +149,16 @@ fn watch(place: &Path, servers: &[ManuallyDrop<RedisServer>]) -> io::Result<()> 
     watcher.args(["-c", WATCHER, "sh", &parent_id().to_string(), &pids.join(" ")]).arg(place);
     watcher.args(servers.iter().map(|server| server.folder()));
     watcher.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It clears up after a test, too, that is ended together with its whole group.
+    // It also cleans up after a test that is killed together with its process group.
     watcher.process_group(0).spawn().map(drop)
 }
 
-/// Nothing is left of whoever had it: no connection through which something might still come, and no key.
+/// Removes everything that the previous user left: connections with pending commands, and keys.
 fn empty(server: &RedisServer) {
     for kind in ["normal", "pubsub"] {
         server.command(&["CLIENT", "KILL", "TYPE", kind]);
     }
-    // What a replica has goes with what its primary has.
+    // A replica is emptied with its primary.
     if server.ask(&["ROLE"])[0] == "master" {
         assert_eq!(server.command(&["FLUSHALL", "SYNC"]), "+OK");
     }

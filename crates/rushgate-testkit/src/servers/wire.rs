@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-/// The word in every step that changes or asks something, and in nothing by which a client introduces itself.
+/// A word in every step of a store, but not in the commands that open a connection.
 const STEP: &[u8] = b"EVALSHA";
 
-/// A way to a server of Redis or Valkey on which the answers to steps can be lost, and their connections with them.
-/// What is sent always arrives.
+/// A proxy to a Redis or Valkey server that can drop the answers to steps, and the connections with them. Requests
+/// always arrive.
 pub struct Wire {
     port: u16,
     weather: Arc<Weather>,
@@ -22,7 +22,7 @@ struct Weather {
 }
 
 impl Wire {
-    /// A way to the server on that port of 127.0.0.1. Nothing is lost at first.
+    /// Creates a proxy to the server on that port of 127.0.0.1. At first it drops nothing.
     pub fn to(server: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
@@ -33,7 +33,7 @@ impl Wire {
                 if of_wire.is_over.load(SeqCst) {
                     return;
                 }
-                // A server that is gone hangs up.
+                // If the server is gone, the client's connection is closed.
                 if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
                     forward(client, server, &of_wire);
                 }
@@ -42,17 +42,17 @@ impl Wire {
         Self { port, weather }
     }
 
-    /// Where it begins.
+    /// The URL of the proxy.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Whether answers to steps are lost from now on.
+    /// Sets whether answers to steps are dropped.
     pub fn lose_answers(&self, loses: bool) {
         self.weather.loses.store(loses, SeqCst);
     }
 
-    /// How many answers were lost so far.
+    /// Number of dropped answers.
     pub fn lost(&self) -> u64 {
         self.weather.lost.load(SeqCst)
     }
@@ -61,13 +61,13 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.weather.is_over.store(true, SeqCst);
-        // Whoever waits for the next client looks.
+        // Wake the thread that waits for the next client.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 
 fn forward(client: TcpStream, server: TcpStream, weather: &Arc<Weather>) {
-    let clone = |stream: &TcpStream| stream.try_clone().expect("a connection has another end");
+    let clone = |stream: &TcpStream| stream.try_clone().expect("a stream can be cloned");
     let is_doomed = Arc::new(AtomicBool::new(false));
     thread::spawn({
         let (from, to, weather, is_doomed) =
@@ -92,7 +92,7 @@ fn forward(client: TcpStream, server: TcpStream, weather: &Arc<Weather>) {
     });
 }
 
-/// Hands on what comes, as long as it may. Then both ends are told that the other has gone.
+/// Forwards data while `may` permits, then closes both ends.
 fn pass(mut from: TcpStream, mut to: TcpStream, mut may: impl FnMut(&[u8]) -> bool) {
     let mut bytes = vec![0; 65_536];
     while let Ok(n @ 1..) = from.read(&mut bytes) {

@@ -20,9 +20,9 @@ use crate::patience::{PATIENCE, ask};
 #[derive(Debug)]
 #[must_use = "a guard that is dropped gives the lock up"]
 pub enum LockOutcome {
-    /// It is held, until the guard is released or dropped.
+    /// The lock is held until the guard is released or dropped.
     Held(LockGuard),
-    /// Another holder has the lock and the wait has expired. The wait queue is left.
+    /// Another holder has the lock and the wait has expired. The caller has left the wait queue.
     Busy(Busy),
 }
 
@@ -39,42 +39,43 @@ impl LockOutcome {
 /// Why a lock was not obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// When the present grant would end if it is not extended.
+    /// Time until the current grant expires, unless it is renewed.
     pub retry_after: Duration,
-    /// How many live waiters were in line ahead, as far as is known.
+    /// Number of live waiters ahead, as of the last answer from the store.
     pub waiters: u64,
-    /// The place in line that was given up; 1 was next. `None` if none was taken.
+    /// Position in the wait queue that was given up; 1 is next. `None` if the caller never waited.
     pub position: Option<u64>,
 }
 
-/// The longest time in line without asking the store how it stands.
+/// Longest pause between two polls of a waiter.
 const CHECK_MAX: Duration = Duration::from_secs(10);
-/// Who is next asks so often, and those behind less often by their place: what a lost push may cost.
+/// Polling interval for the next waiter, in case a notification was lost. Waiters further back poll less
+/// often.
 const CHECK_STEP: Duration = Duration::from_secs(1);
-/// The shortest.
+/// Shortest pause between two polls.
 const CHECK_MIN: Duration = Duration::from_millis(5);
 /// Jitter of the polls of waiters that are not next.
 const CHECK_SPREAD: Duration = Duration::from_millis(250);
 
 impl Lock {
-    /// Asks for the lock and waits in line for it, up to [`wait`](Lock::wait).
+    /// Acquires the lock, waiting for up to [`wait`](Lock::wait).
     ///
-    /// Waiting is a place in line in the store, first come first served: no polling. While the store cannot be
-    /// reached the same question is asked again, until the wait is over (5 s at least).
+    /// The store keeps waiters in FIFO order and notifies the next one. If the store cannot be reached, the
+    /// same request is retried until the wait ends, and for at least 5 s.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves no place in line and no lock behind: what was sent is undone by its token in the
-    /// background. If the store cannot be reached then, both end by themselves, the place with the wait and the
-    /// lock with its lease.
+    /// Dropping the future leaves the wait queue and releases the lock if it was granted; both are sent in
+    /// the background. If the store cannot be reached, the entry in the wait queue expires with the wait, and
+    /// the lock with its lease.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a lease, wait or label outside its range. Otherwise the store could
-    /// not tell; what may have happened is undone as above.
+    /// [`is_invalid`](Error::is_invalid) for a lease, wait or label outside its range. Otherwise the store
+    /// could not answer, and the request is rolled back as above.
     pub async fn acquire(&self) -> Result<LockOutcome> {
         self.obtain(self.wait).await
     }
 
-    /// Asks for the lock without waiting in line.
+    /// Acquires the lock if it is free, without waiting.
     ///
     /// Cancel safety and errors are those of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<LockOutcome> {
@@ -95,7 +96,7 @@ impl Lock {
     }
 }
 
-/// One question for a lock, from the first send to the answer.
+/// One acquisition, from the first request to the outcome.
 struct Waiting<'a> {
     lock: &'a Lock,
     lease: Lease,
@@ -112,7 +113,7 @@ impl Waiting<'_> {
                 self.place.leave().await;
                 return Ok(LockOutcome::Busy(busy));
             }
-            // Listen first: a grant between the question and the listening would go unheard.
+            // Listen before asking: otherwise a grant sent in between would be missed.
             let mut news = News::listen(&self.lock.gate, self.place.token);
             let (sent, answer) = self.ask().await?;
             let queued = match answer {
@@ -139,7 +140,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// Asks with the same token until the store answers, and says when the question that was answered was sent.
+    /// Repeats the request with the same token until the store answers. Also returns when the answered
+    /// request was sent.
     async fn ask(&self) -> Result<(Boot, Acquired)> {
         let lock = self.lock;
         let owner = lock.gate.owner(&lock.label);
@@ -160,7 +162,8 @@ impl Waiting<'_> {
         Ok((sent, answer))
     }
 
-    /// The answer was "busy". An earlier question, whose answer was lost, may have taken a place all the same.
+    /// The store answered "busy". An earlier request whose answer was lost may still have entered the wait
+    /// queue.
     async fn not_in_line(&mut self) {
         if self.waits { self.place.leave().await } else { self.place.forget() }
     }
@@ -186,9 +189,9 @@ impl Waiting<'_> {
     }
 }
 
-/// True if a pushed grant may be used without asking again. It has no reliable timestamp, so its lease is counted from the
-/// last request we sent; a higher fence proves that the grant is newer. An older request would make a guard with a lease
-/// that is nearly over.
+/// True if a pushed grant may be used without asking again. A pushed grant has no reliable timestamp, so its
+/// lease is counted from the last request we sent. A higher fence proves that the grant is newer than that
+/// request. If the request is older than a tenth of the lease, too little would be left.
 fn is_fresh(grant: Grant, queued: Queued, asked: Boot) -> bool {
     grant.fence > queued.fence && Boot::now() <= asked + grant.lease_left / 10
 }
@@ -251,7 +254,7 @@ impl Drop for Place {
     }
 }
 
-/// News of one token, listened for from the moment of its making.
+/// Notifications for one token, received from construction on.
 pub(super) struct News {
     store: Arc<dyn Store>,
     token: Token,
@@ -271,7 +274,7 @@ impl News {
         Box::pin(async move { store.notice(token).await })
     }
 
-    /// Listening starts when the store's method is called, which is at the first poll.
+    /// Polls once, because the store starts to listen at the first poll.
     fn start(&mut self) {
         let polled = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(answer) = polled {
@@ -279,8 +282,8 @@ impl News {
         }
     }
 
-    /// A grant for the full lease that was pushed within that time. Ends early, with `None`, on any other news: a grant
-    /// for the claim window is a reason to ask, and the answer gives the full lease.
+    /// Returns a grant for the full lease that is pushed within `time`. Any other notification ends the wait
+    /// with `None`. A grant for the claim window is among them: the next request returns its full lease.
     async fn granted_within(&mut self, time: Duration) -> Option<Grant> {
         tokio::select! {
             notice = &mut self.next => match notice {
@@ -292,14 +295,14 @@ impl News {
         }
     }
 
-    /// Without news, the time to ask again is all there is.
+    /// Listening failed: sleep until the next poll instead.
     async fn deaf(&mut self, error: Error, time: Duration) -> Option<Grant> {
         tracing::debug!(%error, token = %self.token, "no news of a place in line");
         sleep(time).await;
         None
     }
 
-    /// Waits until the lock is taken away by force. Pending for ever if the store cannot tell.
+    /// Resolves when the lock is force-released. Pending forever if the store cannot deliver notifications.
     pub(super) async fn revoked(mut self) {
         loop {
             match (&mut self.next).await {
@@ -333,7 +336,7 @@ mod tests {
         let queued = Queued { position: 1, check_after: lease, fence: Fence::from_u64(7) };
         let now = Boot::now();
         assert!(is_fresh(grant(8), queued, now));
-        assert!(!is_fresh(grant(7), queued, now), "granted before the answer, and perhaps over");
-        assert!(!is_fresh(grant(8), queued, now.minus(lease / 10)), "perhaps pushed long ago");
+        assert!(!is_fresh(grant(7), queued, now), "granted before the answer, so possibly expired");
+        assert!(!is_fresh(grant(8), queued, now.minus(lease / 10)), "the grant may be as old as the request");
     }
 }

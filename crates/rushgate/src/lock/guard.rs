@@ -26,11 +26,11 @@ pub struct LockGuard {
     gate: Rushgate,
     held: Held,
     owed: bool,
-    /// Listens for a release by force.
+    /// Task that listens for a force-release.
     watch: Option<AbortHandle>,
 }
 
-/// What may be known of a held lock by those who do not own it: its fence, and whether it is lost. Cheap to clone.
+/// Read-only view of a held lock: its fence, and whether it is lost. Cheap to clone.
 #[derive(Clone)]
 pub struct Held(Arc<State>);
 
@@ -38,7 +38,7 @@ struct State {
     name: LockName,
     token: Token,
     fence: Fence,
-    /// The moment on the [`Boot`] clock, in microseconds, from which nothing is sure any more.
+    /// Time on the [`Boot`] clock, in microseconds, from which the lock may belong to another holder.
     until_us: AtomicU64,
     lost: CancellationToken,
     reason: OnceLock<LostReason>,
@@ -47,13 +47,13 @@ struct State {
 /// Why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostReason {
-    /// The lease ran out before the store acknowledged a renewal, or was not to be renewed.
+    /// The lease ended before the store acknowledged a renewal, or renewal was disabled.
     Expired,
-    /// The store said that the lock is another's, or nobody's.
+    /// The store answered that this token no longer holds the lock.
     NotHeld,
     /// It was [force-released](Rushgate::force_release).
     Revoked,
-    /// It was held for as long as [`max_hold`](super::Lock::max_hold) allows.
+    /// [`max_hold`](super::Lock::max_hold) was reached.
     MaxHold,
     /// This client released all its locks.
     ReleasedAll,
@@ -80,9 +80,9 @@ impl fmt::Display for LostReason {
 /// Outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseOutcome {
-    /// It was held until now, and is no more.
+    /// The lock was held and is now released.
     Released,
-    /// It was lost before, and may have had another holder since.
+    /// The lock was already lost and may have had another holder since.
     AlreadyLost,
 }
 
@@ -99,15 +99,15 @@ impl From<Released> for ReleaseOutcome {
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
 pub enum ReleaseWithOutcome {
-    /// The lock was held until now and is released. The value is the outcome of the enqueue.
+    /// The lock was held and is now released. The value is the outcome of the enqueue.
     Released(Enqueued),
-    /// The lock was lost before, and may have had another holder since. The task was not enqueued.
+    /// The lock was already lost and may have had another holder since. The task was not enqueued.
     AlreadyLost,
-    /// The queue did not take the task, and the lock is held as before.
+    /// The queue did not accept the task. The lock is still held.
     NotTaken {
-        /// The lock.
+        /// Guard of the lock.
         guard: LockGuard,
-        /// Why not: [`Enqueued::Full`] or [`Enqueued::Refused`].
+        /// Reason: [`Enqueued::Full`] or [`Enqueued::Refused`].
         why: Enqueued,
     },
 }
@@ -115,13 +115,13 @@ pub enum ReleaseWithOutcome {
 /// Outcome of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtendOutcome {
-    /// The new lease runs from now, and later renewals use it too.
+    /// The new lease runs from now. Later renewals use it too.
     Extended,
-    /// It was lost before. Nothing was changed.
+    /// The lock was already lost. Nothing was changed.
     AlreadyLost,
 }
 
-/// What a fresh grant consists of.
+/// A new grant, as the guard is built from it.
 pub(super) struct Grasp {
     pub name: LockName,
     pub token: Token,
@@ -154,38 +154,39 @@ impl Held {
         self.0.token
     }
 
-    /// The number that grew with this grant: whatever the lock protects should refuse a smaller one.
+    /// Fencing token of this grant. The protected resource should reject a lower one.
     pub fn fence(&self) -> Fence {
         self.0.fence
     }
 
-    /// True once the lock may be another's. Asks nobody: it is the local clock, which counts suspend, and the news
-    /// heard so far.
+    /// True once the lock may belong to another holder. Local: uses this machine's clock, which counts
+    /// suspend, and the notifications received so far. Sends no request.
     pub fn is_lost(&self) -> bool {
         self.0.lost.is_cancelled() || Boot::now() >= self.until()
     }
 
-    /// How long the lock is surely held if no renewal comes; zero once it is lost. Asks nobody.
+    /// Time for which the lock is certainly held if no renewal succeeds; zero once it is lost. Sends no
+    /// request.
     pub fn time_left(&self) -> Duration {
         if self.is_lost() { Duration::ZERO } else { Boot::now().until(self.until()) }
     }
 
-    /// Waits until the lock is lost, and says why.
+    /// Waits until the lock is lost, and returns the reason.
     ///
-    /// This happens before the store can grant the lock to anybody else, unless it is taken away by force, or the
-    /// process itself was stopped. Cancel safe.
+    /// Resolves before the store can grant the lock to another holder. Exceptions: the lock was
+    /// force-released, or this process was suspended. Cancel safe.
     pub async fn lost(&self) -> LostReason {
         self.0.lost.cancelled().await;
         self.reason().unwrap_or(LostReason::Expired)
     }
 
-    /// A token that is cancelled when the lock is lost, to be handed to other tasks. Cancelling it does nothing to
+    /// A token that is canceled when the lock is lost, for use in other tasks. Canceling it does not affect
     /// the lock.
     pub fn lost_token(&self) -> CancellationToken {
         self.0.lost.child_token()
     }
 
-    /// Why it was lost, if it was.
+    /// Reason for the loss, or `None` while the lock is held.
     pub fn reason(&self) -> Option<LostReason> {
         self.0.reason.get().copied().or_else(|| self.is_lost().then_some(LostReason::Expired))
     }
@@ -224,7 +225,7 @@ impl LockGuard {
         Self { gate, held, owed: true, watch }
     }
 
-    /// A view of the lock that may be handed to the work it protects.
+    /// A view of the lock, to pass to the code that it protects.
     pub fn held(&self) -> Held {
         self.held.clone()
     }
@@ -239,25 +240,25 @@ impl LockGuard {
         self.held.token()
     }
 
-    /// The number that grew with this grant: whatever the lock protects should refuse a smaller one.
+    /// Fencing token of this grant. The protected resource should reject a lower one.
     pub fn fence(&self) -> Fence {
         self.held.fence()
     }
 
-    /// True once the lock may be another's; asks nobody. See [`Held::is_lost`].
+    /// True once the lock may belong to another holder. Sends no request. See [`Held::is_lost`].
     pub fn is_lost(&self) -> bool {
         self.held.is_lost()
     }
 
-    /// Waits until the lock is lost, and says why. Cancel safe. See [`Held::lost`].
+    /// Waits until the lock is lost, and returns the reason. Cancel safe. See [`Held::lost`].
     pub async fn lost(&self) -> LostReason {
         self.held.lost().await
     }
 
-    /// Asks the store whether this guard, and not just anybody, holds the lock.
+    /// Asks the store whether this guard's token holds the lock.
     ///
     /// # Errors
-    /// The store could not tell. Nothing was changed.
+    /// The store could not answer. Nothing was changed.
     pub async fn is_held(&self) -> Result<bool> {
         let held = self.gate.ask(|| self.gate.store().held(self.name(), self.token())).await?;
         if held.is_none() {
@@ -266,12 +267,12 @@ impl LockGuard {
         Ok(held.is_some())
     }
 
-    /// Extends the lease to this duration from now (10 ms to 24 h). Later renewals use it too. It never exceeds
-    /// [`max_hold`](super::Lock::max_hold).
+    /// Extends the lease to `lease` from now (10 ms to 24 h). Later renewals use it too. The lease never
+    /// exceeds [`max_hold`](super::Lock::max_hold).
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not tell;
-    /// the lease then ends at the old or at the new time, and the guard goes by the earlier.
+    /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not
+    /// answer: the lease ends at the old or the new time, and the guard assumes the earlier.
     pub async fn extend(&self, lease: Duration) -> Result<ExtendOutcome> {
         let Some(lease) = self.gate.renewals().change(self.token(), Lease::new(lease)?) else {
             return Ok(ExtendOutcome::AlreadyLost);
@@ -294,13 +295,14 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lock up, hands it to the first in line, and says whether it was still held.
+    /// Releases the lock, hands it to the first waiter, and returns whether it was still held.
     ///
     /// # Cancel safety
     /// If the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// The outcome is unknown. The release continues in the background; at the latest the lock ends with its lease.
+    /// The outcome is unknown. The release continues in the background, and the lock expires with its lease
+    /// at the latest.
     pub async fn release(mut self) -> Result<ReleaseOutcome> {
         self.let_go();
         let answer = self.gate.store().release(self.name(), self.token()).await?;
@@ -308,13 +310,12 @@ impl LockGuard {
         Ok(answer.into())
     }
 
-    /// Gives the lock up as [`release`](Self::release) does, and puts a task into a queue in the same step of the store:
-    /// either both happen or neither. So the work that the lock protected can hand on what is to be done next, and
-    /// nobody sees it half done.
+    /// Releases the lock and enqueues a task in one atomic step of the store. Use it to hand follow-up work
+    /// to a worker without a gap in which neither the lock nor the task exists.
     ///
-    /// On a Redis Cluster lock and queue are on different nodes, and it is three steps: the lock is looked at, then the
-    /// task is put in, then the lock is given up. Whoever dies on the way leaves a lock that ends with its lease, and
-    /// perhaps the task.
+    /// On a Redis Cluster, lock and queue are on different nodes, so this takes three steps: check the lock,
+    /// enqueue the task, release the lock. If the client dies in between, the lock expires with its lease,
+    /// and the task may have been enqueued.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -341,9 +342,10 @@ impl LockGuard {
     /// If the future is dropped, the lock is released in the background, and the task may have been enqueued.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a task outside its limits: nothing was put in. Otherwise the store
-    /// could not tell, and the task may have been put in; enqueueing the same id again is safe. After any error the
-    /// lock is given up in the background; at the latest it ends with its lease.
+    /// [`is_invalid`](crate::Error::is_invalid) for a task outside its limits: nothing was enqueued.
+    /// Otherwise the store could not answer, and the task may have been enqueued; enqueueing the same ID
+    /// again is safe. After any error the lock is released in the background, and expires with its lease at
+    /// the latest.
     pub async fn release_with<T>(mut self, task: Enqueue<'_, T>) -> Result<ReleaseWithOutcome> {
         let lock = self.gate.lock(self.name())?;
         Ok(match lock.release_with(self.token(), task).await? {
@@ -360,15 +362,15 @@ impl LockGuard {
         })
     }
 
-    /// Lets go of the guard and not of the lock: it stays held until its lease ends. Whoever has the token
-    /// [extends](super::Lock::extend) and [releases](super::Lock::release) it.
+    /// Consumes the guard without releasing the lock, and returns its token. The lock stays held until its
+    /// lease ends. Use the token to [extend](super::Lock::extend) or [release](super::Lock::release) it.
     pub fn into_token(mut self) -> Token {
         self.let_go();
         self.owed = false;
         self.token()
     }
 
-    /// Ends renewal and listening; this comes before the release is sent, so that no renewal follows it.
+    /// Stops renewal and listening. Called before the release is sent, so that no renewal follows it.
     fn let_go(&mut self) {
         self.gate.renewals().remove(self.token());
         self.held.lose(LostReason::Released);
@@ -392,7 +394,8 @@ impl Drop for LockGuard {
         let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
         let held = self.held.clone();
         self.gate.in_background(async move {
-            // The store's lease ends a margin later than ours. After that there is nothing left to release.
+            // The store's lease ends up to a margin later than ours. After that there is nothing left to
+            // release.
             let until = Instant::now() + Boot::now().until(held.until()) + MARGIN_MAX;
             let release = ask(until, &closing, || store.release(held.name(), held.token()));
             match timeout_at(until, release).await {

@@ -1,4 +1,4 @@
-//! Locks: at most one holder per name, and a fair line before it.
+//! Locks: at most one holder per name, with FIFO waiters.
 
 mod acquire;
 pub mod fence;
@@ -19,12 +19,13 @@ pub use run::{BusyPolicy, RunOutcome};
 
 pub(crate) use renewal::Renewals;
 
+use crate::clock::{Boot, margin};
 use crate::{Enqueue, Rushgate};
 
-/// One lock by name, and how this caller wants it: made by [`Rushgate::lock`], asked for by
-/// [`acquire`](Self::acquire) or [`run`](Self::run).
+/// A named lock and its options. Created by [`Rushgate::lock`], acquired with [`acquire`](Self::acquire) or
+/// [`run`](Self::run).
 ///
-/// Holding nothing itself, it may be kept, cloned and used any number of times.
+/// A `Lock` holds nothing: keep it, clone it and use it any number of times.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -60,11 +61,11 @@ pub struct Lock {
 }
 
 impl Rushgate {
-    /// The lock of that name. Asks the store nothing yet.
+    /// A handle to the lock `name`. Sends no request.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) unless the name has 1 to 200 bytes without white space, control
-    /// characters and braces.
+    /// [`is_invalid`](crate::Error::is_invalid) unless the name has 1 to 200 bytes and no white space,
+    /// control characters or braces.
     pub fn lock(&self, name: impl AsRef<str>) -> Result<Lock> {
         Ok(Lock {
             gate: self.clone(),
@@ -82,37 +83,38 @@ impl Rushgate {
 }
 
 impl Lock {
-    /// Default lease: 15 s. Waiters wait this long if a holder dies.
+    /// Default lease: 15 s. If a holder dies, waiters wait up to this time.
     pub const LEASE: Duration = Duration::from_secs(15);
     /// Default wait: 30 s.
     pub const WAIT: Duration = Duration::from_secs(30);
 
-    /// For how long each grant and each renewal holds: 10 ms to 24 h, checked when the lock is asked for.
+    /// Lease of each grant and renewal: 10 ms to 24 h, checked on acquisition. Default:
+    /// [`LEASE`](Self::LEASE).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long to stay in line at most: zero to 24 h, checked when the lock is asked for.
+    /// Maximum time to wait for the lock: zero to 24 h, checked on acquisition. Default:
+    /// [`WAIT`](Self::WAIT).
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// What the holder is doing, for people who look; at most 200 bytes.
+    /// What the holder is doing, shown to operators. At most 200 bytes.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// Takes the lock if it is free although others are in line: more throughput, no fairness.
+    /// Takes a free lock ahead of the waiters: more throughput, no FIFO order.
     pub fn barging(mut self) -> Self {
         self.barging = true;
         self
     }
 
-    /// The longest time from the grant on for which the lock is held, renewals included. Unlimited unless said
-    /// otherwise.
+    /// Maximum time to hold the lock, counted from the grant and including renewals. Default: unlimited.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
@@ -124,9 +126,9 @@ impl Lock {
         self
     }
 
-    /// Asks with that token instead of a new one, for a program that asks on behalf of others: whoever asks again with
-    /// the same token, in this process or another, is told of the same grant. Of two that ask at the same time, the one
-    /// that is dropped gives up for both.
+    /// Acquires with this token instead of a new one, for a program that acts on behalf of others. Repeating
+    /// the call with the same token, in any process, returns the same grant. If two calls with one token run
+    /// at the same time, dropping one rolls back both.
     pub fn with_token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
@@ -142,39 +144,43 @@ impl Lock {
         Ok(self.state().await?.holders)
     }
 
-    /// Those who wait for it now, first in line first.
+    /// Current waiters, first in line first.
     pub async fn waiters(&self) -> Result<Vec<WaiterState>> {
         Ok(self.state().await?.waiters)
     }
 
-    /// Holder and line in one snapshot.
+    /// Holder and waiters in one snapshot.
     pub async fn state(&self) -> Result<LockState> {
         self.gate.ask(|| self.gate.store().show(&self.name)).await
     }
 
-    /// Releases the lock for the holder of that token, such as a program that was asked to or has ended without it.
-    /// The token is proof: nobody else's lock is touched.
+    /// Releases the lock on behalf of the holder with this token, for example one that has crashed. No other
+    /// holder's lock is affected.
     ///
     /// # Errors
-    /// The store could not tell. Asking again is safe.
+    /// The store could not answer. Repeating the call is safe.
     pub async fn release(&self, token: Token) -> Result<ReleaseOutcome> {
         let released = self.gate.ask(|| self.gate.store().release(&self.name, token)).await?;
         Ok(released.into())
     }
 
-    /// As [`LockGuard::release_with`], for the holder of that token.
+    /// Releases the lock and enqueues a task, as [`LockGuard::release_with`] does, for the holder with this
+    /// token.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a task outside its limits: nothing was changed. Otherwise the store could
-    /// not tell: both may have happened, or on a Redis Cluster the first of the two. To enqueue the same id again and to
-    /// release again is safe.
+    /// [`is_invalid`](Error::is_invalid) for a task outside its limits: nothing was changed. Otherwise the
+    /// store could not answer: both steps may have happened, or on a Redis Cluster only the enqueue.
+    /// Enqueueing the same ID again and releasing again are both safe.
     pub async fn release_with<T>(&self, token: Token, task: Enqueue<'_, T>) -> Result<ReleasedWith> {
         let (queue, task) = task.into_parts()?;
         self.gate.release_with(ReleaseWith { name: self.name.clone(), token, queue, task }).await
     }
 
-    /// Starts the lease of the holder of that token anew, from now (10 ms to 24 h), for a program that keeps the token and
-    /// no guard. `None` if the token does not hold the lock, or its lease has run out: nothing was changed.
+    /// Extends the lease to `lease` from now (10 ms to 24 h), for a program that keeps a token instead of a
+    /// guard. `None` if the token does not hold the lock or its lease has expired; nothing was changed.
+    ///
+    /// `lease_left` is how long the lock is certainly held: the time that the request took and a safety margin (a
+    /// tenth of the lease, 1 ms to 1 s) are subtracted, as for a guard.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -185,7 +191,7 @@ impl Lock {
     /// let lock = gate.lock("order:42")?.renew(false);
     /// let token = lock.acquire().await?.held().expect("nobody has it").into_token();
     /// let grant = lock.extend(token, Duration::from_secs(60)).await?.expect("it is held");
-    /// assert!(grant.lease_left > Duration::from_secs(59));
+    /// assert!(grant.lease_left > Duration::from_secs(55));
     /// lock.release(token).await?;
     /// assert!(lock.extend(token, Duration::from_secs(60)).await?.is_none());
     /// # gate.close().await
@@ -193,19 +199,23 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a lease outside its range. Otherwise the store could not tell; asking again
-    /// is safe.
+    /// [`is_invalid`](Error::is_invalid) for a lease outside its range. Otherwise the store could not answer;
+    /// repeating the call is safe.
     pub async fn extend(&self, token: Token, lease: Duration) -> Result<Option<Grant>> {
         let wish = Extend { name: self.name.clone(), token, lease: Lease::new(lease)? };
+        let sent = Boot::now();
         let answers = self.gate.ask(|| self.gate.store().extend(vec![wish.clone()])).await?;
         match answers.into_iter().next() {
-            Some(Extended::Extended(grant)) => Ok(Some(grant)),
+            Some(Extended::Extended(grant)) => {
+                let until = (sent + grant.lease_left).minus(margin(grant.lease_left));
+                Ok(Some(Grant { lease_left: Boot::now().until(until), ..grant }))
+            }
             Some(Extended::NotHeld) => Ok(None),
             None => Err(Error::bug("the store answered one extension with none")),
         }
     }
 
-    /// The lease to ask for: never longer than the whole hold may be.
+    /// Lease to request: never longer than `max_hold`.
     fn granted_lease(&self) -> Result<Lease> {
         Lease::new(self.max_hold.map_or(self.lease, |max_hold| self.lease.min(max_hold)))
     }

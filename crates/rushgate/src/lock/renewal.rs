@@ -1,4 +1,5 @@
-//! The renewals of one client: one task, which renews all leases and says in time which are lost.
+//! Lease renewal of one client: one task renews all leases and signals lost locks before the store can grant
+//! them again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +15,10 @@ use super::guard::{Grasp, Held, LockGuard, LostReason};
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
 
-/// Sleeps are cut to this, because the runtime's timers stop while the machine is suspended and leases do not.
+/// Maximum sleep. The runtime's timers stop while the machine is suspended, but leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// Every lock that this client holds, and the task that keeps them.
+/// All locks that this client holds, and the task that renews them.
 pub(crate) struct Renewals {
     store: Arc<dyn Store>,
     closing: CancellationToken,
@@ -28,7 +29,7 @@ pub(crate) struct Renewals {
 #[derive(Default)]
 struct Keep {
     entries: HashMap<Token, Entry>,
-    /// A task runs; it is asleep until `wakes_at` at the latest.
+    /// True while the task runs. It sleeps until `wakes_at` at the latest.
     runs: bool,
     wakes_at: Option<Boot>,
 }
@@ -36,17 +37,17 @@ struct Keep {
 struct Entry {
     held: Held,
     lease: Lease,
-    /// What pauses are fractions of: the lease, or what is left before the first renewal.
+    /// Basis for pauses: the lease, or the time left before the first renewal.
     pace: Duration,
-    /// Whether there is a next renewal after each.
+    /// True if renewal is enabled.
     renews: bool,
     renew_at: Option<Boot>,
     max_until: Option<Boot>,
-    /// How often the caller changed the lease.
+    /// Number of times the caller changed the lease.
     change: u64,
 }
 
-/// Makes a guard of a grant, and sees to its renewal and to news of a release by force.
+/// Builds a guard from a grant, and starts its renewal and the listener for a force-release.
 pub(super) fn hold(gate: &Rushgate, grasp: Grasp, news: News) -> LockOutcome {
     let held = Held::new(&grasp);
     let renewals = Arc::clone(gate.renewals());
@@ -102,8 +103,8 @@ impl Renewals {
         }
     }
 
-    /// Makes `lease` the lock's lease, from the extension on that is about to be sent. Gives what may be asked for,
-    /// or `None` if the lock is lost or has been held for long enough.
+    /// Sets the lock's lease for the extension that is about to be sent. Returns the lease to request, or
+    /// `None` if the lock is lost or has reached `max_hold`.
     pub(super) fn change(&self, token: Token, lease: Lease) -> Option<Lease> {
         let mut keep = self.keep();
         let entry = keep.entries.get_mut(&token)?;
@@ -112,7 +113,7 @@ impl Renewals {
         entry.lease = lease;
         entry.pace = entry.pace.min(lease.get());
         entry.change += 1;
-        // A shorter lease may take hold at once, so it is believed at once.
+        // A shorter lease may take effect at any time from now on, so the guard assumes it at once.
         entry.held.set_until(entry.held.until().min(believed(now, lease)));
         self.changed.notify_one();
         Some(lease)
@@ -157,7 +158,8 @@ impl Renewals {
                 Extended::Extended(_) if entry.change == wish.change => {
                     entry.acknowledged(wish.extend.lease, sent);
                 }
-                // The lease was changed after this was sent: what holds now is not known from this answer.
+                // The lease was changed after this request was sent, so the answer does not tell the current
+                // lease.
                 Extended::Extended(_) => {}
                 Extended::NotHeld => {
                     entry.held.lose(LostReason::NotHeld);
@@ -178,7 +180,7 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// True, once, if there is nothing left to keep.
+    /// True, once, if no locks are left to renew.
     fn is_over(&self) -> bool {
         let mut keep = self.keep();
         let over = keep.entries.is_empty() || self.closing.is_cancelled();
@@ -189,12 +191,12 @@ impl Renewals {
     }
 }
 
-/// A little less, so that clients part.
+/// Shortens the pause at random, so that clients do not renew in step.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(rand::rng().random_range(0.8..1.0))
 }
 
-/// The end of a lease, as far as may be believed here.
+/// End of a lease that was requested at `sent`, less the safety margin.
 fn believed(sent: Boot, lease: Lease) -> Boot {
     (sent + lease.get()).minus(margin(lease.get()))
 }
@@ -213,7 +215,7 @@ impl Entry {
         }
     }
 
-    /// Asks for a renewal, and plans to ask again if no answer comes.
+    /// Returns a renewal to send, and schedules a retry in case no answer comes.
     fn wish(&mut self, token: Token, now: Boot) -> Option<Wish> {
         let lease = self.capped(self.lease, now)?;
         self.renew_at = Some(now + self.pace / 4);
@@ -222,13 +224,13 @@ impl Entry {
     }
 
     fn acknowledged(&mut self, lease: Lease, sent: Boot) {
-        // An old answer never takes back what a newer one gave.
+        // A late answer must not undo a newer one.
         self.held.set_until(self.held.until().max(believed(sent, lease)));
         self.pace = self.lease.get();
         self.renew_at = self.renews.then(|| sent + jittered(self.pace / 3));
     }
 
-    /// A failed renewal is tried again until the lease runs out. It never gives the lock up.
+    /// Schedules a retry. A failed renewal is retried until the lease ends; it never releases the lock.
     fn failed(&mut self, now: Boot) {
         let pause = (self.pace / 20).clamp(Duration::from_millis(2), Duration::from_secs(1));
         self.renew_at = Some(now + pause.mul_f64(rand::rng().random_range(0.5..1.0)));
@@ -239,13 +241,13 @@ impl Entry {
         Lease::new(lease.get().min(longest)).ok()
     }
 
-    /// Those that would be due soon travel along.
+    /// Leases that are nearly due join the batch.
     fn is_due(&self, now: Boot) -> bool {
         let soon = now + self.pace / 20;
         self.renew_at.is_some_and(|at| at <= soon) && !self.is_at_max(now)
     }
 
-    /// True if the lease reaches as far as the lock may be held, so that renewing it leads nowhere.
+    /// True if the lease already reaches `max_hold`, so that a renewal could not extend it.
     fn is_at_max(&self, now: Boot) -> bool {
         let least = margin(self.lease.get()) * 2;
         self.max_until.is_some_and(|max| self.held.until() + least >= max || now + Lease::MIN > max)
@@ -255,7 +257,7 @@ impl Entry {
         if self.is_at_max(now) { LostReason::MaxHold } else { LostReason::Expired }
     }
 
-    /// The next moment at which there is something to do for it.
+    /// Next time at which this lock needs attention.
     fn next(&self, now: Boot) -> Boot {
         let until = self.held.until();
         match self.renew_at {
@@ -265,13 +267,13 @@ impl Entry {
     }
 }
 
-/// One renewal, as it was asked for.
+/// One renewal request.
 struct Wish {
     extend: Extend,
     change: u64,
 }
 
-/// The task. However it ends, the next lock that is taken starts another.
+/// The renewal task. However it ends, the next acquired lock starts another.
 struct Keeper {
     renewals: Arc<Renewals>,
     over: bool,
@@ -291,7 +293,8 @@ impl Keeper {
             let now = Boot::now();
             let (batch, next) = self.renewals.due(now);
             if !batch.is_empty() {
-                // On its own, so that a slow answer holds up neither the other leases nor the news of a loss.
+                // In its own task, so that a slow answer delays neither other renewals nor the signal of a
+                // loss.
                 tokio::spawn(renew(Arc::clone(&self.renewals), batch, now));
             }
             tokio::select! {
@@ -321,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    /// Half a second is left of a lease of a minute, because its answer was late.
+    /// An entry with 500 ms left of a lease of 1 min, because its answer was late.
     fn late(now: Boot) -> Entry {
         let grasp = Grasp {
             name: "x".parse().unwrap(),
@@ -341,7 +344,7 @@ mod tests {
         let mut entry = late(now);
         let token = entry.held.token();
         for _ in 0..5 {
-            entry.wish(token, now).expect("it may be extended");
+            entry.wish(token, now).expect("the lease can be extended");
             assert!(entry.next(now) < entry.held.until());
             entry.failed(now);
             assert!(entry.next(now) < entry.held.until());

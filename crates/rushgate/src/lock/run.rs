@@ -10,13 +10,13 @@ use super::{Busy, Held, Lock, LockOutcome, LostReason};
 pub enum BusyPolicy {
     /// Wait in the queue for at most this long.
     Wait(Duration),
-    /// Give up at once.
+    /// Return [`RunOutcome::Busy`] at once.
     Fail,
-    /// Put this task into a queue, for a worker to do later.
+    /// Enqueue this task instead, for a worker to run later.
     Defer {
-        /// Which queue.
+        /// Queue that receives the task.
         queue: QueueName,
-        /// What to do later.
+        /// The task.
         task: NewTask,
     },
 }
@@ -31,9 +31,9 @@ pub enum RunOutcome<T> {
     Busy(Busy),
     /// Another holder has the lock. The work was not started; the task was enqueued instead, with this outcome.
     Deferred(Enqueued),
-    /// The lock was lost during the work, and the work was stopped where it waited.
+    /// The lock was lost during the work. The work was dropped at an await.
     Lost {
-        /// Why.
+        /// Reason for the loss.
         reason: LostReason,
     },
 }
@@ -45,10 +45,11 @@ impl Lock {
         self
     }
 
-    /// Holds the lock, runs the work, and releases on every path out: its end, its panic, a loss, a dropped future.
+    /// Acquires the lock, runs the work, and releases on every path out: return, panic, loss of the lock,
+    /// dropped future.
     ///
-    /// When the lock is lost the future of the work is dropped: it goes no further than the await at which it stood.
-    /// Tasks that it spawned are its own to stop; [`Held::lost_token`] tells them.
+    /// If the lock is lost, the work's future is dropped at its current await. Tasks that it has spawned keep
+    /// running: stop them with [`Held::lost_token`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -64,8 +65,8 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// The lock could not be asked for, or the task not be deferred; the work was not started. A release that fails
-    /// after the work is not an error: it continues in the background.
+    /// The lock could not be acquired, or the task not deferred; the work was not started. A release that
+    /// fails after the work is not an error: it continues in the background.
     pub async fn run<T, F, Fut>(&self, work: F) -> Result<RunOutcome<T>>
     where
         F: FnOnce(Held) -> Fut,

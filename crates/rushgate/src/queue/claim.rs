@@ -12,16 +12,16 @@ use super::Queue;
 use crate::Rushgate;
 use crate::patience::{PATIENCE, ask, moment_after};
 
-/// The longest sleep of a blocking claim without asking: what a lost push may cost at most.
+/// Longest sleep of a blocking claim between two requests, in case a notification was lost.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
-/// The shortest: the store's clock and this one do not tick together.
+/// Shortest sleep: the store's clock and this one may differ slightly.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
-/// How long to wait if the store does not tell.
+/// Polling interval while notifications fail.
 const DEAF: Duration = Duration::from_millis(250);
 
 impl<T> Queue<T> {
-    /// The same queue, whose claims are told to be by that worker: at most 200 bytes without control characters. People who
-    /// look see it with the tasks that it holds; otherwise they see the process, as `host:pid`.
+    /// The same queue handle, with a worker name for its claims: at most 200 bytes without control
+    /// characters. Operators see the name with the tasks that it holds. Default: the process, as `host:pid`.
     #[must_use]
     pub fn claiming_as(self, worker: &str) -> Self {
         Self { worker: Some(worker.into()), ..self }
@@ -31,22 +31,22 @@ impl<T> Queue<T> {
         self.worker.as_deref().map_or_else(|| self.gate.who(), str::to_owned)
     }
 
-    /// Takes up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each. None if
-    /// nothing is due.
+    /// Claims up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each.
+    /// Returns an empty list if no task is due.
     ///
     /// # Cancel safety
-    /// What a dropped claim took is given back in the background, without an attempt counted.
+    /// Tasks claimed by a dropped call return to the queue in the background; no attempt is counted.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a number outside its range. Otherwise the store could not tell; what
-    /// may have been taken is given back.
+    /// [`is_invalid`](Error::is_invalid) for a number outside its range. Otherwise the store could not
+    /// answer, and tasks that may have been claimed return to the queue.
     pub async fn claim(&self, n: u32, lease: Duration) -> Result<Vec<Task>> {
         Ok(self.claim_now(n, lease, self.who()).await?.tasks)
     }
 
-    /// As [`claim`](Self::claim), but waits up to `wait` for a first task to be due.
+    /// Like [`claim`](Self::claim), but waits up to `wait` for the first due task.
     ///
-    /// It sleeps until a task is enqueued or released, or until the next one is due, without polling. Cancel safety
+    /// Sleeps until a task is enqueued or released, or the next one is due, without polling. Cancel safety
     /// and errors are those of `claim`.
     pub async fn claim_wait(&self, n: u32, lease: Duration, wait: Duration) -> Result<Vec<Task>> {
         let until = moment_after(wait);
@@ -67,7 +67,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// One claim, and when to come again.
+    /// Sends one claim. The answer also says when the next task is due.
     pub(crate) async fn claim_now(&self, n: u32, lease: Duration, worker: String) -> Result<Claimed> {
         let claim = Claim { n, lease: Lease::new(lease)?, worker };
         let mut owed = Owed { gate: &self.gate, queue: &self.name, op: self.gate.op(), claim: Some(claim) };
@@ -101,7 +101,7 @@ impl Drop for Owed<'_> {
         let (queue, claimed_by, give_back) = (self.queue.clone(), self.op, self.gate.op());
         let until = Instant::now() + claim.lease.get().min(PATIENCE * 6);
         self.gate.in_background(async move {
-            // The same call again says what it took, and takes nothing more.
+            // Repeating the call with the same token returns the claimed tasks and claims no more.
             let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
             let back: Vec<GiveBack> = match claimed {
                 Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket.into()).collect(),
@@ -120,8 +120,8 @@ impl Drop for Owed<'_> {
 
 /// Listens for available tasks, from its creation on.
 ///
-/// The store tells one listener of a process at a time. One that is told and then does not need it, because its
-/// claim found something already or was dropped, passes the news on to another of this process.
+/// The store notifies one listener of a process at a time. A listener that does not use the notification,
+/// because it was dropped or its claim had already found a task, passes it on to another one.
 pub(crate) struct Ready {
     next: Pin<Box<dyn Future<Output = Result<()>> + Send>>,
     relay: Arc<Notify>,
@@ -134,7 +134,7 @@ impl Ready {
         let queue = queue.clone();
         let next = Box::pin(async move { store.ready(&queue).await });
         let mut ready = Self { next, relay, heard: false };
-        // Listening starts when the store's method is called, which is at the first poll.
+        // The store starts to listen at the first poll.
         if let Some(answer) = ready.poll_once() {
             ready.next = Box::pin(std::future::ready(answer));
         }
@@ -148,7 +148,7 @@ impl Ready {
         }
     }
 
-    /// Returns at the news, or after that time.
+    /// Returns at a notification, or after `time`.
     pub(crate) async fn within(&mut self, time: Duration) {
         tokio::select! {
             answer = &mut self.next => {
@@ -163,7 +163,7 @@ impl Ready {
         }
     }
 
-    /// More is due than this claim took: another listener should look.
+    /// More tasks are due than this claim took: wakes another listener.
     pub(crate) fn more_is_due(&self) {
         self.relay.notify_one();
     }

@@ -7,7 +7,7 @@ use rushgate_core::{
 
 use super::Queue;
 
-/// One task on its way into a queue: made by [`Queue::enqueue`], sent by [`send`](Self::send).
+/// A task to enqueue, with its options. Created by [`Queue::enqueue`], sent by [`send`](Self::send).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,7 +36,7 @@ impl<'a, T> Enqueue<'a, T> {
         Self { queue, task }
     }
 
-    /// Where it is to go, and what.
+    /// Queue and task.
     pub(crate) fn into_parts(self) -> Result<(QueueName, NewTask)> {
         let task = self.task.and_then(|task| task.check().map(|()| task))?;
         Ok((self.queue.name().clone(), task))
@@ -81,8 +81,9 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
-    /// What it is for, such as a tenant: tasks of one key and priority stand in line, and lines take turns, so that a
-    /// key with many tasks does not starve the others. A key may have [limits](crate::KeyLimits) of its own.
+    /// Key of the task, such as a tenant. Tasks with the same key and priority form a group in FIFO order,
+    /// and groups take turns, so that a key with many tasks does not starve the others. A key may have
+    /// [limits](crate::KeyLimits) of its own.
     ///
     /// 1 to 200 bytes without white space, control characters and braces.
     pub fn key(mut self, key: impl AsRef<str>) -> Self {
@@ -124,9 +125,9 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.unique_for = Some(period))
     }
 
-    /// It waits for these tasks of its queue, at most 1,000: it is blocked until they are over, whatever its due time.
-    /// Each must be live, dead, or kept as done; otherwise the answer is [`Refused`](Enqueued::Refused), and nothing is
-    /// enqueued. Repeated calls add to them.
+    /// Dependencies: up to 1,000 tasks of the same queue. The task is blocked until all of them are over,
+    /// whatever its due time. Each must be live, dead, or retained as done; otherwise the answer is
+    /// [`Refused`](Enqueued::Refused) and nothing is enqueued. Repeated calls add dependencies.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -157,14 +158,14 @@ impl<'a, T> Enqueue<'a, T> {
         self.with(|task| task.if_dead = if_dead)
     }
 
-    /// It takes others as its [parts](Self::part_of), and waits until it is [closed](Queue::close_batch): the callback of a
-    /// batch.
+    /// Makes the task the callback of a batch: it accepts [members](Self::part_of), and runs after the batch
+    /// is [closed](Queue::close_batch) and all of them are over.
     pub fn held_open(self) -> Self {
         self.with(|task| task.held_open = true)
     }
 
-    /// It is part of that task of its queue, which waits for it and must be [held open](Self::held_open); otherwise the
-    /// answer is [`Refused`](Enqueued::Refused).
+    /// Makes the task a member of the batch with the callback `whole`, a task of the same queue that is [held
+    /// open](Self::held_open). Otherwise the answer is [`Refused`](Enqueued::Refused).
     pub fn part_of(mut self, whole: impl AsRef<str>) -> Self {
         match TaskId::new(whole) {
             Ok(whole) => self.with(|task| task.part_of = Some(whole)),
@@ -175,14 +176,14 @@ impl<'a, T> Enqueue<'a, T> {
         }
     }
 
-    /// What sort of work it is, by which a [`Worker`](crate::Worker) finds its handler: 1 to 80 ASCII letters, digits and
-    /// `.`, `_`, `:`, `/`, `-`.
+    /// Kind of the task, by which a [`Worker`](crate::Worker) selects its handler: 1 to 80 ASCII letters,
+    /// digits and `.`, `_`, `:`, `/`, `-`.
     pub fn kind(mut self, kind: impl AsRef<str>) -> Self {
         self.task = self.task.and_then(|task| task.kind(kind));
         self
     }
 
-    /// Maximum number of attempts before it becomes a dead letter: 1 to 1,000. Default: 20.
+    /// Maximum number of attempts before the task becomes a dead letter: 1 to 1,000. Default: 20.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
         self.with(|task| task.max_attempts = max_attempts)
     }

@@ -6,15 +6,16 @@ use tokio::time::sleep;
 
 use super::Queue;
 
-/// The longest wait without asking: what a lost push may cost at most, and a lease that runs out while nobody else asks.
+/// Longest sleep between two reads, in case a notification was lost or a lease expires while no client uses
+/// the queue.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
-/// How long to wait if the store does not tell.
+/// Polling interval while notifications fail.
 const DEAF: Duration = Duration::from_millis(250);
 
-/// What a follower of a queue learns next.
+/// Next item of a [`Follower`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
-    /// Something happened to a task.
+    /// A change of a task.
     Event(TaskEvent),
     /// Events were missed: they are no longer kept, or the store lost its latest writes.
     Missed {
@@ -33,23 +34,23 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Begins with the event after that number, instead of with what happens from now on; 0 for the first of all.
+    /// Starts with the event after number `seq` instead of with future events; 0 for the first event of all.
     pub fn after(mut self, seq: u64) -> Self {
         self.after = Some(seq);
         self.read.clear();
         self
     }
 
-    /// The next event, in the order of their numbers and each once. Waits for it as long as it takes.
+    /// Waits for the next event, without a time limit. Events come in order of their numbers, each once.
     ///
-    /// It sleeps until the store tells. What no call leads to, a lease or a deadline that passes, is told when somebody next
-    /// uses the queue, which is this follower within five seconds.
+    /// Sleeps until the store notifies it. The expiry of a lease or a deadline is recorded when a client next
+    /// uses the queue. The follower itself does so every 5 s.
     ///
     /// # Cancel safety
-    /// Dropping it loses nothing: the next call gives what this one would have given.
+    /// Dropping the future loses no event: the next call returns it.
     ///
     /// # Errors
-    /// The store could not tell. The follower stays where it is, and may be asked again.
+    /// The store could not answer. The follower keeps its position; call it again.
     pub async fn next(&mut self) -> Result<Followed> {
         loop {
             if let Some(event) = self.read.pop_front() {
@@ -60,7 +61,7 @@ impl Follower {
                 Some(after) => after,
                 None => *self.after.insert(self.queue.events(u64::MAX, 1).await?.last),
             };
-            // Listen first: an event between the look and the listening would go unheard.
+            // Listen first: an event between the read and the listening would be missed.
             let told = self.queue.gate.store().happens(&self.queue.name, after);
             let page = self.queue.events(after, TaskEvents::MAX).await?;
             if page.is_missed(after) {
@@ -85,17 +86,18 @@ impl Follower {
 }
 
 impl<T> Queue<T> {
-    /// Events of the queue with numbers greater than `after`: the first `limit` (1 to 1,000). It keeps none unless its
-    /// [limits](rushgate_core::QueueLimits::events) say so.
+    /// Events of the queue with numbers above `after`: the first `limit` (1 to 1,000). A queue keeps events
+    /// only if its [limits](rushgate_core::QueueLimits::events) say so.
     ///
     /// # Errors
-    /// [`is_invalid`](rushgate_core::Error::is_invalid) for a limit outside its range. Otherwise the store could not tell.
+    /// [`is_invalid`](rushgate_core::Error::is_invalid) for a limit outside its range. Otherwise the store
+    /// could not answer.
     pub async fn events(&self, after: u64, limit: u32) -> Result<TaskEvents> {
         self.gate.ask(|| self.gate.store().task_events(&self.name, after, limit)).await
     }
 
-    /// Follows what happens to the tasks of the queue, from now on or [from an event on](Follower::after). The queue
-    /// must keep events, as many as a follower may fall behind.
+    /// Follows the events of the queue, from now on or [from a given event](Follower::after). The queue must
+    /// keep events: at least as many as a follower may fall behind.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -27,19 +27,19 @@ pub use why::{KeyRun, Why};
 
 use crate::{Rushgate, trace};
 
-/// One queue by name, whose tasks carry a `T`: bytes as they are ([`Payload`]) from [`Rushgate::queue`], JSON from
+/// A handle to one queue whose tasks carry a `T`: raw bytes ([`Payload`]) from [`Rushgate::queue`], JSON from
 /// [`Rushgate::queue_of`].
 ///
-/// Cheap to clone; asks the store nothing until a verb is called.
+/// Cheap to clone. Sends no request until a method is called.
 ///
 /// # Unknown outcomes
-/// Each changing call has its own [operation token](crate::Op). While its outcome is unknown the call is repeated
-/// with the same token for up to 5 s, and takes effect once. After an error that
-/// [may have happened](Error::may_have_happened), it may or may not have taken effect.
+/// Each changing call has its own [operation token](crate::Op). While its outcome is unknown, the call is
+/// repeated with the same token for up to 5 s, and takes effect at most once. After an error that [may have
+/// happened](Error::may_have_happened), it may or may not have taken effect.
 ///
 /// # Cancel safety
-/// Dropping the future of a changing call leaves it done or not done. Claims are the exception: what a dropped
-/// claim took is released.
+/// If the future of a changing call is dropped, the call may or may not take effect. Claims are the
+/// exception: tasks claimed by a dropped call return to the queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,11 +61,11 @@ pub struct Queue<T = Payload> {
     gate: Rushgate,
     name: QueueName,
     codec: Codec<T>,
-    /// In whose name it claims, unless it is the process's.
+    /// Worker name for claims. Default: the process.
     worker: Option<Arc<str>>,
 }
 
-/// How content becomes bytes and back.
+/// Conversion between content and bytes.
 struct Codec<T> {
     write: fn(T) -> Result<Payload>,
     read: fn(&Payload) -> Result<T>,
@@ -99,16 +99,16 @@ impl<T> fmt::Debug for Queue<T> {
 }
 
 impl Rushgate {
-    /// The queue of that name, with content as bytes.
+    /// A handle to the queue `name`, with raw bytes as content.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) unless the name has 1 to 200 bytes without white space, control characters
-    /// and braces.
+    /// [`is_invalid`](Error::is_invalid) unless the name has 1 to 200 bytes and no white space, control
+    /// characters or braces.
     pub fn queue(&self, name: impl AsRef<str>) -> Result<Queue> {
         Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec: BYTES, worker: None })
     }
 
-    /// The queue of that name, whose content is a `T` as JSON.
+    /// A handle to the queue `name`, with a `T` in JSON as content.
     ///
     /// # Errors
     /// As [`queue`](Self::queue).
@@ -131,7 +131,7 @@ impl Rushgate {
         answer
     }
 
-    /// Tells the listeners of a queue if the moment may be another at which the next is due.
+    /// Wakes the listeners of a queue if these tasks may change when the next one is due.
     fn put_in(&self, queue: &QueueName, tasks: &[NewTask]) {
         if tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some()) {
             self.next_due_changed(queue);
@@ -157,7 +157,7 @@ impl<T> Queue<T> {
         &self.name
     }
 
-    /// The same queue, with content as bytes.
+    /// The same queue, with raw bytes as content.
     pub(crate) fn bytes(&self) -> Queue {
         Queue { gate: self.gate.clone(), name: self.name.clone(), codec: BYTES, worker: self.worker.clone() }
     }
@@ -166,34 +166,35 @@ impl<T> Queue<T> {
         &self.gate
     }
 
-    /// The content of a task.
+    /// Deserializes the content of a task.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the bytes are no `T`.
+    /// [`is_invalid`](Error::is_invalid) if the bytes are not a `T`.
     pub fn read(&self, payload: &Payload) -> Result<T> {
         (self.codec.read)(payload)
     }
 
-    /// Creates a task for [`enqueue_all`](Self::enqueue_all): due at once, and kept if its ID is live. It carries the trace
-    /// of the current span; see [`trace`].
+    /// Creates a task for [`enqueue_all`](Self::enqueue_all): due at once; if its ID is live, the existing
+    /// task is kept. It carries the trace of the current span; see [`trace`].
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad id, or content that is larger than 1 MiB or no JSON.
+    /// [`is_invalid`](Error::is_invalid) for a bad ID, or content that exceeds 1 MiB or cannot be serialized.
     pub fn new_task(&self, id: impl AsRef<str>, content: T) -> Result<NewTask> {
         Ok(NewTask::new(TaskId::new(id)?, trace::carried(self.content(content)?)))
     }
 
-    /// Content as bytes.
+    /// Serializes content.
     pub(crate) fn content(&self, content: T) -> Result<Payload> {
         (self.codec.write)(content)
     }
 
-    /// Puts one task in that was [made before](Self::new_task), as [`enqueue`](Self::enqueue) does.
+    /// Enqueues a task made with [`new_task`](Self::new_task): returns the builder, as
+    /// [`enqueue`](Self::enqueue) does.
     pub fn enqueue_new(&self, task: NewTask) -> Enqueue<'_, T> {
         Enqueue::new(self, Ok(task))
     }
 
-    /// Puts one task in; say how, then [`send`](Enqueue::send).
+    /// Enqueues one task: returns a builder with its options, to be [sent](Enqueue::send).
     pub fn enqueue(&self, id: impl AsRef<str>, content: T) -> Enqueue<'_, T> {
         Enqueue::new(self, self.new_task(id, content))
     }
@@ -203,20 +204,20 @@ impl<T> Queue<T> {
         self.gate.enqueue(&self.name, tasks).await
     }
 
-    /// Looks at the first `n` due tasks (1 to 1,000) without taking them.
+    /// The first `n` due tasks (1 to 1,000), without claiming them.
     pub async fn top(&self, n: u32) -> Result<Vec<Task>> {
         self.gate.ask(|| self.gate.store().top(&self.name, n)).await
     }
 
-    /// Takes the first `n` due tasks (1 to 1,000) for good. If the taker dies they are lost: most programs want
-    /// [`claim`](Self::claim).
+    /// Removes and returns the first `n` due tasks (1 to 1,000). If the client dies, they are lost: most
+    /// programs need [`claim`](Self::claim).
     pub async fn pop(&self, n: u32) -> Result<Vec<Task>> {
         let op = self.gate.op();
         self.gate.ask(|| self.gate.store().pop(op, &self.name, n)).await
     }
 
-    /// Ends claimed tasks that are done, 1 to 1,000 in one step: each a [`Ticket`], or a [`Completion`] with what came
-    /// of it, at most 64 KiB, which is kept if the queue has a [`Retention`](crate::Retention).
+    /// Completes claimed tasks, 1 to 1,000 in one atomic step. Each is a [`Ticket`], or a [`Completion`] with
+    /// a result of at most 64 KiB. The result is kept if the queue has a [`Retention`](crate::Retention).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -242,15 +243,16 @@ impl<T> Queue<T> {
     /// ```
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a batch or a result outside its limits: nothing was ended. Otherwise the store
-    /// could not tell; what was not ended comes again when its lease runs out.
+    /// [`is_invalid`](Error::is_invalid) for a batch or a result outside its limits: nothing was completed.
+    /// Otherwise the store could not answer. Tasks that were not completed become available again when their
+    /// leases expire.
     pub async fn complete<D: Into<Completion>>(&self, done: Vec<D>) -> Result<Vec<Completed>> {
         let (op, done) = (self.gate.op(), done.into_iter().map(Into::into).collect::<Vec<_>>());
         self.gate.ask(|| self.gate.store().complete(op, &self.name, done.clone())).await
     }
 
-    /// Ends claimed tasks that failed, 1 to 1,000 in one step: each waits again after its delay, or becomes a dead
-    /// letter.
+    /// Fails claimed tasks, 1 to 1,000 in one atomic step. Each waits for its delay and is then due again, or
+    /// becomes a dead letter.
     pub async fn retry(&self, failed: Vec<Retry>) -> Result<Vec<Retried>> {
         let op = self.gate.op();
         let answer = self.gate.ask(|| self.gate.store().retry(op, &self.name, failed.clone())).await;
@@ -258,12 +260,14 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Releases claimed tasks as if they had not been claimed, 1 to 1,000 in one step: in their places, or due after a delay of at
-    /// most 400 days. `ticket.into()` is a [`GiveBack`] without one.
+    /// Returns claimed tasks to the queue, 1 to 1,000 in one atomic step, without counting the attempt. Each
+    /// keeps its place, or is due after a delay of at most 400 days. `ticket.into()` is a [`GiveBack`]
+    /// without a delay.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a batch or a delay outside its range: nothing was given back. Otherwise the
-    /// store could not tell; what was not given back comes again when its lease runs out.
+    /// [`is_invalid`](Error::is_invalid) for a batch or a delay outside its range: nothing was returned.
+    /// Otherwise the store could not answer. Tasks that were not returned become available again when their
+    /// leases expire.
     pub async fn give_back(&self, back: Vec<GiveBack>) -> Result<Vec<GivenBack>> {
         let op = self.gate.op();
         let answer = self.gate.ask(|| self.gate.store().give_back(op, &self.name, back.clone())).await;
@@ -273,12 +277,12 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Extends the leases of claimed tasks (10 ms to 24 h), and reports which were canceled or lost. Each is given as a
-    /// [`Ticket`], or as a [`Heartbeat`] with its progress.
+    /// Extends the leases of claimed tasks (10 ms to 24 h), and reports which were canceled or lost. Each is
+    /// a [`Ticket`], or a [`Heartbeat`] with its progress.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a lease, batch or progress outside its limits: nothing was extended. Otherwise
-    /// the store could not tell, and the leases may run out when they would have before.
+    /// [`is_invalid`](Error::is_invalid) for a lease, batch or progress outside its limits: nothing was
+    /// extended. Otherwise the store could not answer, and the old leases may still apply.
     pub async fn extend<H: Into<Heartbeat>>(
         &self,
         beats: Vec<H>,
@@ -288,19 +292,22 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().extend_tasks(&self.name, beats.clone(), lease)).await
     }
 
-    /// Removes a task only if it was not enqueued again since the ticket was read and nobody works on it.
+    /// Removes a task, but only if it was not enqueued again since the ticket was read and no worker holds
+    /// it.
     pub async fn dequeue(&self, ticket: Ticket) -> Result<Dequeued> {
         let op = self.gate.op();
         self.gate.ask(|| self.gate.store().dequeue(op, &self.name, ticket.clone())).await
     }
 
-    /// Cancels a task of any revision; the worker of a running task learns of it at its next heartbeat.
+    /// Cancels a task, whatever its revision. The worker of a running task learns of it at its next
+    /// heartbeat.
     pub async fn cancel(&self, id: impl AsRef<str>) -> Result<Cancelled> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
     }
 
-    /// Until when an id is [unique](Enqueue::unique_for), whether its task is live or not; `None` if it is not.
+    /// End of an ID's [uniqueness window](Enqueue::unique_for), whether its task is live or not. `None` if it
+    /// has none.
     pub async fn unique_until(&self, id: impl AsRef<str>) -> Result<Option<Timestamp>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().unique_until(&self.name, &id)).await
@@ -313,11 +320,12 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().lift(op, &self.name, &id)).await
     }
 
-    /// Lets a task that is [held open](Enqueue::held_open) take no more parts: it runs as soon as all that it waits for are
-    /// over, which is at once if there are none.
+    /// Closes a batch: its [callback](Enqueue::held_open) accepts no more members and runs as soon as all of
+    /// them are over, at once if there are none.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad id. Otherwise the store could not tell; closing again is safe.
+    /// [`is_invalid`](Error::is_invalid) for a bad ID. Otherwise the store could not answer; closing again is
+    /// safe.
     pub async fn close_batch(&self, id: impl AsRef<str>) -> Result<Closed> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         let answer = self.gate.ask(|| self.gate.store().close_batch(op, &self.name, &id)).await;
@@ -325,32 +333,33 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// What a live task waits for, and how far that has come: the progress of a batch. `None` if it is not live, or
-    /// never waited for anything.
+    /// Progress of what a live task waits for, such as the members of its batch. `None` if the task is not
+    /// live or never waited.
     pub async fn waits(&self, id: impl AsRef<str>) -> Result<Option<Waits>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().waits(&self.name, &id)).await
     }
 
-    /// Those that a live task waited for and that are over, with their results: at most `limit` (1 to 100) by id, after
-    /// `after`, which is empty for the beginning. A handler has them by [`Results`](crate::Results).
+    /// Tasks that a live task waited for and that are over, with their results: at most `limit` (1 to 100),
+    /// by ID, after the ID `after` (empty for the first page). A handler reads them through
+    /// [`Results`](crate::Results).
     pub async fn waited(&self, id: impl AsRef<str>, after: &str, limit: u32) -> Result<Vec<Waited>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().waited(&self.name, &id, after, limit)).await
     }
 
-    /// One task by id, if it is live, or else if it is done and kept by the queue's [`Retention`](crate::Retention).
+    /// One task by ID, if it is live, or done and kept by the queue's [`Retention`](crate::Retention).
     pub async fn task(&self, id: impl AsRef<str>) -> Result<Option<TaskInfo>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
     }
 
-    /// Tasks by id: the live ones, or those in the state that is asked for.
+    /// Tasks by ID: the live ones, or those in the requested state.
     pub async fn tasks(&self, listing: Listing) -> Result<Vec<TaskInfo>> {
         self.gate.ask(|| self.gate.store().tasks(&self.name, listing.clone())).await
     }
 
-    /// Lengths by state, and the age of the oldest due task.
+    /// Number of tasks by state, and the lag of the queue.
     pub async fn stats(&self) -> Result<QueueStats> {
         self.gate.ask(|| self.gate.store().stats(&self.name)).await
     }
@@ -360,7 +369,7 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().pause(&self.name, true)).await
     }
 
-    /// Gives tasks out again.
+    /// Resumes the queue: workers get tasks again.
     pub async fn resume(&self) -> Result<()> {
         self.gate.ask(|| self.gate.store().pause(&self.name, false)).await
     }
@@ -376,7 +385,7 @@ impl<T> Queue<T> {
     /// use rushgate::{KeyLimits, QueueLimits, Rate};
     ///
     /// let mail = gate.queue_of::<String>("mail")?;
-    /// // 100 a minute in all, and one at a time for each tenant.
+    /// // At most 100 per minute in total, and one at a time per tenant.
     /// mail.limit(QueueLimits {
     ///     rate: Some(Rate::new(100, Duration::from_secs(60))),
     ///     per_key: KeyLimits { concurrency: Some(1), ..KeyLimits::default() },
@@ -401,24 +410,24 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().limit(&self.name, limits)).await
     }
 
-    /// Dead letters by id: at most `limit` (1 to 10,000) after `after`, which is empty for the beginning.
+    /// Dead letters by ID: at most `limit` (1 to 10,000) after the ID `after` (empty for the first page).
     pub async fn dead(&self, after: &str, limit: u32) -> Result<Vec<DeadLetter>> {
         self.gate.ask(|| self.gate.store().dead(&self.name, after, limit)).await
     }
 
-    /// One dead letter by id.
+    /// One dead letter by ID.
     pub async fn dead_letter(&self, id: impl AsRef<str>) -> Result<Option<DeadLetter>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await
     }
 
-    /// Puts dead letters back, due at once and with all attempts before them.
+    /// Requeues dead letters: they are due at once, with all attempts available again.
     pub async fn retry_dead(&self, which: Selection) -> Result<Revived> {
         let op = self.gate.op();
         self.gate.ask(|| self.gate.store().revive(op, &self.name, which.clone())).await
     }
 
-    /// Deletes dead letters, and says how many.
+    /// Deletes dead letters, and returns how many.
     pub async fn delete_dead(&self, which: Selection) -> Result<u64> {
         let op = self.gate.op();
         self.gate.ask(|| self.gate.store().bury(op, &self.name, which.clone())).await

@@ -7,36 +7,37 @@ use tokio::time::{Instant, sleep};
 use super::Queue;
 use crate::patience::moment_after;
 
-/// The first and the longest wait without asking: what a lost push may cost. A connection that was lost and made again tells
-/// everybody, so hardly any is lost; and thousands may wait.
+/// First and longest sleep between two reads, in case a notification was lost. Both may be long: a connection
+/// that is reestablished wakes all waiters, so notifications are rarely lost, and thousands of clients may
+/// wait.
 const SLEEP_MIN: Duration = Duration::from_secs(5);
 const SLEEP_MAX: Duration = Duration::from_secs(40);
-/// How long to wait if the store does not tell.
+/// Polling interval while notifications fail.
 const DEAF: Duration = Duration::from_millis(250);
 
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// It is done, was discarded, or was cancelled, as `finished` in it says.
+    /// Completed, discarded or canceled; see [`TaskInfo::finished`].
     Finished(Box<TaskInfo>),
-    /// It failed for good.
+    /// Failed for good: a dead letter.
     Dead(Box<DeadLetter>),
-    /// It is not there and has left nothing: it was dequeued or popped, its time of being kept is over, or it was never put
-    /// in.
+    /// Not in the queue, and nothing is kept of it: it was dequeued or popped, its retention has ended, or it
+    /// was never enqueued.
     Gone,
 }
 
 impl Over {
-    /// Its result, if it was completed with one.
+    /// Result, if the task was completed with one.
     pub fn payload(&self) -> Option<&Payload> {
         let Self::Finished(info) = self else { return None };
         info.finished.as_ref().filter(|finished| finished.how == Finish::Done)?.result.as_ref()
     }
 
-    /// The same, read from JSON.
+    /// Result, deserialized from JSON.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the result is something else.
+    /// [`is_invalid`](Error::is_invalid) if the result is not an `R`.
     pub fn result<R: DeserializeOwned>(&self) -> Result<Option<R>> {
         let read = |payload: &Payload| {
             serde_json::from_slice(payload.bytes()).map_err(|error| {
@@ -48,24 +49,24 @@ impl Over {
 }
 
 impl<T> Queue<T> {
-    /// Waits until a task is over, and says how it ended; `None` if it is still live after `wait`. A task that is over
-    /// already is answered at once.
+    /// Waits until a task is over, and returns how it ended. `None` if it is still live after `wait`. Returns
+    /// at once if it is already over.
     ///
-    /// It sleeps until the store tells: no polling. The queue must have a [`Retention`](crate::Retention), because without
-    /// one nothing is known of a task that is over, and nobody is told.
+    /// Sleeps until the store notifies it, without polling. The queue must have a
+    /// [`Retention`](crate::Retention): without one the store neither keeps nor notifies how a task ended.
     ///
     /// # Cancel safety
-    /// Dropping it stops waiting, and changes nothing.
+    /// Dropping the future stops waiting and changes nothing.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad id, and for a live task in a queue without a retention. Otherwise
-    /// the store could not tell.
+    /// [`is_invalid`](Error::is_invalid) for a bad ID, and for a live task in a queue without a retention.
+    /// Otherwise the store could not answer.
     pub async fn wait_for(&self, id: impl AsRef<str>, wait: Duration) -> Result<Option<Over>> {
         let id = TaskId::new(id)?;
         let until = moment_after(wait);
         let (mut sleep_max, mut is_kept) = (SLEEP_MIN, false);
         loop {
-            // Listen first: an end between the look and the listening would go unheard.
+            // Listen first: an end between the read and the listening would be missed.
             let told = self.gate.store().over(&self.name, &id);
             if let Some(over) = self.how_it_ended(&id).await? {
                 return Ok(Some(over));
@@ -90,11 +91,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// How a task ended, as far as is known; `None` if it is live. The latest end counts: a task may have been done, put in
-    /// again and given up.
+    /// How a task ended, as far as the store knows; `None` if it is live. If one ID ended several times, the
+    /// latest end counts.
     ///
     /// # Errors
-    /// The store could not tell.
+    /// The store could not answer.
     pub async fn how_it_ended(&self, id: &TaskId) -> Result<Option<Over>> {
         let info = self.task(id).await?;
         if info.as_ref().is_some_and(|info| info.state != TaskState::Done) {

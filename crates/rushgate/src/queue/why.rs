@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use super::{Over, Queue};
 
-/// Due tasks among which a task's place is looked for.
+/// Number of due tasks searched for the task's position.
 const PLACES: u32 = 1_000;
-/// Tasks that are leased, or not due, among which those of a key are looked for.
+/// Number of leased or scheduled tasks searched for those of a key.
 const LISTED: u32 = 10_000;
 /// Maximum number of running tasks listed.
 const RUNNING_MAX: u32 = 10;
-/// How often a task that moves all the time is looked for.
+/// Number of attempts to get a consistent answer for a task that keeps changing state.
 const TRIES: u32 = 5;
 
-/// What keeps a task from running now: an answer to "why is this not running?".
+/// Reason why a task is not running.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,154 +36,155 @@ const TRIES: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Why {
-    /// It is running, or its worker has died and the lease has not expired yet.
+    /// The task is running, or its worker has died and the lease has not expired yet.
     Running {
-        /// Who claimed it.
+        /// Worker that claimed the task.
         worker: String,
-        /// Which attempt it is.
+        /// Number of the attempt.
         attempt: u32,
-        /// The number of the claim.
+        /// Fencing token of the claim.
         fence: Fence,
-        /// When the lease runs out unless it is extended.
+        /// End of the lease, unless it is extended.
         #[serde(rename = "lease_until_us")]
         lease_until: Timestamp,
-        /// How long that is.
+        /// Time until then.
         #[serde(rename = "lease_left_ms", serialize_with = "millis")]
         lease_left: Duration,
-        /// Whether it was told to stop.
+        /// True if the task was canceled and the worker should stop it.
         cancelled: bool,
-        /// Whether another content waits for the end of this run.
+        /// True if a pending replacement waits for the end of this run.
         replaced: bool,
     },
-    /// The queue gives nothing out.
+    /// The queue is paused.
     Paused,
-    /// Its time has not come.
+    /// The task is scheduled for later.
     NotDue {
-        /// When it will.
+        /// Time at which it is due.
         #[serde(rename = "due_us")]
         due: Timestamp,
-        /// How long that is.
+        /// Time until then.
         #[serde(rename = "wait_ms", serialize_with = "millis")]
         wait: Duration,
-        /// How often it was tried.
+        /// Attempts so far.
         attempts: u32,
-        /// How often it may be.
+        /// Maximum number of attempts.
         max_attempts: u32,
         /// Error of the latest failed attempt that reported one.
         error: Option<String>,
     },
-    /// As many tasks of the queue are leased as may be at a time.
+    /// The queue's concurrency limit is reached.
     QueueBusy {
         /// The limit.
         concurrency: u32,
-        /// Which, at most ten.
+        /// Running tasks, at most ten.
         running: Vec<KeyRun>,
     },
     /// The rate limit of the queue, or of its key, is reached.
     RateLimited {
-        /// The key, if it is the key's rate.
+        /// The key, if the limit is the key's.
         key: Option<TaskKey>,
-        /// When it allows another.
+        /// Time at which the limit allows the next task.
         #[serde(rename = "until_us")]
         until: Timestamp,
-        /// How long that is.
+        /// Time until then.
         #[serde(rename = "wait_ms", serialize_with = "millis")]
         wait: Duration,
     },
-    /// Its key has as many running as it may have at a time.
+    /// The concurrency limit of the task's key is reached.
     KeyBusy {
         /// The key.
         key: TaskKey,
-        /// Tasks of the key that run, at most ten.
+        /// Running tasks of the key, at most ten.
         running: Vec<KeyRun>,
     },
-    /// It stands in line behind others of its key.
+    /// The task is behind others of its key group.
     InLine {
         /// The key.
         key: TaskKey,
-        /// Who is first, if it is among the first thousand that may be given out, or the first ten thousand that are
-        /// not due.
+        /// First task of the group. `None` if it is not among the first 1,000 available tasks or the first
+        /// 10,000 scheduled ones.
         first: Option<TaskId>,
     },
-    /// It waits for other tasks, or is held open for them.
+    /// The task waits for other tasks, or is the callback of an open batch.
     WaitsFor {
         /// Number of tasks that it waits for.
         left: u64,
         /// Number of dead letters among the first 1,000 of those.
         dead: u64,
-        /// Some of them, at most five: those that are dead come first, with why they failed.
+        /// Some of them, at most five: dead letters first, with their errors.
         first: Vec<WaitsFor>,
-        /// What becomes of it if one is dead.
+        /// What happens to the task if one is dead.
         if_dead: IfDead,
-        /// Whether it is held open, and does not run before it is closed.
+        /// True if the batch is open. The task does not run before it is closed.
         open: bool,
     },
-    /// It is due, and nobody has claimed it yet.
+    /// The task is ready, and no worker has claimed it.
     Waiting {
         /// Number of due tasks ahead of it; `None` for 1,000 or more.
         ahead: Option<u32>,
-        /// How many tasks of the queue are being worked on under a lease.
+        /// Number of tasks of the queue that are leased.
         leased: u64,
-        /// How long it has been due.
+        /// Time for which the task has been ready.
         #[serde(rename = "due_for_ms", serialize_with = "millis")]
         due_for: Duration,
-        /// When anything of the queue was last claimed; `None` if nothing ever was.
+        /// Time of the queue's latest claim; `None` if there was none.
         #[serde(rename = "last_claim_us")]
         last_claim: Option<Timestamp>,
     },
-    /// It has a deadline, which keeps it from running from then on: if it waits it becomes a dead letter, and if it runs a
-    /// worker's handler is stopped.
+    /// The task has a deadline. If it is waiting then, it becomes a dead letter; if it is running, its worker
+    /// stops the handler.
     Deadline {
-        /// When.
+        /// The deadline.
         #[serde(rename = "deadline_us")]
         deadline: Timestamp,
-        /// How long that is.
+        /// Time until then.
         #[serde(rename = "left_ms", serialize_with = "millis")]
         left: Duration,
     },
-    /// It failed for good: it is a dead letter.
+    /// The task failed for good and is a dead letter.
     Dead {
-        /// How often it was tried.
+        /// Number of attempts made.
         attempts: u32,
-        /// How often it could be.
+        /// Maximum number of attempts.
         max_attempts: u32,
-        /// Why the last attempt failed.
+        /// Error of the last attempt.
         error: String,
-        /// When it was given up.
+        /// Time at which it became a dead letter.
         #[serde(rename = "died_us")]
         died_at: Timestamp,
     },
-    /// It is over, as the queue's retention lets one see.
+    /// The task is over, and the queue's retention still keeps it.
     Done {
-        /// In which way it ended.
+        /// How it ended.
         how: Finish,
-        /// When.
+        /// Time at which it ended.
         #[serde(rename = "finished_us")]
         finished_at: Timestamp,
-        /// The worker, if one had claimed it.
+        /// Worker of the last claim, if there was one.
         worker: Option<String>,
     },
-    /// It is not live, and its ID is still unique: enqueueing the ID again is answered `Recent`.
+    /// The task is not live, and its ID is within its uniqueness window: enqueueing the ID again is answered
+    /// `Recent`.
     Unique {
-        /// When it will be.
+        /// End of the window.
         #[serde(rename = "until_us")]
         until: Timestamp,
-        /// How long that is.
+        /// Time until then.
         #[serde(rename = "left_ms", serialize_with = "millis")]
         left: Duration,
     },
-    /// It is not live, dead or retained: it is done, was removed, or was never enqueued.
+    /// The task is not live, dead or retained: it is done, was removed, or was never enqueued.
     Unknown,
 }
 
-/// A task that runs, of the same key or of the same queue.
+/// A running task of the same key or the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyRun {
-    /// Its id.
+    /// ID of the task.
     pub id: TaskId,
-    /// Who claimed it.
+    /// Worker that claimed it.
     pub worker: String,
-    /// When its lease runs out unless it is extended.
+    /// End of its lease, unless it is extended.
     #[serde(rename = "lease_until_us")]
     pub lease_until: Timestamp,
 }
@@ -193,11 +194,13 @@ fn millis<S: serde::Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S
 }
 
 impl<T> Queue<T> {
-    /// Why a task is not running: what must end first comes first, and there is at least one answer. It is put together
-    /// from several questions, so a task that moves meanwhile may be told as it was a moment ago.
+    /// Reasons why a task is not running: at least one, and the reason that must end first comes first. The
+    /// answer combines several reads, so it may be slightly out of date for a task that changes state
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a bad id; otherwise the store could not tell. Nothing was changed.
+    /// [`is_invalid`](crate::Error::is_invalid) for a bad ID. Otherwise the store could not answer. Nothing
+    /// was changed.
     pub async fn why(&self, id: impl AsRef<str>) -> Result<Vec<Why>> {
         let id = TaskId::new(id)?;
         let mut tries = 0;
@@ -214,7 +217,7 @@ impl<T> Queue<T> {
                 },
                 _ => self.why_over(&id, now).await?,
             };
-            // It moved between two questions if there is no answer.
+            // No reason found: the task changed state between two reads.
             if !reasons.is_empty() || tries == TRIES {
                 return Ok(if reasons.is_empty() { vec![Why::Unknown] } else { reasons });
             }
@@ -275,14 +278,14 @@ impl<T> Queue<T> {
         let same = |other: &Task| other.key.as_ref() == Some(&key) && other.priority == info.task.priority;
         let mut first = self.top(PLACES).await?.into_iter().find(same);
         if first.is_none() {
-            // It may wait for another attempt.
+            // The first task of the group may wait for its next attempt.
             let scheduled = self.in_state(TaskState::Scheduled, LISTED).await?;
             first = scheduled.into_iter().map(|other| other.task).find(same);
         }
         Ok(Some(Why::InLine { key, first: first.map(|first| first.ticket.id) }))
     }
 
-    /// As many are leased as may be at a time.
+    /// Checks the queue's concurrency limit.
     async fn why_busy(&self, stats: &QueueStats) -> Result<Option<Why>> {
         let busy = stats.limits.concurrency.filter(|most| stats.leased >= u64::from(*most));
         let Some(concurrency) = busy else { return Ok(None) };
@@ -295,12 +298,12 @@ impl<T> Queue<T> {
     }
 }
 
-/// What the queue's rate says.
+/// Checks the queue's rate limit.
 fn limited(stats: &QueueStats, now: Timestamp) -> Option<Why> {
     stats.rate_until.map(|until| Why::RateLimited { key: None, until, wait: until.since(now) })
 }
 
-/// It is scheduled: not due, or its key's rate does not allow it yet.
+/// A scheduled task: it is not due, or its key's rate limit does not allow it yet.
 fn not_yet(info: &TaskInfo, now: Timestamp) -> Why {
     let (due, until) = (info.task.ticket.due, info.not_before.unwrap_or_default());
     if until > due {
@@ -315,7 +318,7 @@ fn not_yet(info: &TaskInfo, now: Timestamp) -> Why {
     }
 }
 
-/// Its deadline, if it has one.
+/// The deadline, if the task has one.
 fn until(info: &TaskInfo, now: Timestamp) -> Vec<Why> {
     let why = |deadline: Timestamp| Why::Deadline { deadline, left: deadline.since(now) };
     info.task.deadline.map(why).into_iter().collect()
@@ -364,7 +367,7 @@ fn ended(over: Over) -> Why {
     }
 }
 
-/// How many of the first tasks come before it.
+/// Number of tasks ahead of `id` in `first`.
 fn place(first: &[Task], id: &TaskId) -> Option<u32> {
     first.iter().position(|task| task.ticket.id == *id).and_then(|at| u32::try_from(at).ok())
 }

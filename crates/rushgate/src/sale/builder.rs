@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use rushgate_core::{HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
-/// A sale to make: say what it sells, then hand it to [`Rushgate::create_sale`](crate::Rushgate::create_sale), which
-/// checks it.
+/// Specification of a new sale, to pass to [`Rushgate::create_sale`](crate::Rushgate::create_sale), which
+/// validates it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is made before `create_sale`"]
 pub struct SaleBuilder {
@@ -16,7 +16,7 @@ pub struct SaleBuilder {
 }
 
 impl SaleBuilder {
-    /// A sale of nothing yet, whose reservations hold for 5 min.
+    /// A sale without SKUs and with a hold time of 5 min.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -28,35 +28,36 @@ impl SaleBuilder {
         }
     }
 
-    /// Sells `units` (1 to 10,000,000) of `sku`, of which one buyer may have `per_buyer` (1 to 10,000) at a time.
+    /// Adds a SKU with `units` (1 to 10,000,000) and a purchase limit of `per_buyer` units (1 to 10,000).
     pub fn sku(mut self, sku: impl Into<String>, units: u32, per_buyer: u32) -> Self {
         self.skus.push((sku.into(), units, per_buyer));
         self
     }
 
-    /// How long a reservation keeps its units without being confirmed: 10 ms to 30 days.
+    /// Hold time of a reservation: 10 ms to 30 days. Units that are not confirmed by then are released.
+    /// Default: 5 min.
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
         self
     }
 
-    /// Sells nothing before that moment on the store's clock, even if opened.
+    /// Earliest time to sell, on the store's clock. The sale also has to be opened.
     pub fn opens_at(mut self, at: Timestamp) -> Self {
         self.opens_at = Some(at);
         self
     }
 
-    /// Sells nothing from that moment on the store's clock on.
+    /// Time at which selling ends, on the store's clock.
     pub fn closes_at(mut self, at: Timestamp) -> Self {
         self.closes_at = Some(at);
         self
     }
 
-    /// Gives a ledger the last word: each reservation and decision becomes a task of that queue, and an
-    /// [`OrderWorker`](super::OrderWorker) carries it to the ledger.
+    /// Makes a ledger the system of record for orders. Each reservation and decision becomes a task of this
+    /// queue, and an [`OrderWorker`](super::OrderWorker) writes it to the ledger.
     ///
-    /// The queue must never have been used, except by other sales. From then on it is reserved: everything can be read
-    /// there, but only order workers and the verbs of sales change it
+    /// The queue must never have been used, except by other sales. It is reserved from now on: any client can
+    /// read it, but only order workers and the methods of sales change it
     /// ([`is_queue_reserved`](crate::Error::is_queue_reserved)).
     pub fn orders(mut self, queue: impl Into<String>) -> Self {
         self.orders = Some(queue.into());

@@ -1,4 +1,4 @@
-//! Who waits for a reservation to end: one look at the sale does for all of them.
+//! Wakes callers that wait for a reservation to become final. One read of the sale serves all of them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Sale;
 
-/// The shortest and the longest time from one look to the next. What this process does is told at once, what others do is
-/// seen by looking.
+/// Shortest and longest time between two reads. A change by this process triggers a read at once; changes by
+/// other processes are found by polling.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(200);
-/// So few look for themselves whenever anything has happened in the sale. For more the events are read, which tell whose
-/// reservation moved.
+/// Up to this number of waiters, every waiter is woken after any event of the sale. Above it, the events are
+/// read to find out whose reservation changed.
 const FEW: usize = 16;
-/// Events that are read at a time.
+/// Page size of event reads.
 const PAGE: u32 = 1_000;
 
-/// Those who wait in this process for a reservation of one sale.
+/// Waiters of this process, by reservation of one sale.
 #[derive(Default)]
 pub(super) struct Endings(Mutex<Waiting>);
 
@@ -48,7 +48,7 @@ impl Endings {
         self.lock().of.len() <= FEW
     }
 
-    /// Whether nobody waits any more; then nobody looks any more either.
+    /// True if no caller waits any more; the poller then stops.
     fn are_left(&self) -> bool {
         let mut waiting = self.lock();
         waiting.of.retain(|_, of| {
@@ -61,7 +61,8 @@ impl Endings {
 }
 
 impl Sale {
-    /// Ends when the reservation may have moved since the call. It is a hint: whoever hears it asks for the reservation.
+    /// Resolves when the reservation may have changed since the call. This is a hint: read the reservation to
+    /// find out.
     pub(super) fn moves(&self, id: ReservationId) -> oneshot::Receiver<()> {
         let (who, told) = oneshot::channel();
         let mut waiting = self.shared.endings.lock();
@@ -76,7 +77,7 @@ impl Sale {
 /// Polls a sale while it has waiters.
 struct Looker {
     sale: Sale,
-    /// Whether nobody waited any more: who came since has another that looks.
+    /// True if the poller stopped because there were no waiters. Later waiters start a new one.
     is_over: bool,
 }
 
@@ -95,7 +96,7 @@ impl Looker {
         let (mut known, mut pause) = (None, LOOK_MIN);
         while !sale.shared.endings.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
-            // What cannot be told is for each to find out.
+            // If the sale cannot be read, wake all waiters: each gets the error itself.
             known = self.tell_since(known).await.ok();
             if known.is_none() {
                 sale.shared.endings.tell_all();
@@ -104,14 +105,14 @@ impl Looker {
                 () = moved => pause = LOOK_MIN,
                 () = sleep(pause) => pause = (pause * 2).min(LOOK_MAX),
             }
-            // Much may move here at a time, and one look sees all of it.
+            // Many reservations may change within a short time; one read sees all of them.
             sleep_until(looked_at + LOOK_MIN).await;
         }
         self.is_over = true;
     }
 
-    /// Tells those whose reservation may have moved since the sale was in that generation and had that event. What it has
-    /// now.
+    /// Wakes the waiters whose reservation may have changed since `known` (generation and event number), and
+    /// returns the current values.
     async fn tell_since(&self, known: Option<(u32, u64)>) -> Result<(u32, u64)> {
         let sale = &self.sale;
         let state = sale.state().await?;
@@ -123,8 +124,7 @@ impl Looker {
             {
                 self.tell_of_events(seq, now.1).await?;
             }
-            // A sale that was rebuilt, or lost its latest writes, counts anew; and before the first look anything may have
-            // happened.
+            // First read, rebuilt sale or lost writes: any reservation may have changed.
             _ => sale.shared.endings.tell_all(),
         }
         Ok(now)

@@ -1,7 +1,7 @@
-//! The gate of one sale: what this process may answer without the store.
+//! Admission cache of one sale: which requests this process answers without the store.
 //!
-//! Nothing in here is stock. It remembers that the store said "nothing is free", for as long as it takes to ask
-//! again, and whose requests must be asked all the same.
+//! It holds no stock. It remembers that the store had no free units, until the next probe, and which requests
+//! may be replays and must reach the store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use super::known::{Asking, Known};
 use super::seen::Mark;
 use crate::clock::coarse_us;
 
-/// A closed gate lets one request through each 50 ms.
+/// While the cache is closed, it lets one request through per 50 ms.
 const PROBE_EVERY_US: u64 = 50_000;
-/// Events per page while learning.
+/// Page size of event reads during a refresh.
 const PAGE: u32 = 10_000;
 
 const OPEN: u8 = 0;
@@ -30,19 +30,19 @@ const SELLING: u8 = 0;
 const NOT_OPEN: u8 = 1;
 const ENDED: u8 = 2;
 
-/// "No such moment."
+/// Marks a time that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// What the gate of one sale has done in this process.
+/// Counters of a sale's admission cache in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateStats {
     /// Requests answered from memory.
     pub from_memory: u64,
-    /// Requests that a closed gate let through to look again.
+    /// Requests that a closed cache let through to probe the store.
     pub probes: u64,
-    /// Requests that the store was asked for, probes included.
+    /// Requests sent to the store, probes included.
     pub at_store: u64,
-    /// Requests let through a closed gate because they may be replays.
+    /// Requests that a closed cache let through because they may be replays.
     pub replays: u64,
     /// Number of refreshes of the cached state.
     pub learned: u64,
@@ -52,11 +52,11 @@ pub(super) struct Gate {
     secret: SaleSecret,
     shelves: HashMap<Sku, AtomicU8>,
     window: AtomicU8,
-    /// When it opens, on the store's clock: for the answer.
+    /// Opening time on the store's clock, for the answer.
     opens_at: AtomicU64,
-    /// When it opens at the earliest, on the coarse clock.
+    /// Opening time on the coarse local clock. May be slightly early.
     opens_here_us: AtomicU64,
-    /// The next end of a hold, on the store's clock: for the answer.
+    /// Next expiry of a hold on the store's clock, for the answer.
     give_back_at: AtomicU64,
     next_probe_us: AtomicU64,
     known: Known,
@@ -74,23 +74,23 @@ struct Counters {
     learned: AtomicU64,
 }
 
-/// What is known of a request before it is made.
+/// What the cache knows about a request in advance.
 pub(super) enum Foreseen {
     Answer(Reserved),
     Replay,
-    /// It is time to look how the sale stands.
+    /// A probe is due.
     Due,
     Unknown,
 }
 
-/// Whether a sale sells, as the store has said.
+/// Selling state, as reported by the store.
 pub(super) enum Window {
     Selling,
     NotOpen(Option<Timestamp>),
     Ended,
-    /// It is stopped: what is left the store alone knows.
+    /// The sale is stopped; only the store knows what is left.
     Stopped,
-    /// The answer does not say.
+    /// The answer does not tell the state.
     AsBefore,
 }
 
@@ -128,7 +128,7 @@ impl From<&SaleState> for Window {
 pub(super) enum Asked {
     Memory(Reserved),
     Store {
-        /// Whether to look how the sale stands on the way.
+        /// Whether this request also refreshes the cache.
         probes: bool,
     },
 }
@@ -164,7 +164,7 @@ impl Gate {
         }
     }
 
-    /// Decides where the request is answered. Takes no lock that anybody holds for long, and allocates nothing.
+    /// Decides where the request is answered. Does not block on long-held locks and does not allocate.
     pub fn ask(&self, id: ReservationId, lines: &[Line]) -> Asked {
         let Some(shut) = self.shut(lines) else { return self.at_store(false) };
         if self.known.contains(id) {
@@ -179,7 +179,7 @@ impl Gate {
         Asked::Memory(self.answer(shut))
     }
 
-    /// What the request would be answered, if that is known without the store. Takes nothing.
+    /// Answer to the request, if it is known without the store. Reserves nothing.
     pub fn foresee(&self, id: ReservationId, lines: &[Line]) -> Foreseen {
         let Some(shut) = self.shut(lines) else { return Foreseen::Unknown };
         if self.known.contains(id) {
@@ -193,7 +193,7 @@ impl Gate {
         Foreseen::Answer(self.answer(shut))
     }
 
-    /// The answer of a gate that is shut for the cart.
+    /// Answer for the cart while the cache is closed for it.
     pub fn refusal(&self, lines: &[Line]) -> Option<Reserved> {
         self.shut(lines).map(|shut| self.answer(shut))
     }
@@ -203,7 +203,8 @@ impl Gate {
         Asked::Store { probes }
     }
 
-    /// Why the cart cannot be had now, if that is known. A cart that the store would refuse goes to the store.
+    /// Why the cart is unavailable now, if the cache knows. A cart that the store would reject as invalid
+    /// goes to the store.
     fn shut<'a>(&self, lines: &'a [Line]) -> Option<Shut<'a>> {
         let window = self.window();
         let mut shelves = lines.iter().map(|line| (line, self.shelves.get(&line.sku)));
@@ -268,17 +269,17 @@ impl Gate {
         }
     }
 
-    /// To be held while the store is asked for the reservation.
+    /// Marks the reservation as in flight. Keep the guard while the store is asked.
     pub fn asking(&self, id: ReservationId) -> Asking<'_> {
         self.known.asking(id)
     }
 
-    /// The next request is let through.
+    /// Lets the next request through as a probe.
     pub fn nudge(&self) {
         self.next_probe_us.store(0, Ordering::Release);
     }
 
-    /// True if the store says otherwise than the gate would.
+    /// True if the store's answer contradicts the cache.
     pub fn contradicts(&self, answer: &Reserved) -> bool {
         let window = self.window.load(Ordering::Acquire);
         match answer {
@@ -298,17 +299,17 @@ impl Gate {
         self.shelves.get(sku).is_some_and(|shelf| shelf.load(Ordering::Acquire) == state)
     }
 
-    /// Learns how the sale stands: whose replays to let through, what is free, and when to look again. One learns at
-    /// a time; others go on with what is known.
+    /// Refreshes the cache: which requests may be replays, what is free, and when to probe next. One refresh
+    /// runs at a time; other callers use the cached state.
     ///
-    /// The gate closes only after every reservation made before the answer is known, so that none of their replays is
-    /// turned away.
+    /// The cache closes only after it has learned of every reservation made before the answer, so that it
+    /// never rejects a replay of one.
     pub async fn learn(&self, store: &dyn Store, sale: &SaleId, window: Window) -> Result<()> {
         let Ok(mut cursor) = self.cursor.try_lock() else { return Ok(()) };
         let before_us = coarse_us();
         let state = store.sale(sale).await?;
         if cursor.0 != state.generation {
-            // A rebuild has begun a new log, which names every reservation again.
+            // A rebuild has started a new event log, which lists every reservation again.
             *cursor = (state.generation, 0);
         }
         while cursor.1 < state.seq {
@@ -320,7 +321,7 @@ impl Gate {
         }
         let stopped = matches!(window, Window::Stopped);
         self.set_window(window, &state, before_us);
-        // What is left of a sale that is stopped nobody knows: the store answers for it.
+        // While a sale is stopped, its free units are unknown: the store answers.
         for sku in &state.skus {
             if let Some(shelf) = self.shelves.get(&sku.sku) {
                 shelf.store(if stopped { OPEN } else { shelf_state(sku) }, Ordering::Release);
@@ -335,7 +336,7 @@ impl Gate {
         let window = match window {
             Window::Ended => ENDED,
             Window::NotOpen(opens_at) => {
-                // Early by no more than the answer took, and then the store says "not yet" once more.
+                // Early by at most the round trip. The store then answers "not open" once more.
                 let here = opens_at.filter(|at| *at > state.now);
                 let here = here.map_or(NEVER, |at| before_us + micros(at.since(state.now)));
                 self.opens_at.store(opens_at.map_or(NEVER, Timestamp::as_micros), Ordering::Release);

@@ -6,15 +6,15 @@ use rushgate_core::{ReservationId, Reserved};
 
 const SHARDS: usize = 16;
 
-/// The reservations of one sale that this process knows of: made, learned of, or being asked for. 16 bytes and some
-/// for each.
+/// Reservations of one sale that this process knows of: made, read from the events, or in flight. At least 16
+/// bytes each.
 pub(super) struct Known([RwLock<Shard>; SHARDS]);
 
 type Shard = HashMap<ReservationId, Mark, BuildHasherDefault<IdHasher>>;
 
 #[derive(Default)]
 struct Mark {
-    /// It exists, or may exist.
+    /// The reservation exists or may exist.
     stays: bool,
     /// Number of requests in flight.
     asking: u32,
@@ -33,7 +33,7 @@ impl Known {
         self.write(id).entry(id).or_default().stays = true;
     }
 
-    /// Marks the reservation as being asked for. Unless a plain "no" comes back, it is known from now on.
+    /// Marks the reservation as in flight. Unless the store refuses it, it counts as known from now on.
     pub fn asking(&self, id: ReservationId) -> Asking<'_> {
         self.write(id).entry(id).or_default().asking += 1;
         Asking { known: self, id, refused: false }
@@ -52,7 +52,7 @@ fn shard(id: ReservationId) -> usize {
     usize::from(id.to_bytes()[15]) % SHARDS
 }
 
-/// A question for one reservation. An answer that never comes leaves it known: it may exist.
+/// A request in flight. Without an answer the reservation stays known, because it may exist.
 pub(super) struct Asking<'a> {
     known: &'a Known,
     id: ReservationId,
@@ -77,7 +77,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Takes the first half of an id, which is a keyed hash itself, for its hash.
+/// Uses the first half of the ID as its hash: the ID is a keyed hash itself.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -92,6 +92,6 @@ impl Hasher for IdHasher {
         }
     }
 
-    // The length prefix of the array says nothing.
+    // The length prefix of the array carries no information.
     fn write_usize(&mut self, _: usize) {}
 }

@@ -1,4 +1,4 @@
-//! Sales: numbered units, reserved by buyers, each sold exactly once.
+//! Sales: oversell-proof inventory of numbered units, reserved by buyers, each sold exactly once.
 
 mod builder;
 mod endings;
@@ -39,13 +39,16 @@ use gate::Gate;
 use room::LastLook;
 use seen::{Mark, Seen, mark_of};
 
-/// One sale by id. Cheap to clone; all handles of one client share the gate.
+/// A handle to one sale. Cheap to clone; all handles of one client share an admission cache.
 ///
-/// # The gate
-/// Once a SKU has nothing free, this process answers for it from memory, and lets one request through to the store
-/// each 50 ms, or as soon as a hold is due to end, so that given-back units are found again. It never holds stock.
-/// Requests that may be replays are always let through: those whose reservation this process made or has learned of
-/// from the event log. A reservation that another process made less than 50 ms ago may not be known yet.
+/// # Admission cache
+/// Once a SKU has no free units, this process answers "sold out" from memory. It lets one request through to
+/// the store per 50 ms, and one as soon as a hold is due to expire, so that released units are found. The
+/// cache never holds stock.
+///
+/// Requests that may be idempotent replays always reach the store: those whose reservation this process made
+/// or has read from the event log. The cache may not yet know a reservation that another process made less
+/// than 50 ms ago.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -76,32 +79,32 @@ pub struct Sale {
     shared: Arc<Shared>,
 }
 
-/// What the handles of one sale share within a client.
+/// State shared by the handles of one sale within a client.
 struct Shared {
     id: SaleId,
     gate: OnceCell<Gate>,
-    /// A reservation was made or moved here.
+    /// Notified when this process makes or changes a reservation.
     moved: Notify,
-    /// Who waits here for reservations to end.
+    /// Callers that wait for reservations to become final.
     endings: Endings,
     seen: Seen,
-    /// Of its waiting room.
+    /// Cached state of the waiting room.
     look: LastLook,
 }
 
 /// Above this number, unused sales without cached state are removed.
 const UNUSED_MAX: usize = 1_024;
 
-/// The sales that a client has touched.
+/// Sales that a client has used.
 #[derive(Default)]
 pub(crate) struct Sales(Mutex<HashMap<SaleId, Arc<Shared>>>);
 
 impl Rushgate {
-    /// The sale of that id. Asks the store nothing yet.
+    /// A handle to the sale `id`. Sends no request.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) unless the id has 1 to 200 bytes without white space, control
-    /// characters and braces.
+    /// [`is_invalid`](crate::Error::is_invalid) unless the ID has 1 to 200 bytes and no white space, control
+    /// characters or braces.
     pub fn sale(&self, id: impl AsRef<str>) -> Result<Sale> {
         Ok(self.sale_by_id(&SaleId::new(id)?))
     }
@@ -109,7 +112,7 @@ impl Rushgate {
     fn sale_by_id(&self, id: &SaleId) -> Sale {
         let mut sales = self.shared_sales().0.lock().unwrap_or_else(PoisonError::into_inner);
         if sales.len() >= UNUSED_MAX && !sales.contains_key(id) {
-            // Ids come from outside. Those of no sale are forgotten; a gate that has learned stays.
+            // IDs come from callers. Drop unused sales without cached state.
             sales.retain(|_, sale| sale.gate.initialized() || Arc::strong_count(sale) > 1);
         }
         let shared = sales.entry(id.clone()).or_insert_with(|| {
@@ -125,49 +128,51 @@ impl Rushgate {
         Sale { gate: self.clone(), shared: Arc::clone(shared) }
     }
 
-    /// Makes a sale, not yet open.
+    /// Creates a sale. Call [`Sale::open`] to open it.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for what is outside its range: nothing was made. Otherwise the store
-    /// could not tell, and the sale may exist if the error says so.
+    /// [`is_invalid`](crate::Error::is_invalid) for a value outside its range: nothing was created. Otherwise
+    /// the store could not answer; [`may_have_happened`](crate::Error::may_have_happened) says whether the
+    /// sale may exist.
     pub async fn create_sale(&self, sale: SaleBuilder) -> Result<Created> {
         let spec = sale.build()?;
         self.ask(|| self.store().create(spec.clone())).await
     }
 }
 
-/// The answer to [`Sale::foresee`].
+/// Outcome of [`Sale::foresee`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreseen {
-    /// So it would be answered: nothing would be taken.
+    /// The request would get this answer and reserve nothing.
     Answer(Reserved),
-    /// The attempt may have been made before: only [`Sale::reserve`] tells.
+    /// The request may be an idempotent replay. Only [`Sale::reserve`] can tell.
     Replay,
-    /// The store must be asked.
+    /// Only the store can tell.
     Unknown,
 }
 
 impl Sale {
-    /// The id.
+    /// ID of the sale.
     pub fn id(&self) -> &SaleId {
         &self.shared.id
     }
 
-    /// Opens it, from its `opens_at` if it has one. Gives the status that it has then.
+    /// Opens the sale, or schedules it if `opens_at` is in the future. Returns the resulting status.
     pub async fn open(&self) -> Result<SaleStatus> {
         let status = self.gate.ask(|| self.gate.store().open(self.id())).await;
         self.nudge();
         status
     }
 
-    /// Ends it for good. Holds can still be confirmed, cancelled and expire. Gives the status that it has then.
+    /// Ends the sale for good. Existing holds can still be confirmed, canceled and expire. Returns the
+    /// resulting status.
     pub async fn end(&self) -> Result<SaleStatus> {
         let status = self.gate.ask(|| self.gate.store().end(self.id())).await;
         self.nudge();
         status
     }
 
-    /// The sale as it stands.
+    /// State of the sale.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale.
@@ -183,21 +188,22 @@ impl Sale {
             self.went_back(before, now).await;
             state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
         }
-        // A store whose replicas must have a write before it is acknowledged has promised nothing of what only a look
-        // shows: a failover may take it back, and nothing was lost.
+        // With replicated acknowledgment, a read may show a write that is not acknowledged yet. A failover
+        // may undo it, and that is no lost write.
         if self.gate.info().durability < Durability::D3 {
             self.shared.seen.note(now);
         }
         Ok(state)
     }
 
-    /// Stops the sale until it is [rebuilt](Rebuild): nobody is let in, and nothing is decided. Says whether it is
-    /// stopped.
+    /// Stops the sale until it is [rebuilt](Rebuild): the store refuses reservations and decisions. True if
+    /// it is stopped.
     ///
-    /// Rushgate does so by itself when it finds that the store has lost writes.
+    /// Rushgate stops a sale automatically when it finds that the store has lost writes.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, from which alone it could be rebuilt.
+    /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because only a ledger can
+    /// rebuild it.
     pub async fn pause(&self) -> Result<bool> {
         let generation = self.state().await?.generation;
         self.pause_as(generation, PauseReason::Operator).await
@@ -207,7 +213,7 @@ impl Sale {
         self.gate.ask(|| self.gate.store().pause_sale(self.id(), generation, reason)).await
     }
 
-    /// Stops the sale because the store is behind what it said before.
+    /// Stops the sale because the store is behind an earlier answer.
     async fn went_back(&self, before: Mark, now: Mark) {
         tracing::error!(
             sale = %self.id(), ?before, ?now,
@@ -218,17 +224,18 @@ impl Sale {
         }
     }
 
-    /// The signed text that proves a reservation: should the store lose it, [`restore`](Self::restore) brings it back.
-    /// Give it to the buyer with the reservation.
+    /// Signed receipt of a reservation. If the store loses the reservation, [`restore`](Self::restore) brings
+    /// it back. Hand the receipt to the buyer with the reservation.
     pub async fn receipt(&self, hold: &Hold) -> Result<String> {
         Ok(Receipt::of(self.id(), hold).sign(self.known_gate().await?.secret()))
     }
 
-    /// Gives a buyer the units of a receipt back if the store has lost the reservation, the same or others. A
-    /// reservation that is there is answered as it stands, so asking twice is asking once.
+    /// Restores a reservation that the store has lost, from its receipt. The buyer gets the same units, or
+    /// others if those are taken. If the reservation exists, it is returned as is, so repeating the call is
+    /// safe.
     ///
-    /// A receipt whose reservation a store with a ledger has lost since its latest rebuild proves that it lost writes:
-    /// the sale is stopped, and the receipt honoured after the next rebuild.
+    /// If a store with a ledger has lost the reservation since its latest rebuild, the receipt proves a lost
+    /// write: the sale is stopped, and the receipt is honored after the next rebuild.
     pub async fn restore(&self, receipt: &str) -> Result<Restored> {
         let receipt = match Receipt::read(receipt, self.id(), self.known_gate().await?.secret()) {
             Ok(receipt) => receipt,
@@ -242,24 +249,25 @@ impl Sale {
         Ok(answer)
     }
 
-    /// Asks for units: all lines or none. Any numbers will do.
+    /// Reserves units, all lines or none. Any free unit numbers match.
     ///
-    /// The idempotency key is the buyer's own name for this attempt: sent again, it gives the same reservation. While
-    /// the outcome is unknown the same question is asked again for up to 5 s.
+    /// The idempotency key identifies this attempt of the buyer: sending it again returns the same
+    /// reservation. While the outcome is unknown, the request is retried for up to 5 s.
     ///
     /// # Cancel safety
-    /// A dropped request may have reserved; the same key says so, and otherwise the hold runs out.
+    /// A dropped request may have reserved units. Repeat it with the same key to find out; otherwise the hold
+    /// expires.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for lines outside their range and
-    /// [`is_not_found`](crate::Error::is_not_found) for an unknown sale or SKU: nothing was taken. Otherwise the
-    /// store could not tell; ask again with the same key.
+    /// [`is_invalid`](crate::Error::is_invalid) for lines outside their range, and
+    /// [`is_not_found`](crate::Error::is_not_found) for an unknown sale or SKU: nothing was reserved.
+    /// Otherwise the store could not answer; repeat the request with the same key.
     pub async fn reserve(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Reserved> {
         self.reserve_units(buyer, lines, UnitChoice::Any, key).await
     }
 
-    /// As [`reserve`](Self::reserve), saying which numbers will do: with
-    /// [`SameNumber`](UnitChoice::SameNumber) one seat over several segments of a journey.
+    /// Like [`reserve`](Self::reserve), with a choice of unit numbers. [`SameNumber`](UnitChoice::SameNumber)
+    /// reserves one seat for several segments of a journey.
     pub async fn reserve_units(
         &self,
         buyer: &BuyerId,
@@ -278,12 +286,12 @@ impl Sale {
         self.reserve_at_store(gate, request, probes).await
     }
 
-    /// What [`reserve`](Self::reserve) would answer, if that is known without taking anything: a sale that is over, not
-    /// open or sold out is known to be so here, and looked at again from time to time. For whoever has something to
-    /// check before a buyer may try, and would rather not for nothing.
+    /// Predicts the outcome of [`reserve`](Self::reserve) without reserving anything. Answers from the
+    /// admission cache if the sale is sold out, ended or not open; a due probe refreshes the cache first. Use
+    /// it to skip costly checks of a buyer that could get nothing.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve)'s. Nothing is taken in any case.
+    /// As for [`reserve`](Self::reserve). Nothing is reserved in any case.
     pub async fn foresee(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Foreseen> {
         let gate = self.known_gate().await?;
         let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
@@ -293,7 +301,7 @@ impl Sale {
             gate::Foreseen::Due => {
                 let window = (&self.state().await?).into();
                 gate.learn(self.gate.store(), self.id(), window).await?;
-                // What was learnt may be that this very attempt was made before.
+                // The refresh may have shown that this attempt was made before.
                 if let gate::Foreseen::Replay = gate.foresee(id, lines) {
                     return Ok(Foreseen::Replay);
                 }
@@ -306,7 +314,8 @@ impl Sale {
     async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
         let (asking, mut before) = (gate.asking(request.id), Mark::default());
         let ask = || {
-            // Check every time: a loss comes with an outage, and other requests were answered before it.
+            // Read the mark before every request: an outage may lose writes, and other requests were answered
+            // before it.
             before = self.shared.seen.mark();
             self.gate.store().reserve(request.clone())
         };
@@ -321,7 +330,7 @@ impl Sale {
             self.shared.seen.note(now);
         }
         if probes || gate.contradicts(&answer) {
-            // The answer to this buyer does not depend on it.
+            // A failed refresh does not affect the answer to this buyer.
             if let Err(error) = gate.learn(self.gate.store(), self.id(), (&answer).into()).await {
                 tracing::debug!(sale = %self.id(), %error, "the gate could not learn; it stays as it is");
             }
@@ -333,37 +342,38 @@ impl Sale {
         self.shared.gate.get_or_try_init(|| async { Ok(Gate::new(&self.state().await?.spec)) }).await
     }
 
-    /// Confirms a hold: it is paid for. [`Decision::Pending`] if a ledger has still to commit;
-    /// [`wait_final`](Self::wait_final) waits for it.
+    /// Confirms a hold after payment. [`Decision::Pending`] if the ledger has yet to commit; use
+    /// [`wait_final`](Self::wait_final) to wait for it.
     pub async fn confirm(&self, id: ReservationId) -> Result<Decision> {
         let decision = self.gate.ask(|| self.gate.store().confirm(self.id(), id)).await;
         self.shared.moved.notify_waiters();
         decision
     }
 
-    /// Cancels a hold: the buyer does not want it. [`Decision::Pending`] if a ledger has still to commit.
+    /// Cancels a hold, for example because the buyer abandons the cart. [`Decision::Pending`] if the ledger
+    /// has yet to commit.
     pub async fn cancel(&self, id: ReservationId) -> Result<Decision> {
         let decision = self.gate.ask(|| self.gate.store().cancel_hold(self.id(), id)).await;
         self.nudge();
         decision
     }
 
-    /// One reservation as it stands.
+    /// One reservation by ID.
     pub async fn reservation(&self, id: ReservationId) -> Result<Option<Hold>> {
         self.gate.ask(|| self.gate.store().reservation(self.id(), id)).await
     }
 
-    /// The reservation that the buyer made under that key, as it stands.
+    /// The reservation that the buyer made with this idempotency key.
     pub async fn reservation_of(&self, buyer: &BuyerId, key: &IdempotencyKey) -> Result<Option<Hold>> {
         let secret = self.known_gate().await?.secret();
         self.reservation(ReservationId::derive(secret, self.id(), buyer, key)).await
     }
 
-    /// Waits until nothing moves the reservation any more, at most for `wait`, and gives it as it stands then; `None`
-    /// if there is none. Cancel safe.
+    /// Waits up to `wait` until the reservation is final, and returns it; `None` if there is none. Cancel
+    /// safe.
     ///
-    /// However many wait in this process, the sale is looked at for all of them together: at once when something moves
-    /// here, and five times a second for what other processes do.
+    /// One reader per sale and process serves all waiters. It reads the sale at once after a change by this
+    /// process, and polls five times per second for changes by others.
     pub async fn wait_final(&self, id: ReservationId, wait: Duration) -> Result<Option<Hold>> {
         let until = moment_after(wait);
         let mut moves = None;
@@ -373,7 +383,7 @@ impl Sale {
             if left.is_zero() || hold.as_ref().is_none_or(|hold| hold.state.is_final()) {
                 return Ok(hold);
             }
-            // Listen first, and look once more: what moves in between would go unheard.
+            // Listen first and read again: a change in between would be missed.
             match moves.take() {
                 None => moves = Some(self.moves(id)),
                 Some(moves) => _ = timeout(left, moves).await,
@@ -381,27 +391,30 @@ impl Sale {
         }
     }
 
-    /// Adds units, numbered on from the last: 1 to 10,000,000. A SKU never has more than 10,000,000 in all:
+    /// Adds 1 to 10,000,000 units, numbered on from the last. A SKU has at most 10,000,000 units in total:
     /// [`StockChanged::TooLarge`] says how many can be added.
     pub async fn add_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
         self.change_stock(self.gate.op(), sku, StockChange::Add(units)).await
     }
 
-    /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000. Of those that were held before and
-    /// given back, one call withdraws at most 20,000: [`StockChanged::TooLarge`] says how many units it can have.
+    /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000. Of units that were held
+    /// and released before, one call withdraws at most 20,000: [`StockChanged::TooLarge`] says how many units
+    /// are possible.
     pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
         self.change_stock(self.gate.op(), sku, StockChange::Withdraw(units)).await
     }
 
-    /// Adds or withdraws units, for a program that does so on behalf of others: the same change sent again with the same
-    /// `op` is answered the same way and changes nothing. The store knows it for a day, whichever process asks.
+    /// Adds or withdraws units, for a program that acts on behalf of others. The same change repeated with
+    /// the same `op` gets the same answer and takes effect once. The store remembers the `op` for one day,
+    /// across processes.
     pub async fn change_stock(&self, op: Op, sku: &Sku, change: StockChange) -> Result<StockChanged> {
         let changed = self.gate.ask(|| self.gate.store().stock(op, self.id(), sku, change)).await;
         self.nudge();
         changed
     }
 
-    /// Ends up to `n` holds (1 to 1,000) whose deadline has passed, and says how many. A [`Sweeper`] does it in time.
+    /// Expires up to `n` holds (1 to 1,000) that are past their deadline, and returns how many. A [`Sweeper`]
+    /// does this automatically.
     pub async fn expire(&self, n: u32) -> Result<u32> {
         let ended = self.gate.ask(|| self.gate.store().expire(self.id(), n)).await;
         if matches!(ended, Ok(1..)) {
@@ -410,28 +423,28 @@ impl Sale {
         ended
     }
 
-    /// Events with a number greater than `after`, in order, at most `limit` (1 to 10,000).
+    /// Events with a number above `after`, in order, at most `limit` (1 to 10,000).
     pub async fn events(&self, after: u64, limit: u32) -> Result<Vec<Event>> {
         self.gate.ask(|| self.gate.store().events(self.id(), after, limit)).await
     }
 
-    /// Everything that the store knows of the sale, in one snapshot.
+    /// Snapshot of everything that the store knows about the sale.
     pub async fn books(&self) -> Result<Books> {
         self.gate.ask(|| self.gate.store().books(self.id())).await
     }
 
-    /// Compares everything that store, event log, orders queue and ledger wrote down, and says whether every promise was
-    /// kept. A sale that has a ledger fails the audit without one.
+    /// Reconciles store, event log, orders queue and ledger, and reports whether every guarantee holds. A
+    /// sale with a ledger fails the audit if none is passed.
     ///
-    /// The sale may be under way: the store is read first and the ledger after it, and what moved in between is not
-    /// compared. A change that the ledger has not heard of must be in the orders queue. A ledger that has not heard of the
-    /// sale has no orders of it.
+    /// The sale may be live: the store is read before the ledger, and changes in between are not compared.
+    /// Every change that the ledger does not have must be in the orders queue. If the ledger does not know
+    /// the sale, it must have no orders of it.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
         loop {
             let books = self.books().await?;
             let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
             let orders = match ledger.books(self.id()).await {
-                // Nor does one that serves other sales have to be there.
+                // A sale without a ledger can be audited with one that is unavailable.
                 Err(error) if error.is_not_found() || books.spec.orders.is_none() => LedgerBooks::default(),
                 orders => orders?,
             };
@@ -439,7 +452,7 @@ impl Sale {
                 return Ok(rushgate_core::audit(&books, None));
             }
             let meanwhile = self.since(books.seq).await?;
-            // A rebuild in between began another log.
+            // A rebuild in between has started a new log: read again.
             let now = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
             if now.generation == books.generation {
                 return Ok(rushgate_core::audit_live(&books, Some(&orders), &meanwhile));
@@ -447,7 +460,7 @@ impl Sale {
         }
     }
 
-    /// What happened after the event of that number.
+    /// Changes after the event with number `seq`.
     async fn since(&self, mut seq: u64) -> Result<Meanwhile> {
         const PAGE: u32 = 10_000;
         let mut meanwhile = Meanwhile::default();
@@ -459,7 +472,7 @@ impl Sale {
         }
     }
 
-    /// What the gate of this process has done so far.
+    /// Counters of this process's admission cache for the sale.
     pub fn gate_stats(&self) -> GateStats {
         self.shared.gate.get().map(Gate::stats).unwrap_or_default()
     }
@@ -468,7 +481,7 @@ impl Sale {
         &self.gate
     }
 
-    /// Something moved here: who waits for a reservation looks again, and the next buyer asks the store.
+    /// Records a change by this process: waiters read again, and the next request reaches the store.
     fn nudge(&self) {
         self.shared.moved.notify_waiters();
         if let Some(gate) = self.shared.gate.get() {
@@ -477,7 +490,7 @@ impl Sale {
     }
 }
 
-/// Whether a ledger that serves other sales says nothing about this one, which has none.
+/// True if the sale has no ledger, and the ledger's data belong to other sales.
 fn is_of_another_sale(books: &Books, ledger: &LedgerBooks) -> bool {
     let same = ledger.spec.as_ref().is_some_and(|spec| spec.secret == books.spec.secret);
     books.spec.orders.is_none() && !same

@@ -19,17 +19,18 @@ use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
 
 /// Retry delay for a temporary refusal, such as an order that overtook its stock change.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// How often store and ledger are compared.
+/// Interval between comparisons of store and ledger.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How soon they are compared after another server answers for the store. Nothing is asked of it for that.
+/// How soon they are compared after another server answers for the store. Checking for that sends no request.
 const NOTICED_AFTER: Duration = Duration::from_millis(50);
 
-/// Carries the orders of sales to their ledger: takes batches of order tasks, has the ledger commit them, and tells
-/// the store what was committed.
+/// Writes the orders of sales to their ledger: claims batches of order tasks, commits them to the ledger, and
+/// settles them in the store.
 ///
-/// Each of the three steps (write, settle, complete) changes nothing when it is repeated, so a crash between any two
-/// is harmless: the tasks come again. While the ledger or the store cannot be reached the batch waits; no attempt is
-/// used up and nothing is lost. A task that the ledger cannot take ends as a dead letter, alone.
+/// Each of the three steps (write, settle, complete) is idempotent, so a crash in between is harmless: the
+/// tasks become available again. While the ledger or the store is unreachable, the batch waits; no attempt is
+/// counted and no order is lost. A task that the ledger rejects becomes a dead letter without affecting
+/// others.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -73,24 +74,24 @@ pub struct OrderWorker {
     look_every: Duration,
 }
 
-/// What an order worker did.
+/// Totals of an order worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderReport {
-    /// How the tasks ended.
+    /// Outcomes of the order tasks.
     pub tasks: WorkerReport,
     /// Batches that the ledger committed.
     pub batches: u64,
-    /// Entries that the ledger committed, repetitions included.
+    /// Entries that the ledger committed, repeats included.
     pub written: u64,
-    /// Reservations that the store moved to confirmed, cancelled or expired on the ledger's word.
+    /// Reservations that the store moved to confirmed, canceled or expired after the ledger committed them.
     pub settled: u64,
-    /// Entries refused for good: their reservations were rejected.
+    /// Entries that the ledger refused for good. Their reservations were rejected.
     pub rejected: u64,
-    /// Answers that show that the store lost writes which it had acknowledged.
+    /// Answers that prove that the store lost acknowledged writes.
     pub lost_writes: u64,
-    /// Sales that it rebuilt.
+    /// Sales that the worker rebuilt.
     pub rebuilds: u64,
-    /// Attempts that failed because the ledger or the store could not be reached, and were repeated.
+    /// Calls that failed because the ledger or the store was unreachable, and were retried.
     pub outages: u64,
 }
 
@@ -101,57 +102,57 @@ impl fmt::Debug for OrderWorker {
 }
 
 impl OrderWorker {
-    /// A worker for the orders' queue of that sale, which other sales may share: one writer, batches of up to 500.
+    /// A worker for the sale's orders queue, which other sales may share. Defaults: one writer, batches of up
+    /// to 500.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
         Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None, look_every: LOOK_EVERY }
     }
 
-    /// How many orders one transaction of the ledger takes at most: 1 to 1,000.
+    /// Maximum number of orders per ledger transaction: 1 to 1,000. Default: 500.
     pub fn batch(mut self, batch: u32) -> Self {
         self.batch = batch;
         self
     }
 
-    /// How many batches are under way at a time. One is best for SQLite.
+    /// Number of concurrent batches. Default: 1, which is best for SQLite.
     pub fn writers(mut self, writers: u32) -> Self {
         self.writers = writers;
         self
     }
 
-    /// For how long the tasks of a batch are held unless extended: 10 ms to 24 h.
+    /// Lease of order tasks: 10 ms to 24 h. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long the batch at hand may go on after the shutdown.
+    /// Time that the current batch may take after shutdown. Default: 10 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Rebuilds a sale by itself when it finds it stopped, unless an operator [stopped](Sale::pause) it, and then honours
-    /// only receipts for `receipts_first` (at most 1 h). Otherwise it stops a sale whose store has lost writes, and an
-    /// operator [rebuilds](Rebuild) it.
+    /// Rebuilds a stopped sale automatically, unless an operator [stopped](Sale::pause) it. After the
+    /// rebuild, only receipts are honored for `receipts_first` (at most 1 h). Default: the worker stops a
+    /// sale whose store has lost writes, and an operator [rebuilds](Rebuild) it.
     pub fn auto_rebuild(mut self, receipts_first: Duration) -> Self {
         self.rebuilds = Some(receipts_first);
         self
     }
 
-    /// How often store and ledger are compared, to find out whether the store lost writes: each 5 s unless said
-    /// otherwise, and whenever another server answers for the store or it has started again.
+    /// Interval for comparing store and ledger, to detect lost writes. Default: 5 s. They are also compared
+    /// whenever another server answers for the store, or it has restarted.
     pub fn look_every(mut self, look_every: Duration) -> Self {
         self.look_every = look_every;
         self
     }
 
-    /// Works until `shutdown` is cancelled, and then finishes the batch at hand. See
-    /// [`Worker::run_until`].
+    /// Runs until `shutdown` is canceled, then finishes the current batch. See [`Worker::run_until`].
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue, and
-    /// [`is_not_found`](Error::is_not_found) if there is no such sale; otherwise lasting errors only.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue, and
+    /// [`is_not_found`](Error::is_not_found) if there is no such sale. Otherwise only lasting errors.
     pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
         let state = self.sale.state().await?;
         let Some(queue) = state.spec.orders else {
@@ -217,7 +218,7 @@ fn add(counter: &AtomicU64, n: usize) {
     counter.fetch_add(n as u64, Ordering::Relaxed);
 }
 
-/// Who does the work.
+/// Executor of order batches.
 struct Clerk {
     gate: Rushgate,
     ledger: Arc<dyn Ledger>,
@@ -225,14 +226,14 @@ struct Clerk {
     rebuilds: Option<Duration>,
 }
 
-/// What is to be told to the store, by sale and generation.
+/// Decisions to record in the store, by sale and generation.
 type Verdicts = BTreeMap<(SaleId, u32), Vec<(ReservationId, Verdict)>>;
 
 /// Outcome of a batch.
 struct Judgement {
     outcomes: Vec<Outcome>,
     verdicts: Verdicts,
-    /// Sales whose store has lost writes, by the generation in which it shows; `None` for the one at hand.
+    /// Sales whose store has lost writes, with the generation that shows it; `None` for the current one.
     parted: BTreeSet<(SaleId, Option<u32>)>,
 }
 
@@ -259,8 +260,8 @@ impl Clerk {
         set_aside.into_iter().map(|outcome| outcome.unwrap_or_else(&mut next)).collect()
     }
 
-    /// The orders of a batch that their sales have made. Nothing else is ever written to the ledger: it is set aside as a
-    /// dead letter that says why.
+    /// Parses and verifies the order tasks of a batch. Only orders signed by their sale reach the ledger; any
+    /// other task becomes a dead letter with the reason.
     async fn read(&self, jobs: &[Job]) -> Vec<Result<OrderTask, Outcome>> {
         let mut secrets: BTreeMap<SaleId, Result<SaleSecret, Outcome>> = BTreeMap::new();
         let mut read = Vec::with_capacity(jobs.len());
@@ -307,8 +308,8 @@ impl Clerk {
         }
     }
 
-    /// Stops sales whose store has parted from the ledger. Nothing but a rebuild goes on from there, and a rebuild
-    /// takes every reservation from the store: the tasks are done with.
+    /// Stops sales whose store differs from the ledger. Only a rebuild can resume them, and it takes every
+    /// reservation from the store, so the tasks are done.
     async fn pause(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
         for (id, generation) in parted {
             let generation = match generation {
@@ -324,8 +325,8 @@ impl Clerk {
         Ok(())
     }
 
-    /// Rebuilds the sale, through outages, unless somebody is at it. A rebuild that fails for good says so itself; it
-    /// leaves the sale stopped, and the watch tries again.
+    /// Rebuilds the sale, through outages, unless another process does. If the rebuild fails for good, it
+    /// logs the error, the sale stays stopped, and the watch retries.
     async fn rebuild(&self, sale: Sale) {
         let Some(receipts_first) = self.rebuilds else { return };
         let mut pauses = Pauses::new();
@@ -342,10 +343,10 @@ impl Clerk {
         }
     }
 
-    /// Looks from time to time whether the store is behind the ledger.
+    /// Compares store and ledger at an interval.
     async fn watch(&self, sale: &Sale, every: Duration) {
         loop {
-            // Before the check, so that a server that takes over meanwhile is checked again.
+            // Read before the check, so that a server that takes over meanwhile triggers another one.
             let server = self.gate.store().incarnation();
             if let Err(error) = self.look(sale).await {
                 tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
@@ -362,7 +363,7 @@ impl Clerk {
     }
 
     async fn look(&self, sale: &Sale) -> Result<()> {
-        // The store is asked last: what the ledger has, it had before.
+        // The store is read last, so it must be at least as recent as the ledger.
         let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
         let state = sale.state().await?;
         if state.paused.is_some() {
@@ -374,8 +375,8 @@ impl Clerk {
         Ok(())
     }
 
-    /// Has the ledger commit the entries. A batch that it cannot take as a whole is taken one by one, so that a bad
-    /// entry harms itself only.
+    /// Commits the entries to the ledger. If it rejects the batch as a whole, each entry is written in its
+    /// own transaction, so that a bad entry affects no other.
     async fn write(&self, entries: &[OrderTask]) -> Vec<Result<Written>> {
         match self.write_batch(entries).await {
             Ok(written) => written.into_iter().map(Ok).collect(),
@@ -392,7 +393,8 @@ impl Clerk {
         }
     }
 
-    /// One transaction. Waits for the end of an outage: the tasks stay leased meanwhile, and no attempt is used up.
+    /// Writes one transaction. Waits out an outage: the tasks stay leased meanwhile, and no attempt is
+    /// counted.
     async fn write_batch(&self, entries: &[OrderTask]) -> Result<Vec<Written>> {
         let written = self.through_outages("ledger", || self.ledger.write(entries.to_vec())).await?;
         if written.len() != entries.len() {
@@ -447,7 +449,7 @@ impl Clerk {
         self.through_outages("ledger", || self.ledger.open_sale(known.clone())).await
     }
 
-    /// What becomes of each task, and what is to be told to the store before.
+    /// Outcome of each task, and the decisions to record in the store first.
     fn judge(&self, entries: &[OrderTask], written: Vec<Result<Written>>) -> Judgement {
         let (mut verdicts, mut parted) = (Verdicts::new(), BTreeSet::new());
         let outcome = |(entry, written): (&OrderTask, Result<Written>)| {
@@ -457,7 +459,8 @@ impl Clerk {
                 Err(error) => return Outcome::retry(error),
             };
             if written.shows_lost_writes() {
-                // One of an older generation is late, or else its store is: the store knows in which it is.
+                // Old generation: either this entry is late, or the store is behind. The store is asked later
+                // for its generation.
                 if written != Written::Refused(Refusal::OldGeneration) {
                     add(&self.counters.lost_writes, 1);
                     tracing::error!(?entry, ?written, "the store has lost writes");
@@ -517,12 +520,13 @@ fn generation_of(entry: &OrderTask) -> Option<u32> {
     }
 }
 
-/// True for what the store cannot be told as it is: the order has other units there, or has to be written anew.
+/// True if the store cannot take the ledger's decision: the order has other units there, or must be written
+/// again.
 fn awaits_rebuild(written: &Written) -> bool {
     matches!(written, Written::Reassigned { .. } | Written::Refused(Refusal::SequenceReused))
 }
 
-/// True for what time or an operator will mend; the entries are not to blame.
+/// True for an error that time or an operator fixes. The entries are not the cause.
 fn will_be_mended(error: &Error) -> bool {
     will_pass(error) || error.is_misconfigured() || error.is_corrupt()
 }

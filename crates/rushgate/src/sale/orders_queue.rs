@@ -1,15 +1,15 @@
-//! What operators do to the queue of a sale's orders, which is reserved.
+//! Operator actions on a sale's reserved orders queue.
 
 use rushgate_core::{DeadLetter, Error, OrderTask, Result, Revived, Selection, TaskId};
 
 use super::Sale;
 use crate::Queue;
 
-/// Dead letters that are read at a time, and retried or deleted at a time.
+/// Page size for reading, requeueing and deleting dead letters.
 const PAGE: u32 = 1_000;
 
 impl Sale {
-    /// Requeues dead orders: due at once, with all their attempts.
+    /// Requeues dead orders: they are due at once, with all attempts available again.
     ///
     /// If sales share the queue, this affects only orders of this sale, and dead letters that are not orders.
     ///
@@ -27,8 +27,8 @@ impl Sale {
         Ok(retried)
     }
 
-    /// Deletes orders that are dead letters, and says how many: the ledger will never have them. Which they are is as for
-    /// [`retry_orders`](Self::retry_orders).
+    /// Deletes dead orders, and returns how many. The ledger never receives them. Selects the same dead
+    /// letters as [`retry_orders`](Self::retry_orders).
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, or for more than 1,000 IDs. Nothing was deleted.
@@ -45,27 +45,27 @@ impl Sale {
     /// Pauses the orders of this sale and of other sales that share the queue. The sale continues.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue.
     pub async fn pause_orders(&self) -> Result<()> {
         self.orders_queue().await?.pause().await
     }
 
-    /// Gives orders to order workers again.
+    /// Resumes the orders queue: order workers get orders again.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders' queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue.
     pub async fn resume_orders(&self) -> Result<()> {
         self.orders_queue().await?.resume().await
     }
 
-    /// The queue, with authority over it.
+    /// The queue, with the authority to change it.
     async fn orders_queue(&self) -> Result<Queue> {
         let orders = self.state().await?.spec.orders;
         let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no orders' queue"))?;
         self.gate.for_orders().queue(orders)
     }
 
-    /// The ids of those that are this sale's, or no order at all.
+    /// IDs of the selected dead letters that belong to this sale or are not orders.
     async fn dead_orders(&self, queue: &Queue, which: &Selection) -> Result<Vec<TaskId>> {
         let is_wanted = |letter: &DeadLetter| match which {
             Selection::All => true,

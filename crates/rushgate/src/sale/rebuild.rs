@@ -1,4 +1,4 @@
-//! A sale on a store that lost writes, rebuilt from its ledger.
+//! Rebuilds a sale from its ledger after its store lost writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,26 +15,31 @@ use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 use super::Sale;
 use crate::{Lock, LockGuard, LockOutcome};
 
-/// Entries that the ledger writes in one transaction.
+/// Entries per ledger transaction.
 const WRITE_BATCH: usize = 500;
-/// Orders that the store loads in one step.
+/// Orders that the store loads per call.
 const ORDER_BATCH: usize = 500;
-/// Units that the store loads in one step.
+/// Units that the store loads per call.
 const UNIT_BATCH: usize = 2_000;
-/// So that those whose holds were lost come before strangers.
+/// Default time for receipts only, so that buyers with lost holds are served before others.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
-/// What one who dies in the middle of a rebuild costs those who would rebuild the sale by themselves.
+/// Lease of the lock that automatic rebuilds share. If the holder dies, the next one starts after this time.
 const LEASE: Duration = Duration::from_secs(5);
 
-/// Rebuilds a sale from its ledger, after its store has lost writes: a failover, an old backup, an empty store.
+/// Rebuilds a sale from its ledger after its store has lost writes: a failover, an old backup, an empty
+/// store.
 ///
-/// It stops the sale, writes to the ledger what the store still knows, gives the sale a new generation there, loads
-/// what the ledger has beside what is there, and switches in one step. What the ledger has committed stands; a hold
-/// that it had heard of is held for a whole hold time more; one that it had not comes back by its receipt
-/// ([`Sale::restore`]), for a while before anybody else is let in.
+/// Steps: stop the sale, write what the store still has to the ledger, start a new generation there, load the
+/// ledger's data into the store beside the old data, and switch atomically.
 ///
-/// It may die after any step, or fail: the sale stays stopped, and rebuilding it again begins anew. If two rebuild one
-/// sale at a time, the one that began last goes on.
+/// Result:
+/// - What the ledger committed stands.
+/// - A hold that the ledger knew is held for another full hold time.
+/// - A hold that the ledger did not know can be restored from its receipt ([`Sale::restore`]). For a while,
+///   receipts are served before new reservations.
+///
+/// A rebuild may fail or die after any step: the sale stays stopped, and the next rebuild starts from the
+/// beginning. If two rebuilds of one sale run at the same time, the one that started last wins.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,7 +72,7 @@ impl fmt::Debug for Rebuild {
     }
 }
 
-/// How a rebuild ended.
+/// Outcome of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RebuildOutcome {
     /// The sale was resumed.
@@ -76,57 +81,58 @@ pub enum RebuildOutcome {
     Superseded,
 }
 
-/// What a rebuild did.
+/// Report of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
-    /// The sale's generation from now on.
+    /// New generation of the sale.
     pub generation: u32,
-    /// Orders that the ledger has, loaded into the store.
+    /// Orders loaded from the ledger into the store.
     pub orders: u64,
-    /// Reservations of the store that were written to the ledger before, most of them known to it.
+    /// Reservations of the store that were written to the ledger first. The ledger knew most of them.
     pub written: u64,
     /// Reservations that got other units, because another order owns theirs.
     pub reassigned: Vec<ReservationId>,
-    /// Reservations that are gone, because the ledger had no room for them. Give back what was paid for them.
+    /// Reservations that are gone, because the ledger had no free units for them. Refund their payments.
     pub refused: Vec<ReservationId>,
 }
 
 impl RebuildReport {
-    /// Whether the ledger has every reservation of the store as the store had it.
+    /// True if the ledger has every reservation of the store unchanged.
     fn all_kept(&self) -> bool {
         self.reassigned.is_empty() && self.refused.is_empty()
     }
 }
 
 impl Rebuild {
-    /// A rebuild of that sale, which honours only receipts for 5 s afterwards.
+    /// A rebuild of `sale`. Afterwards, only receipts are honored for 5 s.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         Self { sale, ledger, grace: RECEIPTS_FIRST, new_ledger: false }
     }
 
-    /// For how long only receipts are honoured afterwards: at most 1 h.
+    /// Time after the rebuild during which only receipts are honored: at most 1 h. Default: 5 s.
     pub fn receipts_first(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Whether the ledger may be one that has never heard of the sale, though orders of it were carried out: what is sold
-    /// is written there. Otherwise such a ledger is taken for the wrong one, and nothing is changed.
+    /// Allows a ledger that does not know the sale, although orders of it were committed: the sold units are
+    /// then written there. Default: false; such a ledger is treated as the wrong one, and nothing is changed.
     pub fn new_ledger(mut self, is_meant: bool) -> Self {
         self.new_ledger = is_meant;
         self
     }
 
-    /// Does it.
+    /// Runs the rebuild.
     ///
     /// # Cancel safety
-    /// Dropped on its way, it leaves the sale stopped. Run it again.
+    /// A dropped rebuild leaves the sale stopped. Run it again.
     ///
     /// # Errors
-    /// [`is_not_found`](Error::is_not_found) if neither store nor ledger know the sale, and
-    /// [`is_invalid`](Error::is_invalid) if it has no orders' queue; [`is_misconfigured`](Error::is_misconfigured) for
-    /// what seems to be the wrong [ledger](Self::new_ledger). Nothing was changed then. Otherwise store or ledger could not be reached; the
-    /// sale stays stopped.
+    /// [`is_not_found`](Error::is_not_found) if neither store nor ledger knows the sale;
+    /// [`is_invalid`](Error::is_invalid) if it has no orders queue;
+    /// [`is_misconfigured`](Error::is_misconfigured) if this seems to be the wrong
+    /// [ledger](Self::new_ledger). Nothing was changed in these cases. Otherwise store or ledger could not be
+    /// reached, and the sale stays stopped.
     pub async fn run(self) -> Result<RebuildOutcome> {
         // An explicit rebuild proceeds even if another process holds the lock.
         let _guard = self.alone().await.ok().flatten();
@@ -146,7 +152,7 @@ impl Rebuild {
         Ok(outcome)
     }
 
-    /// The lock of those who rebuild the sale by themselves, if it is free.
+    /// Lock shared by automatic rebuilds of the sale, if it is free.
     async fn alone(&self) -> Result<Option<LockGuard>> {
         self.lock()?.try_acquire().await.map(LockOutcome::held)
     }
@@ -184,7 +190,8 @@ impl Rebuild {
         }
     }
 
-    /// `None` if somebody who had begun before, and does not go on, has made its generation old in the ledger.
+    /// Returns `None` if an earlier rebuild, since superseded, has made this generation obsolete in the
+    /// ledger.
     async fn attempt(&self, lost_writes: bool) -> Result<Option<RebuildOutcome>> {
         let (gate, id, by) = (&self.sale.gate, self.sale.id(), self.sale.gate.op());
         gate.ask(|| gate.store().begin_rebuild(by, id)).await?;
@@ -193,7 +200,7 @@ impl Rebuild {
             return Ok(Some(RebuildOutcome::Superseded));
         };
         let Some(generation) = self.advance(by).await? else { return Ok(Some(RebuildOutcome::Superseded)) };
-        // From here on the ledger takes nothing of older generations, so what is read stays true until the switch.
+        // From here on the ledger refuses older generations, so the data read stay valid until the switch.
         let mut ledger = self.ledger.books(id).await?;
         if !lost_writes && report.all_kept() && has_all_orders(&books, &ledger) {
             offer_no_more(&books, &mut ledger);
@@ -209,7 +216,8 @@ impl Rebuild {
         })
     }
 
-    /// The sale in the store. If the store has lost all of it, it is made again as the ledger was told.
+    /// State of the sale in the store. If the store lost the sale, it is created again from the ledger's
+    /// specification.
     async fn find_or_make(&self) -> Result<SaleState> {
         let error = match self.sale.state().await {
             Err(error) if error.is_not_found() => error,
@@ -237,8 +245,8 @@ impl Rebuild {
         self.ledger.open_sale(introduction(state)).await
     }
 
-    /// Orders were carried to some ledger, and this one does not know the sale. Those that still wait tell nothing: nobody
-    /// may have begun to carry them.
+    /// True if orders were committed to some ledger, and this one does not know the sale. Orders that are
+    /// still queued prove nothing: no order worker may have started yet.
     async fn is_wrong_ledger(&self) -> Result<bool> {
         if self.ledger.find_sale(self.sale.id()).await?.is_some() {
             return Ok(false);
@@ -247,8 +255,8 @@ impl Rebuild {
         Ok(rows.iter().any(|row| row.state == HoldState::Confirmed))
     }
 
-    /// A new generation of the ledger's, unless somebody else has begun to rebuild the sale: its generation would be
-    /// made old.
+    /// Advances the ledger to a new generation, unless another rebuild has started: this would make its
+    /// generation obsolete.
     async fn advance(&self, by: Op) -> Result<Option<u32>> {
         let (gate, id) = (&self.sale.gate, self.sale.id());
         let ask = || gate.store().load(by, id, 1, Load::Orders(Vec::new()));
@@ -258,9 +266,9 @@ impl Rebuild {
         }
     }
 
-    /// Writes to the ledger what the store knows, as a generation of its own, so that no number is taken twice. What is
-    /// sold is written too: should this be a ledger that has never heard of it, nothing is lost. Somebody who began to
-    /// rebuild the sale before may make that generation old; then it is all written again.
+    /// Writes the store's data to the ledger under a generation of their own, so that no sequence number is
+    /// used twice. Sold units are written too, so a ledger that never knew the sale gets them. An earlier
+    /// rebuild may make the generation obsolete; everything is then written again.
     async fn save(&self, by: Op, books: &Books) -> Result<Option<RebuildReport>> {
         while let Some(generation) = self.advance(by).await? {
             if let Some(report) = self.save_as(generation, books).await? {
@@ -270,7 +278,7 @@ impl Rebuild {
         Ok(None)
     }
 
-    /// `None` if the generation has become old meanwhile.
+    /// Returns `None` if the generation has become obsolete meanwhile.
     async fn save_as(&self, generation: u32, books: &Books) -> Result<Option<RebuildReport>> {
         let mut report = RebuildReport::default();
         for entries in entries(books, generation).chunks(WRITE_BATCH) {
@@ -291,7 +299,7 @@ impl Rebuild {
         Ok(Some(report))
     }
 
-    /// `None` if the generation has become old meanwhile.
+    /// Returns `None` if the generation has become obsolete meanwhile.
     async fn load_and_switch(&self, by: Op, generation: u32, ledger: LedgerBooks) -> Result<Option<Rebuilt>> {
         let (gate, id) = (&self.sale.gate, self.sale.id());
         let skus = self.sale.state().await?.spec.skus;
@@ -310,7 +318,7 @@ impl Rebuild {
     }
 }
 
-/// The sale as it is registered with the ledger.
+/// The sale as registered with the ledger.
 pub(super) fn introduction(state: &SaleState) -> LedgerSale {
     let sku = |sku: &rushgate_core::SkuState| SkuSpec {
         sku: sku.sku.clone(),
@@ -330,7 +338,8 @@ fn has_all_orders(books: &Books, ledger: &LedgerBooks) -> bool {
     ledger.orders.iter().all(|order| known.contains(&order.id))
 }
 
-/// A store that has lost nothing knows of every unit that was offered: the ledger offers more only if it is damaged.
+/// A store that has lost nothing knows every unit that was offered. If the ledger offers more, it is damaged,
+/// and the extra units are dropped.
 fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
     for known in &mut ledger.skus {
         let Some(store) = books.skus.iter().find(|store| store.sku == known.sku) else { continue };
@@ -348,10 +357,10 @@ fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
     }
 }
 
-/// What the store knows, for the ledger.
+/// The store's data as entries for the ledger.
 fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
     let mut withdrawn: BTreeMap<&Sku, Vec<UnitRange>> = BTreeMap::new();
-    // Units that were withdrawn because the ledger said that others have them are not withdrawn there.
+    // Units withdrawn because other orders own them in the ledger are not withdrawn there.
     let events = books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
     for (sku, range) in events.flat_map(|event| &event.units) {
         withdrawn.entry(sku).or_default().push(*range);
@@ -386,7 +395,7 @@ fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<OrderTa
     Some(OrderTask::Reservation { sale, generation, seq: row.seq, id, buyer, units, intent })
 }
 
-/// What the ledger knows, for the store: in parts, and what they add up to.
+/// The ledger's data as parts to load into the store, with their totals.
 fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stocktake>)> {
     let mut owned: BTreeMap<Sku, BTreeSet<UnitNumber>> = BTreeMap::new();
     for (sku, unit) in ledger.orders.iter().flat_map(|order: &LedgerOrder| &order.units) {
@@ -410,11 +419,11 @@ fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stockt
     Ok((parts, stock))
 }
 
-/// The units of one SKU that no order owns.
+/// Units of one SKU that no order owns.
 struct Shelves {
-    /// Below the highest number that one does.
+    /// Free units below the highest owned number.
     free: Vec<UnitNumber>,
-    /// None on both sides of that number.
+    /// Withdrawn units, below and above that number.
     withdrawn: Vec<UnitRange>,
     taken: Stocktake,
 }

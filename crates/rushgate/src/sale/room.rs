@@ -12,20 +12,20 @@ use super::Sale;
 use crate::clock::Boot;
 use crate::patience::moment_after;
 
-/// How old what this process knows of a room may be.
+/// Maximum age of this process's cached state of a room.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same while somebody is looking: nobody but him waits for the store.
+/// Maximum age while a refresh is under way: only one caller waits for the store.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// Who was told to wait though his turn had come by what this process knew asks again after so long, at the soonest.
+/// Shortest pause before a buyer asks again whose turn had come by the cached state, but not by the store's.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// The waiting room of a sale. Cheap to clone.
+/// Waiting room of a sale. Cheap to clone.
 ///
-/// Buyers [join](Self::join) it, and [enter](Self::enter) when it is their turn; then they have a pass for a while, which
-/// whoever sells [checks](Self::check). The room keeps no stock and lets in more people than there are units if it is told
-/// to: the sale itself sells no unit twice.
+/// Buyers [join](Self::join) the room and [enter](Self::enter) when it is their turn. They then hold an
+/// admission token for a limited time, which the seller [checks](Self::check). The room holds no stock and
+/// may admit more buyers than there are units; the sale itself never oversells.
 ///
-/// [`Sale::reserve`] asks for no pass: whoever puts it before a crowd does, as `rushgate serve` does.
+/// [`Sale::reserve`] does not check tokens. A server that faces buyers does so, as `rushgate serve` does.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,74 +54,74 @@ pub struct Room {
     sale: Sale,
 }
 
-/// Where a buyer stands.
+/// State of a buyer in a waiting room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The sale has no waiting room: he may buy.
+    /// The sale has no waiting room: the buyer may buy.
     NoRoom,
-    /// He has not joined.
+    /// The buyer has not joined.
     NotIn,
-    /// He waits.
+    /// The buyer waits.
     Waiting {
-        /// The number with which he joined.
+        /// Serial number of the join.
         serial: u64,
-        /// Where he stands, from 0; none for whoever takes part in a draw that is still to come.
+        /// Position, from 0; `None` if the buyer takes part in a draw that is still to come.
         place: Option<u64>,
-        /// How many stand before him and are not served yet; none where there is no place.
+        /// Number of buyers ahead that are not yet admitted; `None` without a position.
         ahead: Option<u64>,
-        /// When it is his turn, on the store's clock, as long as the rate stays what it is; none before a draw.
+        /// Estimated time of admission on the store's clock, at the current rate; `None` before a draw.
         at: Option<Timestamp>,
-        /// The store's clock.
+        /// Current time on the store's clock.
         now: Timestamp,
     },
-    /// It is his turn, and he has a pass.
+    /// The buyer is admitted and holds an admission token.
     Admitted {
-        /// The number with which he joined.
+        /// Serial number of the join.
         serial: u64,
-        /// Where he stood.
+        /// Position in the order of admission.
         place: Option<u64>,
-        /// The signed text that lets him in.
+        /// Signed admission token.
         pass: String,
-        /// Until when it does.
+        /// Expiry of the token.
         until: Timestamp,
-        /// The store's clock.
+        /// Current time on the store's clock.
         now: Timestamp,
     },
-    /// His pass ran out. He may join anew, at the end.
+    /// The buyer's admission token has expired. The buyer may join again, at the end.
     Missed {
-        /// When it did.
+        /// Time at which it expired.
         until: Timestamp,
     },
-    /// The sale is over or sold out for good: nobody is let in any more.
+    /// The sale has ended or is sold out for good: no buyer is admitted any more.
     Closed,
 }
 
-/// Why a buyer is not let in.
+/// Why a buyer may not buy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPass {
-    /// He has shown none, and the sale has a waiting room.
+    /// No token was presented, and the sale has a waiting room.
     Needed,
-    /// What he has shown does not let him in.
+    /// The token presented is not valid here.
     Bad(BadPass),
 }
 
-/// The answer to [`Room::join`].
+/// Outcome of [`Room::join`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomTicket {
-    /// Whether he was in before.
+    /// True if the buyer had already joined.
     pub again: bool,
-    /// Where he stands.
+    /// State of the buyer.
     pub turn: Turn,
 }
 
-/// What this process has seen of a sale and its room.
+/// Cached state of a sale and its room.
 pub(super) struct Look {
     sale: SaleState,
     room: Option<RoomState>,
     seen: Boot,
 }
 
-/// The latest look and when it was. A store that is away is found so once for all who ask, too.
+/// Latest read and its time. A failed read is shared by all callers too.
 #[derive(Default)]
 pub(super) struct LastLook {
     last: RwLock<Option<(Boot, Result<Arc<Look>>)>>,
@@ -136,7 +136,7 @@ impl LastLook {
         (at.until(Boot::now()) < LOOK_EVERY).then(|| shared(look))
     }
 
-    /// Maximum age of the cached state during a refresh.
+    /// The cached state, if it is recent enough to use during a refresh.
     fn until_renewed(&self) -> Option<Arc<Look>> {
         let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
         let (at, look) = last.as_ref()?;
@@ -153,12 +153,12 @@ impl Look {
         self.seen.until(Boot::now())
     }
 
-    /// What the clock of the room shows by now, and a little less. On a Cluster it may be another one than the sale's.
+    /// Current time on the room's clock, slightly behind. On a Cluster this clock may differ from the sale's.
     fn room_now(&self) -> Timestamp {
         self.room.as_ref().map_or(self.sale.now, |room| room.now) + self.age()
     }
 
-    /// Whether nobody will buy anything any more.
+    /// True if no unit can be sold any more.
     fn is_over(&self) -> bool {
         let now = self.sale.now + self.age();
         let closed = self.sale.spec.closes_at.is_some_and(|closes| closes <= now);
@@ -168,19 +168,20 @@ impl Look {
 }
 
 impl Sale {
-    /// The sale's waiting room, whether or not there is one.
+    /// A handle to the sale's waiting room, whether or not the sale has one.
     pub fn room(&self) -> Room {
         Room { sale: self.clone() }
     }
 }
 
 impl Room {
-    /// Opens the room, or gives it other rules while people wait. Unless the rules say otherwise nobody is let in before
-    /// the sale opens, if that has a moment.
+    /// Opens the room, or changes its rules while buyers wait. By default, no buyer is admitted before the
+    /// sale's opening time, if it has one.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for rules outside their range, or another order than the room has: nothing
-    /// was changed. Otherwise the store could not tell; the same rules may be set again.
+    /// [`is_invalid`](crate::Error::is_invalid) for rules outside their range, or if they change the room's
+    /// order: nothing was changed. Otherwise the store could not answer; setting the same rules again is
+    /// safe.
     pub async fn set(&self, rules: RoomRules) -> Result<RoomState> {
         let opens_at = self.sale.state().await?.spec.opens_at;
         let rules = RoomRules { from: rules.from.or(opens_at), ..rules };
@@ -191,7 +192,7 @@ impl Room {
         state
     }
 
-    /// The room as it stands, if there is one.
+    /// State of the room; `None` if the sale has none.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale.
@@ -200,8 +201,8 @@ impl Room {
         client.ask(|| client.store().room(self.sale.id())).await
     }
 
-    /// As [`state`](Self::state), but what this process has seen: at most a second old, or three while the store is slow to
-    /// answer. For what many ask again and again.
+    /// Like [`state`](Self::state), from this process's cache: at most 1 s old, or 3 s while the store is
+    /// slow. Use it for frequent polls.
     ///
     /// # Errors
     /// As [`state`](Self::state).
@@ -209,8 +210,8 @@ impl Room {
         Ok(self.look().await?.room.clone())
     }
 
-    /// Whether nobody joins or enters any more, because the sale is over or sold out for good: by what this process has
-    /// seen, as [`recent`](Self::recent).
+    /// True if buyers can no longer join or enter, because the sale has ended or is sold out for good. Uses
+    /// the cache, like [`recent`](Self::recent).
     ///
     /// # Errors
     /// As [`state`](Self::state).
@@ -218,11 +219,12 @@ impl Room {
         Ok(self.look().await?.is_over())
     }
 
-    /// Takes a place in line. Whoever is in keeps his, unless his pass ran out: then he joins anew, at the end.
+    /// Joins the room. A buyer who has joined keeps the position. If the admission token has expired, the
+    /// buyer joins again at the end.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: he
-    /// may have joined, and has the same place when he asks again.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not
+    /// answer; the buyer may have joined, and has the same position after another call.
     pub async fn join(&self, buyer: &BuyerId) -> Result<RoomTicket> {
         if self.look().await?.is_over() {
             return Ok(RoomTicket { again: false, turn: Turn::Closed });
@@ -235,13 +237,14 @@ impl Room {
         Ok(RoomTicket { again: joined.again, turn })
     }
 
-    /// Looks where the buyer stands, and lets him in if it is his turn.
+    /// Returns the buyer's state, and admits the buyer if it is their turn.
     ///
     /// # Errors
-    /// As [`join`](Self::join)'s: he may have been let in, and asked again, his pass ends at the same moment.
+    /// As for [`join`](Self::join). The buyer may have been admitted; the token returned by the next call
+    /// expires at the same time.
     ///
     /// # Cancel safety
-    /// A dropped call may have let him in, with the same consequence.
+    /// A dropped call may have admitted the buyer, with the same consequence.
     pub async fn enter(&self, buyer: &BuyerId) -> Result<Turn> {
         if self.look().await?.is_over() {
             return Ok(Turn::Closed);
@@ -260,17 +263,17 @@ impl Room {
         }
     }
 
-    /// As [`enter`](Self::enter), waiting for his turn for so long at most. Who waits asks the store once his turn should
-    /// have come; whether it has changed, or the sale is over, this process looks once a second for all of them.
+    /// Like [`enter`](Self::enter), but waits up to `wait` for the buyer's turn. The store is asked when the
+    /// turn should have come. Once per second, this process checks the room and the sale for all waiters.
     ///
     /// # Errors
-    /// As [`enter`](Self::enter)'s. A store that is away ends the wait; nobody's place is lost by it.
+    /// As for [`enter`](Self::enter). If the store is unreachable, the wait ends; no position is lost.
     pub async fn enter_within(&self, buyer: &BuyerId, wait: Duration) -> Result<Turn> {
         let until = moment_after(wait);
         loop {
             let turn = self.enter(buyer).await?;
             let Turn::Waiting { serial, at, now, .. } = turn else { return Ok(turn) };
-            // The store's own word for when his turn comes, if what this process knows is older.
+            // The store's own estimate, if the cached state is older.
             let told = at.map_or(Duration::ZERO, |at| at.since(now)).max(ASK_AGAIN);
             let time = until.saturating_duration_since(Instant::now());
             if time.is_zero() {
@@ -301,14 +304,14 @@ impl Room {
         }
     }
 
-    /// Closes the entry for the draw: whoever has joined by now takes part, and whoever joins later stands behind them.
-    /// It is closed once: the answer says when it was, and how many take part. None if there is no room.
+    /// Closes entry for the draw: buyers who have joined take part, and later buyers are placed behind them.
+    /// Entry closes once; the answer says when, and how many buyers take part. `None` if there is no room.
     ///
-    /// Publish the number, and draw by a text that nobody could know then.
+    /// Publish the number of participants, and draw with a beacon that could not be known at that time.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a room that is served in the order of arrival: nothing was changed.
-    /// Otherwise the store could not tell: the entry may be closed, and may be closed again.
+    /// [`is_invalid`](crate::Error::is_invalid) for a room without a draw: nothing was changed. Otherwise the
+    /// store could not answer; closing again is safe.
     pub async fn close_entry(&self) -> Result<Option<RoomState>> {
         let client = self.sale.client();
         let state = client.ask(|| client.store().close_entry(self.sale.id())).await;
@@ -316,13 +319,13 @@ impl Room {
         state
     }
 
-    /// Draws who goes first of those who take part, and begins to let them in; [`Draw::EntryOpen`] unless the
-    /// [entry is closed](Self::close_entry), and then nothing is drawn. Only the first draw counts: the answer says by which
-    /// beacon it was drawn. None if there is no room.
+    /// Draws the order of the participants, and starts to admit them. If the [entry is not
+    /// closed](Self::close_entry), nothing is drawn and the answer is [`Draw::EntryOpen`]. Only the first
+    /// draw counts; the answer contains its beacon. `None` if there is no room.
     ///
     /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a room that is served in the order of arrival: nothing was changed.
-    /// Otherwise the store could not tell: it may be drawn, and the same beacon may be given again.
+    /// [`is_invalid`](crate::Error::is_invalid) for a room without a draw: nothing was changed. Otherwise the
+    /// store could not answer; drawing again with the same beacon is safe.
     pub async fn draw(&self, beacon: Beacon) -> Result<Option<Draw>> {
         let client = self.sale.client();
         let state = client.ask(|| client.store().draw(self.sale.id(), beacon.clone())).await;
@@ -330,7 +333,7 @@ impl Room {
         state
     }
 
-    /// What is published of the draw, so that anybody can check it; none before it.
+    /// Published record of the draw, for verification by anyone; `None` before the draw.
     ///
     /// # Errors
     /// As [`state`](Self::state).
@@ -342,12 +345,12 @@ impl Room {
         Ok(published.map(|(commitment, drawn)| DrawRecord { sale, commitment, entry_closed, drawn, places }))
     }
 
-    /// Takes the room away, and says whether there was one: everybody may buy. A call whose answer was lost is sent
-    /// again, and finds none if the first call took effect.
+    /// Removes the room: every buyer may buy. True if there was one. If the first answer was lost, the
+    /// repeated call finds no room and returns false.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not tell: the
-    /// room may be gone, and may be closed again.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not
+    /// answer; closing again is safe.
     pub async fn close(&self) -> Result<bool> {
         let client = self.sale.client();
         let closed = client.ask(|| client.store().close_room(self.sale.id())).await;
@@ -355,12 +358,12 @@ impl Room {
         closed
     }
 
-    /// Whether the buyer may buy: there is no room (false), or the pass that he shows lets him in (true). Asks the
-    /// store once a second at most, for all buyers, so a room that was opened elsewhere is known after a second, or
-    /// three while the store is slow.
+    /// Checks whether the buyer may buy. `Ok(false)`: there is no room. `Ok(true)`: the token is valid. Reads
+    /// the store at most once per second for all buyers, so a room opened by another process takes effect
+    /// after 1 s, or 3 s while the store is slow.
     ///
     /// # Errors
-    /// As [`state`](Self::state): then nobody knows whether he may. Nothing is changed.
+    /// As for [`state`](Self::state): the check could not be made. Nothing is changed.
     pub async fn check(
         &self,
         pass: Option<&str>,
@@ -372,7 +375,7 @@ impl Room {
         let read = Pass::read(pass, look.sale.spec.secret, self.sale.id(), buyer, look.room_now());
         Ok(match read {
             Err(bad) => Err(NoPass::Bad(bad)),
-            // This process may not know yet that the room is another one.
+            // The token is of an earlier room.
             Ok(pass) if pass.room < room.opened => Err(NoPass::Bad(BadPass::OtherRoom)),
             Ok(_) => Ok(true),
         })
@@ -413,7 +416,7 @@ impl Room {
         })
     }
 
-    /// The sale and its room, at most a second old.
+    /// State of the sale and its room, at most 1 s old.
     async fn look(&self) -> Result<Arc<Look>> {
         let last = &self.sale.shared.look;
         if let Some(look) = last.recent() {
@@ -440,7 +443,7 @@ impl Room {
         Ok(Look { sale, room, seen: Boot::now() })
     }
 
-    /// The next one looks anew. A look that is on its way may be of before, so it is waited for.
+    /// Clears the cache. A read under way may predate the change, so this waits for it to end.
     async fn forget_look(&self) {
         let _looking = self.sale.shared.look.looking.lock().await;
         self.sale.shared.look.set(None);

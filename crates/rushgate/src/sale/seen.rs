@@ -4,14 +4,14 @@ use std::sync::{Mutex, PoisonError};
 
 use rushgate_core::SaleState;
 
-/// A generation and the number of an event in it. Both only grow.
+/// Generation, and number of the latest event in it. Both only grow.
 pub(super) type Mark = (u32, u64);
 
 #[derive(Default)]
 pub(super) struct Seen(Mutex<Mark>);
 
 impl Seen {
-    /// To be read whenever the store is asked: its answer may not be behind it.
+    /// High-water mark. Read it before each request: the answer must not be behind it.
     pub fn mark(&self) -> Mark {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -22,7 +22,7 @@ impl Seen {
     }
 }
 
-/// Where the sale is.
+/// Mark of a sale's state.
 pub(super) fn mark_of(state: &SaleState) -> Mark {
     (state.generation, state.seq)
 }

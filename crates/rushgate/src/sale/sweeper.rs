@@ -9,15 +9,15 @@ use crate::patience::{Pauses, will_pass};
 
 /// Holds ended per call.
 const BATCH: u32 = 500;
-/// Clocks tick differently, and machines sleep: look at least so often.
+/// Longest sleep, because clocks drift and machines suspend.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 const SLEEP_MIN: Duration = Duration::from_millis(2);
 
-/// Ends the holds of one sale when their time is over, and so gives their units back.
+/// Expires the holds of one sale on time, which releases their units.
 ///
-/// It sleeps until the next deadline: nothing can run out before that, nor, while nothing is held, within one hold
-/// time. Any number of processes may sweep the same sale. Without a sweeper, requests for sold-out SKUs do the same
-/// work on their way, a little later.
+/// It sleeps until the next deadline. While nothing is held, it sleeps for one hold time at most, because no
+/// hold can expire earlier. Any number of processes may sweep the same sale. Without a sweeper, requests for
+/// sold-out SKUs expire holds as well, slightly later.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,28 +39,28 @@ pub struct Sweeper {
     sale: Sale,
 }
 
-/// What a sweeper did.
+/// Totals of a sweeper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
-    /// Holds ended.
+    /// Holds expired.
     pub expired: u64,
-    /// How often it woke up to look.
+    /// Number of wake-ups.
     pub rounds: u64,
-    /// Calls that failed because the store could not be reached or had no room, and were repeated.
+    /// Calls that failed because the store was unreachable or full, and were retried.
     pub outages: u64,
 }
 
 impl Sweeper {
-    /// A sweeper of that sale.
+    /// A sweeper for `sale`.
     pub fn new(sale: Sale) -> Self {
         Self { sale }
     }
 
-    /// Sweeps until `shutdown` is cancelled. Cancel safe.
+    /// Sweeps until `shutdown` is canceled. Cancel safe.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale, and other lasting errors. An outage is
-    /// no error, nor is a full store: the sweeper waits for its end.
+    /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale, and other lasting errors.
+    /// Outages and a full store are not errors: the sweeper waits until they end.
     pub async fn run(self, shutdown: CancellationToken) -> Result<SweepReport> {
         let mut report = SweepReport::default();
         let mut pauses = Pauses::new();
@@ -88,7 +88,7 @@ impl Sweeper {
         self.sale.client().closing().is_cancelled()
     }
 
-    /// Ends what is over, and says when to look again.
+    /// Expires the due holds, and returns the time until the next round.
     async fn round(&self, report: &mut SweepReport) -> Result<Duration> {
         report.rounds += 1;
         loop {

@@ -14,10 +14,10 @@ pub use scheduler::{Scheduler, SchedulerReport};
 use crate::Queue;
 use recurrence::written;
 
-/// Schedules that are read at a time.
+/// Page size of reads.
 const PAGE: u32 = 100;
 
-/// A schedule on its way into the store: made by [`Queue::schedule`], entered by [`save`](Self::save).
+/// A schedule to save, with its options. Created by [`Queue::schedule`], stored by [`save`](Self::save).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -27,12 +27,12 @@ const PAGE: u32 = 100;
 ///
 /// let reports = gate.queue_of::<String>("reports")?;
 /// let nightly = || Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin");
-/// // Every process of the fleet does this when it starts.
+/// // Every process of the fleet runs this at startup.
 /// let entered = reports.schedule("nightly", "sales".to_owned(), nightly()?).max_attempts(5).save().await?;
 /// assert!(matches!(entered, Scheduled::Added { .. }));
 /// let again = reports.schedule("nightly", "sales".to_owned(), nightly()?).max_attempts(5).save().await?;
 /// assert!(matches!(again, Scheduled::Unchanged { .. }));
-/// // Any `Worker` of the queue fires it: tasks named `nightly@2026-11-23T02:30:00Z`, one for each night.
+/// // Any `Worker` of the queue fires it. Its tasks are named `nightly@2026-11-23T02:30:00Z`, one per night.
 /// # gate.close().await
 /// # }
 /// ```
@@ -51,7 +51,7 @@ impl<T> Scheduling<'_, T> {
         self
     }
 
-    /// Priority of its tasks, from 0 (first) to 9 (last). Default: 5.
+    /// Priority of the tasks, from 0 (first) to 9 (last). Default: 5.
     pub fn priority(mut self, level: u8) -> Self {
         match Priority::new(level) {
             Ok(priority) => self.with(|new| new.priority = priority),
@@ -62,7 +62,7 @@ impl<T> Scheduling<'_, T> {
         }
     }
 
-    /// What sort of work its tasks are; see [`Enqueue::kind`](crate::Enqueue::kind).
+    /// Kind of the tasks; see [`Enqueue::kind`](crate::Enqueue::kind).
     pub fn kind(mut self, kind: impl AsRef<str>) -> Self {
         self.new = self.new.and_then(|mut new| {
             new.payload = new.payload.with_kind(&Kind::new(kind)?)?;
@@ -76,17 +76,17 @@ impl<T> Scheduling<'_, T> {
         self.with(|new| new.max_attempts = max_attempts)
     }
 
-    /// Whether it stands still. Unless this is said it stays as it is, and a new one runs.
+    /// Pauses or resumes the schedule. Default: unchanged; a new schedule runs.
     pub fn paused(self, paused: bool) -> Self {
         self.with(|new| new.paused = Some(paused))
     }
 
-    /// Enters it, or changes the one of that id. One that says the same stays as it is. Only another recurrence, a pause
-    /// and its end change its next moment, so nothing that is due is lost.
+    /// Creates the schedule, or updates the one with this ID. An identical schedule stays as it is. Only a
+    /// new recurrence, a pause or a resume changes the next occurrence, so no due occurrence is lost.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for whatever is outside its range: nothing was entered. Otherwise the store
-    /// could not tell; saving again is safe.
+    /// [`is_invalid`](Error::is_invalid) for a value outside its range: nothing was saved. Otherwise the
+    /// store could not answer; saving again is safe.
     pub async fn save(self) -> Result<Scheduled> {
         let mut new = self.new?;
         new.next = self.recurrence.next_after(self.queue.store_clock().await?);
@@ -95,10 +95,11 @@ impl<T> Scheduling<'_, T> {
 }
 
 impl<T> Queue<T> {
-    /// A task that comes again and again; say how, then [`save`](Scheduling::save). Its tasks have ids such as
-    /// `ID@2026-11-23T02:30:00Z` and are worked off like any others; runs of one schedule may overlap.
+    /// A recurring task: returns a builder with its options, to be [saved](Scheduling::save). Its tasks have
+    /// IDs such as `ID@2026-11-23T02:30:00Z` and are otherwise ordinary. Runs of one schedule may overlap.
     ///
-    /// Schedules are fired by every [`Worker`](crate::Worker) of the queue, and by a [`Scheduler`], each moment once.
+    /// Every [`Worker`](crate::Worker) of the queue and every [`Scheduler`] fires schedules; each occurrence
+    /// fires once.
     pub fn schedule(&self, id: impl AsRef<str>, content: T, recurrence: Recurrence) -> Scheduling<'_, T> {
         let new = ScheduleId::new(id).and_then(|id| {
             // Tasks of a schedule have no span that enqueues them.
@@ -117,19 +118,19 @@ impl<T> Queue<T> {
         Scheduling { queue: self, recurrence, new }
     }
 
-    /// Takes a schedule out, and says whether there was one: not if an answer was lost and the question repeated. Tasks
-    /// that it has put in stay.
+    /// Deletes a schedule. True if it existed; false also if the first answer was lost and the call was
+    /// repeated. Tasks that it has enqueued stay.
     pub async fn unschedule(&self, id: impl AsRef<str>) -> Result<bool> {
         let id = ScheduleId::new(id)?;
         self.gate().ask(|| self.gate().store().unschedule(self.name(), &id)).await
     }
 
-    /// Schedules by id. [`Schedule::recurrence`] is JSON that a [`Recurrence`] is parsed from.
+    /// Schedules by ID. [`Schedule::recurrence`] is the JSON of a [`Recurrence`].
     pub async fn schedules(&self, page: Page) -> Result<Vec<Schedule>> {
         self.gate().ask(|| self.gate().store().schedules(self.name(), page.clone())).await
     }
 
-    /// One schedule by id.
+    /// One schedule by ID.
     pub async fn find_schedule(&self, id: impl AsRef<str>) -> Result<Option<Schedule>> {
         let id = ScheduleId::new(id)?;
         let mut page = Page { after: String::new(), limit: PAGE };
@@ -147,17 +148,17 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Has a schedule stand still, or go on from now. Moments that pass meanwhile are no missed ones. False if there is
-    /// no such schedule.
+    /// Pauses a schedule, or resumes it from now. Occurrences during a pause do not count as missed. False if
+    /// there is no such schedule.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if it is to go on and its recurrence cannot be read. Otherwise the store could
-    /// not tell; asking again is safe.
+    /// [`is_invalid`](Error::is_invalid) for a resume if the stored recurrence cannot be parsed. Otherwise
+    /// the store could not answer; repeating the call is safe.
     pub async fn pause_schedule(&self, id: impl AsRef<str>, paused: bool) -> Result<bool> {
         let id = ScheduleId::new(id)?;
         loop {
             let Some(found) = self.find_schedule(&id).await? else { return Ok(false) };
-            // What cannot be read can be stopped all the same.
+            // Pausing must work even if the recurrence cannot be parsed.
             let next = match paused {
                 true => found.next,
                 false => found.recurrence.parse::<Recurrence>()?.next_after(self.store_clock().await?),
@@ -172,15 +173,15 @@ impl<T> Queue<T> {
                 paused: Some(paused),
                 as_of: Some(found.revision),
             };
-            // It fired or was changed since it was read: once more.
+            // The schedule fired or was changed since it was read: try again.
             if self.enter(new).await? != Scheduled::Stale {
                 return Ok(true);
             }
         }
     }
 
-    /// Puts in a task of a schedule at once, whatever its moments, even if it is paused. `None` if there is no such
-    /// schedule.
+    /// Enqueues a task of a schedule now, outside its recurrence, even if it is paused. `None` if there is no
+    /// such schedule.
     pub async fn run_schedule(&self, id: impl AsRef<str>) -> Result<Option<Enqueued>> {
         let Some(schedule) = self.find_schedule(id).await? else { return Ok(None) };
         let id = run_id(&schedule.id, self.store_clock().await?)?;
@@ -198,7 +199,7 @@ impl<T> Queue<T> {
         entered
     }
 
-    /// What the store's clock says.
+    /// Current time on the store's clock.
     pub(crate) async fn store_clock(&self) -> Result<Timestamp> {
         Ok(self.gate().ask(|| self.gate().store().due_schedules(self.name(), 1)).await?.now)
     }
@@ -209,7 +210,7 @@ fn words(recurrence: &Recurrence) -> Result<String> {
         .map_err(|error| Error::invalid("the recurrence", "cannot be written as JSON").caused_by(error))
 }
 
-/// The task of a schedule's moment.
+/// Task ID of one occurrence.
 fn run_id(id: &ScheduleId, at: Timestamp) -> Result<TaskId> {
     TaskId::new(format!("{id}@{}", written(at)))
 }

@@ -7,16 +7,21 @@ use jiff::tz::TimeZone;
 use rushgate_core::{Error, Result, Spoken, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How late a moment may be noticed before it counts as missed.
+/// How late an occurrence may be noticed before it counts as missed.
 const LATE: Duration = Duration::from_secs(60);
 
-/// When a schedule fires: by a cron pattern in a time zone, or at an interval.
+/// When a schedule fires: a cron pattern in a time zone, or an interval.
 ///
-/// A pattern has five fields, six with seconds in front, or seven with a year behind; or it is a nickname such as
-/// `@daily`. Where clocks are set forward, a fixed time that does not exist is passed over to the next that does; where
-/// they are set back it counts once. Fixed means one hour and one minute: a list or a range of them is followed by the
-/// clock on the wall, which leaves out what does not exist, and comes twice to what exists twice. Intervals count from
-/// 1970, so that every process of a fleet arrives at the same moments.
+/// A pattern has five fields, six with seconds in front, or seven with a year at the end. Nicknames such as
+/// `@daily` work too.
+///
+/// Daylight saving time:
+/// - A fixed time (one hour and one minute) that is skipped when clocks go forward moves to the next time
+///   that exists. When clocks go back, it fires once.
+/// - A list or a range of hours or minutes follows the local clock: skipped times do not fire, and repeated
+///   times fire twice.
+///
+/// Intervals are counted from 1970, so that every process of a fleet computes the same occurrences.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,28 +37,28 @@ const LATE: Duration = Duration::from_secs(60);
 /// # Ok::<_, rushgate::Error>(())
 /// ```
 ///
-/// Patterns are read by [croner](https://docs.rs/croner), zones by [jiff](https://docs.rs/jiff) from the system's data,
-/// or from its own where there are none.
+/// [croner](https://docs.rs/croner) parses the patterns. [jiff](https://docs.rs/jiff) provides the time
+/// zones, from the system's data or, if there is none, from its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recurrence {
     words: Words,
     when: When,
 }
 
-/// What becomes of moments at which nobody looked after the schedule.
+/// What happens to occurrences that passed while no scheduler ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are passed over, but for one that is at most a minute old.
+    /// Skip them, except one that is at most one minute old.
     Skip,
-    /// The latest of them has a task; the others are passed over.
+    /// Run the latest, and skip the others.
     #[default]
     Once,
-    /// Each of them has a task.
+    /// Run each of them.
     All,
 }
 
-/// As it is written: the store keeps it as JSON.
+/// Stored form of a recurrence, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -72,12 +77,12 @@ enum When {
     Every(u64),
 }
 
-/// What a schedule does now.
+/// What a due schedule does now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    /// The moments that get a task.
+    /// Occurrences to enqueue tasks for.
     pub(super) runs: Vec<Timestamp>,
-    /// When it fires again.
+    /// Next occurrence.
     pub(super) next: Option<Timestamp>,
 }
 
@@ -87,11 +92,11 @@ impl Recurrence {
     /// The longest interval.
     pub const EVERY_MAX: Duration = Duration::from_secs(400 * 86_400);
 
-    /// By a cron pattern, in UTC unless said otherwise: `minute hour day month weekday`, with seconds in front if there
-    /// are six fields.
+    /// A cron pattern: `minute hour day month weekday`, with seconds in front if there are six fields.
+    /// Default time zone: UTC.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) with what is wrong with the pattern, also if it names no moment at all.
+    /// [`is_invalid`](Error::is_invalid) for a bad pattern, or one that never occurs.
     pub fn cron(pattern: impl AsRef<str>) -> Result<Self> {
         Self::read(Words {
             cron: Some(pattern.as_ref().to_owned()),
@@ -101,7 +106,7 @@ impl Recurrence {
         })
     }
 
-    /// At an interval of 1 s to 400 days.
+    /// An interval of 1 s to 400 days.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) outside that range.
@@ -110,10 +115,10 @@ impl Recurrence {
         Self::read(Words { cron: None, zone: None, every_us, missed: Missed::default() })
     }
 
-    /// In that time zone of the IANA's database, such as `Europe/Berlin`.
+    /// Sets the time zone, by its IANA name such as `Europe/Berlin`.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for an unknown zone, and for an interval, which has none.
+    /// [`is_invalid`](Error::is_invalid) for an unknown zone, or if the recurrence is an interval.
     pub fn in_zone(mut self, zone: impl AsRef<str>) -> Result<Self> {
         self.words.zone = Some(zone.as_ref().to_owned());
         Self::read(self.words)
@@ -144,7 +149,7 @@ impl Recurrence {
         }
     }
 
-    /// The first moment after that one; `None` if there is none.
+    /// First occurrence after `after`; `None` if there is none.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.when {
             When::Cron(cron, zone) => {
@@ -155,11 +160,11 @@ impl Recurrence {
         }
     }
 
-    /// The latest moment that is not after that one; `None` if there is none.
+    /// Latest occurrence at or before `until`; `None` if there is none.
     pub fn latest_until(&self, until: Timestamp) -> Option<Timestamp> {
         match &self.when {
             When::Cron(cron, zone) => {
-                // A pattern names whole seconds.
+                // Occurrences of a pattern are whole seconds.
                 let second = at(until.as_micros() / 1_000_000 * 1_000_000);
                 let latest = cron.find_previous_occurrence(&zoned(second, zone)?, true).ok()?;
                 moment(latest.timestamp())
@@ -168,13 +173,13 @@ impl Recurrence {
         }
     }
 
-    /// The moments after that one.
+    /// Occurrences after `after`.
     pub fn upcoming(&self, after: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         std::iter::successors(self.next_after(after), |at| self.next_after(*at))
     }
 
-    /// What is due of a schedule whose next moment was `first`, which is not after `now`.
-    /// At most this many runs; the rest is due at once again.
+    /// Due occurrences of a schedule whose next occurrence is `first`, not later than `now`. At most `most`
+    /// runs; the rest is due again at once.
     pub(super) fn due(&self, first: Timestamp, now: Timestamp, most: usize) -> Due {
         if self.words.missed == Missed::All {
             let mut runs = vec![first];
@@ -226,7 +231,7 @@ fn moment(of: jiff::Timestamp) -> Option<Timestamp> {
     u64::try_from(of.as_microsecond()).ok().map(at)
 }
 
-/// A moment as tasks are named for it: `2026-11-22T03:30:00Z`.
+/// Formats an occurrence as in task IDs: `2026-11-22T03:30:00Z`.
 pub(super) fn written(of: Timestamp) -> String {
     zoned(of, &TimeZone::UTC)
         .map_or_else(|| of.as_micros().to_string(), |zoned| zoned.timestamp().to_string())
@@ -254,7 +259,7 @@ impl<'de> Deserialize<'de> for Recurrence {
     }
 }
 
-/// From the JSON that a store keeps.
+/// Parses the stored JSON.
 impl FromStr for Recurrence {
     type Err = Error;
     fn from_str(json: &str) -> Result<Self> {
@@ -309,7 +314,7 @@ mod tests {
     #[test]
     fn a_night_is_one_night_when_clocks_change() {
         let nightly = Recurrence::cron("30 2 * * *").unwrap().in_zone("Europe/Berlin").unwrap();
-        // Set forward on 2027-03-28, from 2:00 to 3:00; set back on 2027-10-31, from 3:00 to 2:00.
+        // Clocks go forward on 2027-03-28, from 2:00 to 3:00, and back on 2027-10-31, from 3:00 to 2:00.
         let spring: Vec<_> = nightly.upcoming(utc("2027-03-27T12:00:00Z")).take(2).map(written).collect();
         assert_eq!(spring, ["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]);
         let autumn: Vec<_> = nightly.upcoming(utc("2027-10-30T12:00:00Z")).take(2).map(written).collect();

@@ -12,20 +12,21 @@ use super::run_id;
 use crate::patience::{Pauses, will_pass};
 use crate::{Queue, Rushgate};
 
-/// How long it may take to notice what another process has entered.
+/// Longest sleep: how long it may take to notice a schedule that another process has saved.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Schedules that are read at a time.
+/// Number of schedules read at a time.
 const BATCH: u32 = 1_000;
-/// How long to wait at least if there are some that cannot be read.
+/// Shortest sleep while some schedules cannot be parsed.
 const UNREADABLE_WAIT: Duration = Duration::from_secs(1);
 /// Maximum payload size of one step, unless a single task exceeds it.
 const STEP_BYTES: usize = 4 << 20;
 
-/// Fires the schedules of a queue, for programs that have no [`Worker`](crate::Worker) of it: a worker does the same.
+/// Fires the schedules of a queue, for programs that run no [`Worker`](crate::Worker) of it; a worker does
+/// the same.
 ///
-/// Any number of processes may do so. A schedule fires once for each moment, because the store fires it only as it was
-/// read; whoever comes second finds it done. It sleeps until the next moment, on the store's clock. A schedule that
-/// another process enters is noticed within 5 s.
+/// Run any number of schedulers, in any number of processes. Each occurrence fires once: the store rejects a
+/// fire if the schedule has changed since it was read. The scheduler sleeps until the next occurrence on the
+/// store's clock, and notices a schedule saved by another process within 5 s.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -52,36 +53,37 @@ const STEP_BYTES: usize = 4 << 20;
 pub struct Scheduler {
     gate: Rushgate,
     queue: QueueName,
-    /// What was complained of.
+    /// Unreadable schedules that were logged already.
     unreadable: HashSet<(ScheduleId, Revision)>,
 }
 
-/// What a scheduler has done.
+/// Totals of a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerReport {
-    /// Times that it fired one, and no other did.
+    /// Occurrences that this scheduler fired.
     pub fired: u64,
     /// Tasks enqueued.
     pub tasks: u64,
-    /// Times that the store could not be reached.
+    /// Number of times that the store could not be reached.
     pub outages: u64,
 }
 
 impl Scheduler {
-    /// Looks after the schedules of that queue.
+    /// A scheduler for `queue`.
     pub fn new<T>(queue: Queue<T>) -> Self {
         Self { gate: queue.gate().clone(), queue: queue.name().clone(), unreadable: HashSet::new() }
     }
 
-    /// Fires what is due until `shutdown` is cancelled. Dropping the future leaves each schedule fired or not fired.
+    /// Fires due schedules until `shutdown` is canceled. If the future is dropped, each schedule has fired or
+    /// not.
     ///
     /// # Errors
-    /// A permanent error of the store. An outage is not: the scheduler continues after it, and [`Missed`](super::Missed) says
-    /// what becomes of the moments that passed.
+    /// A lasting error of the store. An outage is not an error: the scheduler continues after it, and
+    /// [`Missed`](super::Missed) decides about the occurrences that passed.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<SchedulerReport> {
         let (mut report, mut pauses) = (SchedulerReport::default(), Pauses::new());
         loop {
-            // Before the look, so that no change after it goes unnoticed.
+            // Created before the read, so that no later change is missed.
             let gate = self.gate.clone();
             let changed = gate.schedules_changed().notified();
             let wait = match self.look(&mut report).await {
@@ -105,7 +107,7 @@ impl Scheduler {
         }
     }
 
-    /// Fires what is due, and says how long to wait before the next look.
+    /// Fires due schedules, and returns the time until the next read.
     async fn look(&mut self, report: &mut SchedulerReport) -> Result<Duration> {
         let DueSchedules { now, due, next } =
             self.gate.ask(|| self.gate.store().due_schedules(&self.queue, BATCH)).await?;
@@ -113,14 +115,15 @@ impl Scheduler {
         for schedule in due {
             match self.fire(&schedule, now).await {
                 Ok(fired) => {
-                    // There may be more of it, or of others.
+                    // More occurrences may be due, of this schedule or others.
                     wait = Duration::ZERO;
                     if let Fired::Fired { added } = fired {
                         report.fired += 1;
                         report.tasks += u64::from(added);
                     }
                 }
-                // It stays due, and others must not wait for it, nor be looked for without a pause.
+                // An unreadable schedule stays due. Log it once, keep firing the others, and pause between
+                // reads.
                 Err(error) if error.is_invalid() => {
                     wait = wait.max(UNREADABLE_WAIT);
                     if self.unreadable.insert((schedule.id.clone(), schedule.revision)) {
@@ -138,7 +141,8 @@ impl Scheduler {
         let first = schedule.next.ok_or_else(|| Error::bug("a schedule without a moment is due"))?;
         let most = (STEP_BYTES / schedule.payload.bytes().len().max(1)).clamp(1, Claim::BATCH_MAX);
         let due = recurrence.due(first, now, most);
-        // A change that was under way while another fired may have brought a moment back.
+        // A schedule that was changed while another scheduler fired it may list an occurrence again: skip
+        // those.
         let new = due.runs.into_iter().filter(|at| Some(*at) > schedule.previous);
         let fire = Fire {
             id: schedule.id.clone(),

@@ -3,19 +3,19 @@ use std::time::Duration;
 use rand::RngExt;
 use rushgate_core::NewTask;
 
-/// How long a failed task waits before its next attempt: exponential, capped, with full jitter.
+/// Retry delay of failed tasks: exponential, capped, with full jitter.
 ///
-/// Attempt number `n` waits for a time drawn evenly from zero to `base · factorⁿ⁻¹`, at most `max`. Without jitter it
-/// waits for just that.
+/// The delay after attempt `n` is drawn evenly from zero to `base · factorⁿ⁻¹`, at most `max`. Without
+/// jitter, the delay is that upper end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// Delay after the first failure.
     pub base: Duration,
-    /// How much longer after each further one: 1 or more.
+    /// Multiplier for each further failure: 1 or more.
     pub factor: f64,
-    /// The longest; at most 400 days.
+    /// Longest delay; at most 400 days.
     pub max: Duration,
-    /// Whether to draw the time, so that tasks that failed together do not come back together.
+    /// Draws each delay at random, so that tasks that failed together do not retry together.
     pub jitter: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The longest wait after that many attempts (1 for the first).
+    /// Longest delay after attempt number `attempt` (1 for the first).
     pub fn longest(&self, attempt: u32) -> Duration {
         let max = self.max.min(NewTask::DELAY_MAX);
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
@@ -35,7 +35,7 @@ impl Backoff {
         Duration::try_from_secs_f64(seconds).map_or(max, |wait| wait.min(max))
     }
 
-    /// The wait after that many attempts, drawn.
+    /// Delay after attempt number `attempt`, drawn at random if `jitter` is set.
     pub fn draw(&self, attempt: u32) -> Duration {
         let longest = self.longest(attempt);
         if !self.jitter {

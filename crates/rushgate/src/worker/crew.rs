@@ -1,4 +1,5 @@
-//! The crew of one worker: for each queue a claimer, a heartbeat and a flusher; and a task for each batch at work.
+//! Background tasks of one worker: a claimer, a heartbeat and a flusher per queue, and one task per running
+//! batch.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -25,7 +26,7 @@ use crate::queue::Ready;
 use crate::{Queue, Scheduler};
 use std::time::Duration;
 
-/// How long the answers that are left may take after the last handler has ended.
+/// Time limit for sending the remaining answers after the last handler has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 /// An idle claim is repeated after this time even without a notification.
 const IDLE_MAX: Duration = Duration::from_secs(5);
@@ -34,7 +35,7 @@ pub(super) struct Crew {
     shop: Arc<Shop>,
     plan: Plan,
     lines: Vec<Arc<Line>>,
-    /// Batches claimed and not ended.
+    /// Slots for batches that are claimed and not finished.
     slots: Arc<Slots>,
     work: Mutex<JoinSet<()>>,
     flushers: Vec<(Flusher, Lanes)>,
@@ -101,7 +102,7 @@ impl Crew {
             self.label(&self.lines[0]),
             self.lines.iter().map(|line| Arc::clone(&line.meter)).collect(),
         );
-        // The heart beats until the last answer is sent.
+        // The heartbeats continue until the last answer is sent.
         let _staff = self.staff();
         let mut flushing = JoinSet::new();
         for (flusher, lanes) in self.flushers.drain(..) {
@@ -114,7 +115,7 @@ impl Crew {
         };
         self.finish().await;
         let hurry = self.hurry.clone();
-        // The last senders of answers: a flusher ends when it has sent what waits.
+        // Drops the last senders of answers: a flusher ends once it has sent the rest.
         drop(self);
         let mut flushed = pin!(async { while flushing.join_next().await.is_some() {} });
         if timeout(FLUSH_MAX, &mut flushed).await.is_err() {
@@ -124,7 +125,7 @@ impl Crew {
         claimed.map(|()| metrics.snapshot().total())
     }
 
-    /// Who works beside the handlers.
+    /// Starts the heartbeats and the schedulers.
     fn staff(&self) -> JoinSet<()> {
         let mut staff = JoinSet::new();
         for line in &self.lines {
@@ -141,7 +142,7 @@ impl Crew {
         self.plan.label.clone().unwrap_or_else(|| line.queue.gate().who())
     }
 
-    /// Claims from every queue, each in its own time. Ends with a lasting error of one only.
+    /// Claims from all queues concurrently. Returns only on a lasting error of one of them.
     async fn claim_all(&self) -> Result<()> {
         let mut claimers: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send + '_>>> =
             (0..self.lines.len()).map(|line| Box::pin(self.claim(line)) as _).collect();
@@ -155,7 +156,7 @@ impl Crew {
         .await
     }
 
-    /// Claims as much as there are slots for, again and again.
+    /// Claims tasks whenever there are free slots.
     async fn claim(&self, at: usize) -> Result<()> {
         let line = &self.lines[at];
         let (gate, queue) = (line.queue.gate(), line.queue.name());
@@ -205,13 +206,14 @@ impl Crew {
         claimed
     }
 
-    /// Forgets the batches that have ended.
+    /// Reaps finished batches.
     fn reap(&self) {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         while work.try_join_next().is_some() {}
     }
 
-    /// Finds each task its handler. There is a slot for each batch, because no more was claimed.
+    /// Starts a handler for each task. Every batch has a slot, because no more tasks were claimed than there
+    /// are slots.
     fn hand_out(&self, line: &Arc<Line>, tasks: Vec<Task>, slots: Vec<Slot>, sent: Boot) {
         let mut slots = slots.into_iter();
         let mut open: Vec<(Arc<Route>, Vec<Item>)> = Vec::new();
@@ -254,7 +256,7 @@ impl Crew {
         });
     }
 
-    /// Ends in order; afterwards every task that was claimed has its answer on the way.
+    /// Shuts down in order. Afterwards every claimed task has its answer in a lane.
     async fn finish(&mut self) {
         self.shop.stopping.cancel();
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +269,8 @@ impl Crew {
     }
 }
 
-/// Until the worker stops. What is wrong with the store is said by its claims, what is wrong with the schedules here.
+/// Fires the queue's schedules until the worker stops. Outages are reported by the claims; only errors of the
+/// schedules themselves are logged here.
 async fn fire_schedules(queue: Queue, stopping: CancellationToken) {
     while let Err(error) = Scheduler::new(queue.clone()).run(stopping.clone()).await {
         tracing::error!(queue = %queue.name(), %error, "its schedules cannot be fired");

@@ -1,22 +1,21 @@
-//! What a handler may ask for beside the content.
+//! Extractors: further arguments of a handler, beside the content.
 
 use rushgate_core::{Fence, Priority, QueueName, TaskId, TaskKey, Ticket, TraceParent};
 use tokio_util::sync::CancellationToken;
 
 use super::{Job, Progress, Results};
 
-/// What a handler may have as its second and further arguments, made from the task and the worker's state `S`.
+/// Second and further arguments of a handler, made from the task and the worker's state `S`.
 ///
-/// These are there: [`State`], [`Attempt`], [`TaskId`], [`Ticket`], [`Fence`], [`Priority`], [`QueueName`],
-/// [`CancellationToken`] (cancelled when the lease is lost or the task is cancelled), [`Progress`], [`Results`] of the
-/// tasks that it waited for, `Option<`[`TaskKey`]`>` and
-/// `Option<`[`TraceParent`]`>`.
-/// Programs may add their own:
+/// Built in: [`State`], [`Attempt`], [`TaskId`], [`Ticket`], [`Fence`], [`Priority`], [`QueueName`],
+/// [`CancellationToken`] (canceled when the lease is lost or the task is canceled), [`Progress`], [`Results`]
+/// of the tasks that it waited for, `Option<`[`TaskKey`]`>` and `Option<`[`TraceParent`]`>`. Programs can
+/// implement the trait for their own types:
 ///
 /// ```
 /// use rushgate::{FromJob, Job};
 ///
-/// /// The part of the id before the colon.
+/// /// The part of the ID before the colon.
 /// struct Tenant(String);
 ///
 /// impl<S> FromJob<S> for Tenant {
@@ -31,25 +30,25 @@ use super::{Job, Progress, Results};
 /// # let _ = bill;
 /// ```
 pub trait FromJob<S> {
-    /// Takes it out.
+    /// Extracts the value.
     fn from_job(job: &Job, state: &S) -> Self;
 }
 
-/// A clone of what the worker was given by [`Worker::state`](super::Worker::state).
+/// A clone of the state set by [`Worker::state`](super::Worker::state).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State<S>(pub S);
 
-/// How often a task has been claimed, this time included, and how often it may be.
+/// Number of this attempt, and the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// 1 for the first.
+    /// Number of times that the task was claimed, this claim included: 1 for the first.
     pub number: u32,
-    /// 1 to 1,000.
+    /// Maximum number of attempts: 1 to 1,000.
     pub max: u32,
 }
 
 impl Attempt {
-    /// Whether a failure makes it a dead letter.
+    /// True if a failure makes the task a dead letter.
     pub fn is_last(self) -> bool {
         self.number >= self.max
     }

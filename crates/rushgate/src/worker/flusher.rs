@@ -1,7 +1,7 @@
-//! The flusher of a worker's queue: it takes whatever answers of a kind wait, and sends them together.
+//! Flusher of a worker's queue: collects the answers of one kind and sends them together.
 //!
-//! Each kind has a lane of its own, because one may wait while another need not: a store without room takes completions,
-//! which make some, and no failures, which take some.
+//! Each kind has its own lane, because a full store accepts completions, which free space, but not failures,
+//! which need some.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use super::report::count;
 use crate::Rushgate;
 use crate::patience::{Pauses, will_pass};
 
-/// Answers per call at most: what keeps one call short enough to let others in between.
+/// Maximum answers per call. Keeps a call short, so that other calls get their turn.
 const BATCH_MAX: usize = 256;
 
-/// One claim's end, and where it is counted.
+/// End of one claim, and the meter that counts it.
 pub(super) struct Ending<T> {
     pub end: T,
     pub meter: Arc<Meter>,
 }
 
-/// Where handlers leave the ends of their claims.
+/// Senders for the ends of claims.
 pub(super) struct Answers {
     pub complete: UnboundedSender<Ending<Completion>>,
     pub retry: UnboundedSender<Ending<Retry>>,
     pub give_back: UnboundedSender<Ending<GiveBack>>,
 }
 
-/// The other ends.
+/// Receivers for the ends of claims.
 pub(super) struct Lanes {
     complete: UnboundedReceiver<Ending<Completion>>,
     retry: UnboundedReceiver<Ending<Retry>>,
@@ -55,7 +55,7 @@ pub(super) struct Flusher {
     pub queue: QueueName,
     pub leases: Arc<Leases>,
     pub meter: Arc<QueueMeter>,
-    /// Cancelled when the crew has no time left.
+    /// Canceled when the shutdown has run out of time.
     pub hurry: CancellationToken,
 }
 
@@ -133,14 +133,14 @@ impl Flusher {
         }
     }
 
-    /// No longer keeps the leases of tasks whose answers are sent, and says which it still kept. What the store did not
-    /// take runs out there, and the task comes again.
+    /// Stops renewing the leases of tasks whose answers were sent, and returns which leases were still held.
+    /// If the store did not take an answer, its lease expires and the task is available again.
     fn let_go<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) -> Vec<bool> {
         tickets.into_iter().map(|ticket| self.leases.remove(ticket)).collect()
     }
 
-    /// Sends until there is an answer: an outage ends some time, and an answer that comes too late is stale and
-    /// harms nobody.
+    /// Retries until the store answers. An outage ends eventually; an answer that arrives too late is stale
+    /// and has no effect.
     async fn send<'a, T, A>(
         &self,
         endings: &[Ending<T>],
@@ -170,24 +170,25 @@ impl Flusher {
         let until = Instant::now() + pause;
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
-            // One more attempt is always made.
+            // One last attempt is always made.
             () = self.hurry.cancelled() => sleep(Duration::from_millis(1)).await,
         }
     }
 }
 
-/// The claim was another's before its answer came. If the lease was not kept any more, the heartbeat has counted it.
+/// The claim was lost before the answer arrived. If its lease was no longer held, the heartbeat has already
+/// counted the loss.
 fn lost(meter: &Meter, held: bool) {
     count(&meter.counters.lost, usize::from(held));
 }
 
-/// The store was told to cancel the task before the crew heard of it. It is over, as one that the crew had heard of.
+/// The store canceled the task before the worker learned of it. It counts as done, like any canceled task.
 fn cancelled(meter: &Meter) {
     count(&meter.counters.cancelled, 1);
     count(&meter.counters.done, 1);
 }
 
-/// Whatever waits in a lane; `None` once it is empty and every sender is gone.
+/// Answers that wait in a lane; `None` once it is empty and every sender is gone.
 async fn batch<T>(lane: &mut UnboundedReceiver<T>) -> Option<Vec<T>> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     (lane.recv_many(&mut batch, BATCH_MAX).await > 0).then_some(batch)

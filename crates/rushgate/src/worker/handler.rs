@@ -1,4 +1,4 @@
-//! Handlers: plain functions, and how one is called with a task.
+//! Handlers: plain functions that the worker calls with a task.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -15,47 +15,47 @@ use super::{FromJob, IntoOutcome, Job, Outcome};
 
 type Answer = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// An async function that a worker can call with a task.
+/// An async function that handles one task.
 ///
-/// Its first argument is the content: a type that is read from JSON, [`Payload`] for the bytes as they are, or a
-/// [`Job`] with either of them inside. Up to six [extractors](FromJob) may follow. It returns whatever is
-/// [`IntoOutcome`]. `M` only tells the compiler which of these it is.
+/// The first argument is the content: a type deserialized from JSON, [`Payload`] for raw bytes, or a [`Job`]
+/// of either. Up to six [extractors](FromJob) may follow. The return type implements [`IntoOutcome`]. `M` is
+/// a marker for the compiler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler",
     note = "it is `async fn(content, extractors…) -> impl IntoOutcome`, and its future is `Send`",
     note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
 )]
 pub trait Handler<M, S>: Send + Sync + 'static {
-    /// Calls it. An error if the content is not what it takes.
+    /// Calls the function. Fails if it cannot read the content.
     fn call(&self, job: Job, state: &S) -> Result<Answer>;
 }
 
-/// A function that a worker can call with a task on a thread of its own: as [`Handler`], without `async`.
+/// A blocking function that handles one task on a thread of its own: like [`Handler`], without `async`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no blocking handler",
     note = "it is `fn(content, extractors…) -> impl IntoOutcome`",
     note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
 )]
 pub trait BlockingHandler<M, S>: Send + Sync + 'static {
-    /// Calls it. An error if the content is not what it takes.
+    /// Calls the function. Fails if it cannot read the content.
     fn call(&self, job: Job, state: &S) -> Result<Outcome>;
 }
 
-/// What a handler's first argument may be; `M` says which of the two it is.
+/// First argument of a handler. `M` is [`AsJson`] or [`AsIs`].
 pub trait FromContent<M>: Sized {
-    /// Reads it.
+    /// Reads the content.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the bytes are something else. The task becomes a dead letter: no later attempt
-    /// would read them.
+    /// [`is_invalid`](Error::is_invalid) if the content is not of this type. The task then becomes a dead
+    /// letter, because no later attempt could read it.
     fn from_content(job: Job) -> Result<Self>;
 }
 
-/// The content is read from JSON: a word for the compiler, of which there is no value.
+/// Marker: the content is deserialized from JSON. Has no values.
 #[derive(Debug)]
 pub struct AsJson(());
 
-/// The content is taken as it is, or with all that is known of the task: another such word.
+/// Marker: the content is passed as is, alone or in a [`Job`]. Has no values.
 #[derive(Debug)]
 pub struct AsIs<M = ()>(PhantomData<M>);
 
@@ -129,7 +129,7 @@ pub(super) struct Handled<H, M, S> {
     kind: PhantomData<fn() -> M>,
 }
 
-/// The same on a thread of its own.
+/// A blocking handler as the innermost service.
 pub(super) struct HandledOnThread<H, M, S>(Handled<H, M, S>);
 
 impl<H, M, S> Handled<H, M, S> {
@@ -190,7 +190,7 @@ where
 
     fn call(&mut self, mut job: Job) -> Self::Future {
         let Handled { handler, state, .. } = self.0.clone();
-        // Its own, because dropping this future, at a timeout say, is no cancellation of the task.
+        // A token of its own: dropping this future, for example on a timeout, must not cancel the task.
         job.cancel = job.cancel.child_token();
         let left = job.cancel.clone().drop_guard();
         Box::pin(async move {
@@ -202,7 +202,7 @@ where
                 Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime ends.
+                    // The runtime is shutting down.
                     Err(_) => Ok(Outcome::GiveBack),
                 },
             }

@@ -1,5 +1,5 @@
-//! The heartbeat of a worker's queue: one task, which extends the leases of whatever the crew holds of it, and tells
-//! those that are lost or cancelled.
+//! Heartbeat of a worker's queue: one task that extends the leases of all claims, and signals those that are
+//! lost or canceled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::clock::{Boot, margin};
 
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// The leases that a crew holds, from claim to acknowledged answer.
+/// Leases of a worker, from claim to acknowledged answer.
 pub(super) struct Leases {
     lease: Lease,
     held: Mutex<HashMap<Key, Leased>>,
@@ -35,14 +35,14 @@ struct Leased {
     meter: Arc<Meter>,
 }
 
-/// How a handler learns about its lease.
+/// Signals to one handler.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
-    /// The lease is lost: stop at once.
+    /// The lease is lost: the handler is dropped at once.
     pub lost: CancellationToken,
-    /// Signal for the handler: the lease was lost or the task was canceled.
+    /// The lease was lost or the task was canceled.
     pub cancel: CancellationToken,
-    /// How far the handler has come.
+    /// Progress that the handler has reported.
     pub progress: Progress,
 }
 
@@ -66,7 +66,7 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes care of a claim that was sent at `sent`.
+    /// Adds a claim whose request was sent at `sent`.
     pub fn add(&self, ticket: &Ticket, sent: Boot, meter: &Arc<Meter>) -> Signals {
         let lost = CancellationToken::new();
         let signals = Signals { cancel: lost.child_token(), lost, progress: Progress::default() };
@@ -86,7 +86,7 @@ impl Leases {
         signals
     }
 
-    /// Whether it was still held.
+    /// Removes a claim. True if its lease was still held.
     pub fn remove(&self, ticket: &Ticket) -> bool {
         self.held().remove(&key(ticket)).is_some()
     }
@@ -112,7 +112,7 @@ impl Leases {
         let soon = now + self.lease.get() / 10;
         let mut batch = Vec::new();
         for leased in held.values_mut().filter(|leased| leased.beat_at <= soon).take(Claim::BATCH_MAX) {
-            // If no answer comes by then, ask again.
+            // If no answer comes by then, send the heartbeat again.
             leased.beat_at = now + self.lease.get() / 4;
             let (ticket, progress) = (leased.ticket.clone(), leased.signals.progress.take_new());
             batch.push(Heartbeat { ticket, progress });
@@ -155,7 +155,7 @@ impl Leases {
     }
 }
 
-/// Runs until it is dropped.
+/// Sends heartbeats until the future is dropped.
 pub(super) async fn beat(
     gate: Rushgate,
     queue: rushgate_core::QueueName,
@@ -168,7 +168,7 @@ pub(super) async fn beat(
         if !batch.is_empty() {
             let (gate, queue) = (gate.clone(), queue.clone());
             let (leases, meter) = (Arc::clone(&leases), Arc::clone(&meter));
-            // On its own, so that a slow answer does not hold up the news of a loss.
+            // In its own task, so that a slow answer does not delay the signal of a loss.
             tokio::spawn(async move {
                 match gate.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
                     Ok(answers) => leases.answered(&batch, now, &answers),

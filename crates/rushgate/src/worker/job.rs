@@ -10,58 +10,60 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Progress, Results};
 
-/// One claimed task in a handler's hands. What layers see has its content as bytes: `Job`, which is `Job<Payload>`.
+/// One claimed task, as passed to its handler. Layers see `Job`, which is `Job<Payload>`: its content is
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Job<T = Payload> {
-    /// Its content.
+    /// Content.
     pub payload: T,
-    /// What its content was as bytes, with the task's kind.
+    /// Media type of the content, with the task's kind.
     pub content_type: ContentType,
-    /// The queue that it was claimed from.
+    /// Queue that the task was claimed from.
     pub queue: QueueName,
-    /// What was claimed, as of which revision.
+    /// Ticket of the claim: task ID and revision.
     pub ticket: Ticket,
-    /// How often it has been claimed, this time included.
+    /// Number of times that the task was claimed, this claim included.
     pub attempt: u32,
-    /// How often it may be.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// Its urgency.
+    /// Priority.
     pub priority: Priority,
     /// Key of the task, such as a tenant, if it has one.
     pub key: Option<TaskKey>,
     /// Deadline of the task on the store's clock, if it has one. The handler is stopped then.
     pub deadline: Option<Timestamp>,
-    /// Cancelled when the lease is lost or somebody cancels the task. A lost task's handler is dropped at the same
-    /// time; a cancelled one's has the worker's grace to come to an end.
+    /// Canceled when the lease is lost or the task is canceled. If the lease is lost, the handler is dropped
+    /// at once. If the task is canceled, the handler has the worker's [grace](crate::Worker::grace) to end.
     pub cancel: CancellationToken,
-    /// Tells how far it has come.
+    /// Reports progress.
     pub progress: Progress,
-    /// Gives what came of the tasks that it waited for.
+    /// Results of the tasks that this task waited for.
     pub results: Results,
 }
 
 impl<T> Job<T> {
-    /// The task's id.
+    /// ID of the task.
     pub fn id(&self) -> &TaskId {
         &self.ticket.id
     }
 
-    /// The claim's number, which only grows in this queue: fences the task's writes as a lock's fence does.
+    /// Fencing token of the claim. Only grows within a queue; use it to fence the task's writes like a lock's
+    /// fence.
     pub fn fence(&self) -> Fence {
         self.ticket.claim.unwrap_or_default()
     }
 
-    /// Kind of work, if it has one.
+    /// Kind of the task, if it has one.
     pub fn kind(&self) -> Option<&str> {
         self.content_type.kind()
     }
 
-    /// Where it comes from in a distributed trace, if it carries that.
+    /// Parent span in a distributed trace, if the task carries one.
     pub fn traceparent(&self) -> Option<TraceParent> {
         self.content_type.traceparent()
     }
 
-    /// The same job with its content made into something else.
+    /// The same job with other content.
     pub(super) fn carrying<U>(self, payload: U) -> Job<U> {
         Job {
             payload,
@@ -89,7 +91,7 @@ impl<T> Job<T> {
 /// use rushgate::Outcome;
 ///
 /// async fn send(to: String) -> Result<(), Outcome> {
-///     let port: u16 = "25".parse()?; // what fails is tried again
+///     let port: u16 = "25".parse()?; // a parse error is retried
 ///     if !to.contains('@') {
 ///         return Err(Outcome::give_up("there is no such address"));
 ///     }
@@ -103,31 +105,32 @@ impl<T> Job<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done: it leaves the queue.
+    /// The task is done and leaves the queue.
     Done,
-    /// Done, and this came of it: at most 64 KiB, kept if the queue has a [`Retention`](crate::Retention). With more it is
-    /// given up, so that nobody waits for a result in vain. [`Output`] makes one of what a handler returns.
+    /// The task is done, with a result of at most 64 KiB. The result is kept if the queue has a
+    /// [`Retention`](crate::Retention). A larger result makes the task a dead letter, so that no client waits
+    /// for it in vain. [`Output`] converts a handler's return value.
     DoneWith(Payload),
-    /// The task leaves the queue without work, because there was nothing to do. Counted separately.
+    /// The task leaves the queue without work, because there is nothing to do. Counted separately.
     Discard {
-        /// Why, for people who look at the log.
+        /// Reason, for the log.
         reason: String,
     },
-    /// Failed: it waits for its next attempt, or becomes a dead letter when those are used up.
+    /// The attempt failed. The task waits for its next attempt, or becomes a dead letter after the last.
     Retry {
         /// Delay before the next attempt, at most 400 days. `None`: the worker's retry policy decides.
         after: Option<Duration>,
-        /// Why, for people who look.
+        /// Error text, shown to operators.
         error: String,
     },
-    /// Failed for good: it becomes a dead letter now.
+    /// The task failed for good and becomes a dead letter now.
     GiveUp {
-        /// Why, for people who look.
+        /// Error text, shown to operators.
         error: String,
     },
-    /// Not done, and nobody's fault: it waits again at once, and the attempt is not counted.
+    /// The task returns to the queue at once. The attempt is not counted.
     GiveBack,
-    /// Too early, and nobody's fault: it waits again, and the attempt is not counted.
+    /// The task returns to the queue and is due later. The attempt is not counted.
     Snooze {
         /// Delay before the task is due again, capped at 400 days.
         after: Duration,
@@ -135,34 +138,34 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Nothing to do any more.
+    /// Discards the task: there is nothing to do.
     pub fn discard(reason: impl Display) -> Self {
         Self::Discard { reason: format!("{reason:#}") }
     }
 
-    /// Failed; the worker's policy says when to try again.
+    /// Fails the attempt. The worker's retry policy decides when to retry.
     pub fn retry(error: impl Display) -> Self {
         Self::Retry { after: None, error: format!("{error:#}") }
     }
 
-    /// Failed; try again after that time, at most 400 days.
+    /// Fails the attempt. The task is retried after `after`, at most 400 days.
     pub fn retry_after(after: Duration, error: impl Display) -> Self {
         Self::Retry { after: Some(after), error: format!("{error:#}") }
     }
 
-    /// Too early: come again after that time, without an attempt counted.
+    /// Postpones the task by `after` without counting an attempt.
     pub fn snooze(after: Duration) -> Self {
         Self::Snooze { after }
     }
 
-    /// Failed for good.
+    /// Fails the task for good.
     pub fn give_up(error: impl Display) -> Self {
         Self::GiveUp { error: format!("{error:#}") }
     }
 }
 
 impl<E: StdError> From<E> for Outcome {
-    /// A failed attempt, told with everything that it was caused by.
+    /// A failed attempt. Its text includes the error's chain of causes.
     fn from(error: E) -> Self {
         let mut text = error.to_string();
         let mut cause = error.source();
@@ -174,7 +177,7 @@ impl<E: StdError> From<E> for Outcome {
     }
 }
 
-/// What a handler returns for others to have: it becomes the task's result, as JSON.
+/// Wraps a handler's return value, to store it as the task's result in JSON.
 ///
 /// ```
 /// use rushgate::{IntoOutcome, Outcome, Output};
@@ -199,8 +202,8 @@ impl<T: Serialize> IntoOutcome for Output<T> {
     }
 }
 
-/// What a handler may return: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error means "try again" if it
-/// can be shown, and what it says if it is an [`Outcome`].
+/// Return type of a handler: `()`, [`Outcome`], [`Output`], or a `Result` of these. An error that is an
+/// [`Outcome`] is used as is. Any other error that implements `Display` means "retry".
 pub trait IntoOutcome {
     /// Outcome of the task.
     fn into_outcome(self) -> Outcome;
@@ -224,7 +227,7 @@ impl<O: IntoOutcome, E: IntoFailure> IntoOutcome for Result<O, E> {
     }
 }
 
-/// What the error of a handler may be.
+/// Error type of a handler.
 pub trait IntoFailure {
     /// Outcome of the task.
     fn into_failure(self) -> Outcome;

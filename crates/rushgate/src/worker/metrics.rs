@@ -1,4 +1,4 @@
-//! What a worker has done so far, by queue and kind: for a program to read, and as Prometheus reads it.
+//! Worker metrics by queue and kind, as a snapshot or in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -11,43 +11,44 @@ use rushgate_core::QueueName;
 use super::WorkerReport;
 use super::report::{Counters, count};
 
-/// What a worker counts, while it runs and after. Cheap to clone; made by [`Worker::metrics`](super::Worker::metrics).
+/// Counters of a worker, readable while it runs and after. Cheap to clone. Created by
+/// [`Worker::metrics`](super::Worker::metrics).
 #[derive(Clone, Default)]
 pub struct WorkerMetrics {
     meters: Arc<OnceLock<Meters>>,
 }
 
-/// All of a worker's meters.
+/// All meters of a worker.
 pub(super) struct Meters {
     worker: String,
     queues: Vec<Arc<QueueMeter>>,
 }
 
-/// One queue's.
+/// Meters of one queue.
 pub(super) struct QueueMeter {
     queue: QueueName,
     pub claim: Timer,
     pub outages: AtomicU64,
-    /// By registered kind, with `*` for the rest.
+    /// By registered kind.
     kinds: BTreeMap<String, Arc<Meter>>,
     rest: Arc<Meter>,
 }
 
-/// One kind's in a queue.
+/// Meters of one kind in a queue.
 #[derive(Default)]
 pub(super) struct Meter {
     pub counters: Counters,
     pub run: Timer,
 }
 
-/// How long things took, in buckets.
+/// Histogram of durations.
 #[derive(Default)]
 pub(super) struct Timer {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_us: AtomicU64,
 }
 
-/// Upper bounds, in microseconds.
+/// Upper bounds of the buckets, in microseconds.
 const BOUNDS: [u64; 19] = [
     500,
     1_000,
@@ -112,13 +113,13 @@ impl QueueMeter {
 }
 
 impl WorkerMetrics {
-    /// For a worker that starts: what it counts is seen from now on.
+    /// Makes the counters of a starting worker visible.
     pub(super) fn start(&self, worker: String, queues: Vec<Arc<QueueMeter>>) {
         // A worker runs once.
         let _ = self.meters.set(Meters { worker, queues });
     }
 
-    /// What was counted until now. Empty before the worker runs.
+    /// Counts so far. Empty before the worker runs.
     pub fn snapshot(&self) -> WorkerSnapshot {
         match self.meters.get() {
             Some(meters) => WorkerSnapshot {
@@ -136,55 +137,55 @@ impl fmt::Debug for WorkerMetrics {
     }
 }
 
-/// What a worker has counted since its start.
+/// Counts of a worker since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSnapshot {
-    /// The worker's label.
+    /// Label of the worker.
     pub worker: String,
-    /// Its queues, in the order in which they were given.
+    /// Queues, in the order in which they were added.
     pub queues: Vec<QueueSnapshot>,
 }
 
-/// What a worker has counted of one of its queues.
+/// Counts of a worker in one of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSnapshot {
     /// The queue.
     pub queue: QueueName,
-    /// How long the store took to answer its claims, those included that found nothing.
+    /// Duration of the worker's claims, including those that found no task.
     pub claim: Latency,
-    /// Calls that failed because the store could not be reached or had no room, and were repeated.
+    /// Calls that failed because the store was unreachable or full, and were retried.
     pub outages: u64,
-    /// By kind: those that have a handler, in order, and `*` for the rest.
+    /// By kind: those that have a handler, sorted, and `*` for the rest.
     pub kinds: Vec<KindSnapshot>,
 }
 
-/// What a worker has counted of one kind of task in a queue.
+/// Counts of a worker for one kind of task in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindSnapshot {
-    /// The kind, or `*` for those that have no handler of their own.
+    /// Kind, or `*` for those without a handler of their own.
     pub kind: String,
-    /// How its tasks ended. Outages are counted by queue.
+    /// Outcomes of the tasks. Outages are counted per queue.
     pub tasks: WorkerReport,
-    /// How long its handlers ran; a batch counts once, with the kind of its first task.
+    /// Run time of the handlers. A batch counts once, under the kind of its first task.
     pub run: Latency,
 }
 
-/// How long things took, in buckets.
+/// Histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     counts: Vec<u64>,
-    /// All of it together.
+    /// Sum of all durations.
     pub sum: Duration,
 }
 
 impl Latency {
-    /// How many were measured.
+    /// Number of durations measured.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How many took so long or less: the upper bound of each bucket, and the count of it and all before. What is above
-    /// the last bound, 2 h, is in [`count`](Self::count) alone.
+    /// Cumulative buckets: each upper bound with the number of durations up to it. Durations above the last
+    /// bound, 2 h, are only in [`count`](Self::count).
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let mut seen = 0;
         BOUNDS.iter().zip(&self.counts).map(move |(bound, count)| {
@@ -195,17 +196,17 @@ impl Latency {
 }
 
 impl KindSnapshot {
-    /// How many tasks it has claimed and not ended yet: those that wait for a handler, run, or wait for the store to take
+    /// Tasks that are claimed and not finished: they wait for a handler, run, or wait for the store to take
     /// their answer.
     pub fn at_hand(&self) -> u64 {
         let ended: u64 = OUTCOMES.iter().map(|(_, read)| read(&self.tasks)).sum();
-        // The counts are not read at one moment.
+        // The counters are not read at the same instant.
         self.tasks.claimed.saturating_sub(ended)
     }
 }
 
 impl WorkerSnapshot {
-    /// Everything together, as [`run_until`](super::Worker::run_until) reports it at the end.
+    /// Totals over all queues and kinds, as returned by [`run_until`](super::Worker::run_until).
     pub fn total(&self) -> WorkerReport {
         let kinds = self.queues.iter().flat_map(|queue| &queue.kinds).map(|kind| kind.tasks);
         let outages = self.queues.iter().map(|queue| queue.outages).sum();
@@ -215,7 +216,7 @@ impl WorkerSnapshot {
 
 type Read = fn(&WorkerReport) -> u64;
 
-/// The counters of a kind: how its tasks ended, by the label `outcome`.
+/// Outcomes of tasks, by the label `outcome`.
 const OUTCOMES: [(&str, Read); 7] = [
     ("done", |tasks| tasks.done),
     ("discarded", |tasks| tasks.discarded),
@@ -226,7 +227,7 @@ const OUTCOMES: [(&str, Read); 7] = [
     ("unanswered", |tasks| tasks.unanswered),
 ];
 
-/// And further ones of their own.
+/// Further counters, each a metric of its own.
 const COUNTERS: [(&str, &str, Read); 5] = [
     ("claimed", "Tasks claimed.", |tasks| tasks.claimed),
     ("cancelled", "Tasks cancelled during the work.", |tasks| tasks.cancelled),
@@ -235,8 +236,8 @@ const COUNTERS: [(&str, &str, Read); 5] = [
     ("unknown", "Tasks of a kind without a handler.", |tasks| tasks.unknown),
 ];
 
-/// The counts of workers in the text format that Prometheus scrapes (version 0.0.4), each with the labels `worker`,
-/// `queue` and, but for the claims, `kind`.
+/// Formats snapshots in the Prometheus text format (version 0.0.4). Each sample has the labels `worker` and
+/// `queue`; all but those of claims also have `kind`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -301,12 +302,12 @@ fn kinds<'a>(workers: &[&'a WorkerSnapshot]) -> impl Iterator<Item = (String, &'
     })
 }
 
-/// A label's value.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// Lines of text, to which writing cannot fail.
+/// Lines of text. Writing to it cannot fail.
 struct Page(String);
 
 impl Page {

@@ -1,4 +1,4 @@
-//! Workers: claim tasks, run a handler for each, and see that every task ends exactly one way.
+//! Workers: claim tasks, run a handler for each, and report exactly one outcome per task.
 
 mod backoff;
 mod crew;
@@ -40,19 +40,23 @@ use handler::Handled;
 use route::{Hand, Register};
 use service::Wrap;
 
-/// A worker of one queue or several: it claims due tasks and runs the handler of each task's kind.
+/// A worker for one or several queues: it claims due tasks and runs the handler for each task's kind.
 ///
-/// A handler is a plain function; see [`Handler`] for what it may take and return. At least once: a task whose worker
-/// dies is claimed again when its lease runs out, so a handler should be idempotent, or fence its writes with
-/// [`Job::fence`]. While the handler runs its lease is extended at a third of it. Panics and timeouts are failed
-/// attempts; failed attempts are repeated by the [`Backoff`] until they are used up, and then the task is a dead letter.
-/// While the store is unreachable or full, the worker waits, and then continues.
+/// A handler is a plain function; see [`Handler`] for its arguments and return types.
+///
+/// Delivery is at least once: if a worker dies, its tasks become available again when their leases expire.
+/// Make handlers idempotent, or fence their writes with [`Job::fence`]. While a handler runs, the worker
+/// extends its lease after each third of it.
+///
+/// Panics and timeouts are failed attempts. Failed attempts are retried with [`Backoff`]; after the last one
+/// the task becomes a dead letter. While the store is unreachable or full, the worker waits, then continues.
 ///
 /// # Kinds
-/// A task's kind ([`Enqueue::kind`](crate::Enqueue::kind)) says which handler it has; the handler of `*` takes whatever
-/// has none of its own, tasks without a kind included. A task for which there is no handler at all has failed: it is
-/// tried again by the policy, so that a worker of a newer release can have it, and is a dead letter, which can be put
-/// back, if none comes.
+/// A task's kind ([`Enqueue::kind`](crate::Enqueue::kind)) selects its handler. The handler for `*` takes
+/// every task without a handler of its own, including tasks without a kind.
+///
+/// If there is no handler at all, the attempt fails. It is retried by the retry policy, so that a worker of a
+/// newer release can take the task. If none does, the task becomes a dead letter, which can be requeued.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -96,11 +100,11 @@ pub struct Worker<S = ()> {
     register: Register,
     layers: Vec<Wrap>,
     metrics: WorkerMetrics,
-    /// What was wrong with how it was put together.
+    /// First error in the builder's arguments.
     fault: Option<Error>,
 }
 
-/// How a worker works.
+/// Settings of a worker.
 #[derive(Clone, Debug)]
 struct Plan {
     concurrency: u32,
@@ -123,7 +127,7 @@ impl<S> fmt::Debug for Worker<S> {
 }
 
 impl Worker {
-    /// A worker that runs 16 tasks at a time, each under a lease of 30 s.
+    /// A worker with a concurrency of 16 and a lease of 30 s.
     pub fn new<T>(queue: &Queue<T>) -> Self {
         let plan = Plan {
             concurrency: 16,
@@ -148,24 +152,24 @@ impl Worker {
 }
 
 impl<S: Clone + Send + Sync + 'static> Worker<S> {
-    /// What handlers that are registered from here on get as [`State`]: a clone for each call.
+    /// State for the handlers registered after this call. They receive a clone as [`State`].
     pub fn state<N: Clone + Send + Sync + 'static>(self, state: N) -> Worker<N> {
         let Self { queues, plan, register, layers, metrics, fault, .. } = self;
         Worker { queues, plan, state, register, layers, metrics, fault }
     }
 
-    /// Has that function carry out the tasks of that kind, or with `*` all that have no handler of their own.
+    /// Registers the handler for `kind`, or with `*` for all kinds without a handler of their own.
     pub fn register<M: 'static, H: Handler<M, S>>(self, kind: impl AsRef<str>, handler: H) -> Self {
         let handled = Handled::new(handler, self.state.clone());
         self.hand(kind.as_ref(), Hand::Each(JobService::new(handled)))
     }
 
-    /// As [`register`](Self::register), with a function that blocks: it runs on a thread of its own (one of Tokio's for
-    /// blocking work, 512 at most unless the runtime was built otherwise), so that heartbeats and other handlers go on.
+    /// Registers a blocking function, like [`register`](Self::register). It runs on one of Tokio's blocking
+    /// threads (512 at most by default), so that heartbeats and other handlers continue.
     ///
-    /// A thread cannot be stopped. When the lease is lost, the attempt takes too long or the grace is over, its
-    /// [`CancellationToken`](crate::CancellationToken) is cancelled and what it returns is ignored: look at that between
-    /// steps, and fence what is written. A runtime that ends waits for its threads.
+    /// A thread cannot be stopped. If the lease is lost, the timeout passes or the grace ends, the worker
+    /// cancels the handler's [`CancellationToken`](crate::CancellationToken) and ignores its result. Check
+    /// the token between steps, and fence writes. On shutdown the runtime waits for its threads.
     pub fn register_blocking<M: 'static, H: BlockingHandler<M, S>>(
         self,
         kind: impl AsRef<str>,
@@ -175,13 +179,16 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.hand(kind.as_ref(), Hand::Each(JobService::new(handled)))
     }
 
-    /// As [`register`](Self::register), with a function that takes up to `max` (1 to 1,000) tasks at once and answers
-    /// for each, in their order. A batch is whatever is due when there is a free slot; nothing waits for a batch to fill.
+    /// Registers a function that takes up to `max` (1 to 1,000) tasks at once and returns one outcome per
+    /// task, in order. A batch holds the tasks that are due when a slot is free; the worker does not wait for
+    /// it to fill.
     ///
-    /// [`concurrency`](Self::concurrency) counts batches then. A panic or a timeout fails the whole batch, and an answer
-    /// that is missing its task. When some tasks of a batch are lost or cancelled their tokens say so, and the batch goes
-    /// on for the others. Layers are not around batches. Beside other handlers a batch has at most as many tasks as
-    /// there are free slots.
+    /// - [`concurrency`](Self::concurrency) counts batches.
+    /// - A panic or a timeout fails the whole batch. A missing outcome fails its task.
+    /// - If tasks of a batch are lost or canceled, their tokens are canceled, and the batch continues for the
+    ///   others.
+    /// - Layers do not apply to batches.
+    /// - If the worker has other handlers too, a batch has at most as many tasks as there are free slots.
     pub fn register_batches<M, T, H, Fut, O>(mut self, kind: impl AsRef<str>, max: u32, handler: H) -> Self
     where
         M: 'static,
@@ -201,10 +208,11 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Puts a layer around every handler, before or after which it is registered: the last is the outermost. It sees
-    /// each task as a [`Job`] and its [`Outcome`]; if it fails itself the attempt has failed.
+    /// Wraps every handler in a layer, whether registered before or after. The last layer added is the
+    /// outermost. A layer sees each task as a [`Job`] and its [`Outcome`]. If the layer itself fails, the
+    /// attempt has failed.
     ///
-    /// Panics, timeouts, spans and counts need no layer: the worker sees to them, outside of all layers.
+    /// Panics, timeouts, spans and metrics need no layer: the worker handles them outside of all layers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -214,7 +222,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// use rushgate::{CancellationToken, Job, Outcome, Worker};
     /// use tower_service::Service;
     ///
-    /// /// Discards tasks that were tried before.
+    /// /// Prints each attempt of a task.
     /// #[derive(Clone)]
     /// struct Once<W>(W);
     ///
@@ -264,7 +272,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// The weight of the queue that it was made for: 1 to 1,000. Default: 1. See [`queue`](Self::queue).
+    /// Weight of the queue passed to [`new`](Worker::new): 1 to 1,000. Default: 1. See
+    /// [`queue`](Self::queue).
     pub fn weight(mut self, weight: u32) -> Self {
         if let Some(first) = self.queues.first_mut() {
             first.1 = weight;
@@ -272,63 +281,65 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Works a further queue off, with that weight (1 to 1,000). It may be of another store.
+    /// Adds a queue with a weight of 1 to 1,000. It may be of another store.
     ///
-    /// While several queues have due tasks, each has its part of the handlers by weight, and at least one of them in
-    /// turn; a queue that has none leaves its part to the others, and has it again as handlers end. Nothing is reserved,
-    /// and nothing is stopped for another queue's sake.
+    /// While several queues have due tasks, they share the slots by weight, and each has at least one in
+    /// turn. A queue without due tasks lends its share to the others, and regains it as handlers end. No slot
+    /// is reserved, and no handler is stopped for another queue.
     pub fn queue<T>(mut self, queue: &Queue<T>, weight: u32) -> Self {
         self.queues.push((queue.bytes(), weight));
         self
     }
 
-    /// How many handlers run at a time: 1 to 10,000.
+    /// Number of handlers that run at a time: 1 to 10,000. Default: 16.
     pub fn concurrency(mut self, n: u32) -> Self {
         self.plan.concurrency = n;
         self
     }
 
-    /// How many more tasks to claim ahead of a free handler: 0 to the concurrency. It hides the store's round trip
-    /// from short tasks; long ones had better stay in the queue, where another worker finds them. None unless said
-    /// otherwise.
+    /// Number of tasks to claim ahead of a free handler: 0 to the concurrency. Default: 0. Prefetching hides
+    /// the store's round trip for short tasks. Do not use it for long ones: other workers could run the
+    /// claimed tasks sooner.
     pub fn prefetch(mut self, n: u32) -> Self {
         self.plan.prefetch = n;
         self
     }
 
-    /// For how long a claim and each heartbeat hold: 10 ms to 24 h. It is what a worker that dies costs its tasks.
+    /// Lease of a claim and of each heartbeat: 10 ms to 24 h. Default: 30 s. If the worker dies, its tasks
+    /// become available again after this time.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.plan.lease = lease;
         self
     }
 
-    /// When failed tasks are tried again.
+    /// Retry policy of failed tasks. Default: [`Backoff::default`].
     pub fn retry_policy(mut self, policy: Backoff) -> Self {
         self.plan.retry_policy = policy;
         self
     }
 
-    /// How long a handler may take before it is dropped and its attempt has failed. Unlimited unless said otherwise, but
-    /// for the [deadline](crate::Enqueue::deadline) of its task; a batch is dropped at the first deadline in it.
+    /// Maximum run time of a handler. After it, the handler is dropped and its attempt has failed. Default:
+    /// unlimited. A task's [deadline](crate::Enqueue::deadline) applies in any case; a batch is dropped at
+    /// the first deadline in it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.plan.timeout = Some(timeout);
         self
     }
 
-    /// When failed tasks of that kind are tried again, in place of the worker's [`retry_policy`](Self::retry_policy).
+    /// Retry policy for `kind`, instead of the worker's [`retry_policy`](Self::retry_policy).
     pub fn retry_policy_of(mut self, kind: impl AsRef<str>, policy: Backoff) -> Self {
         self.register.terms(kind.as_ref()).retry_policy = Some(policy);
         self
     }
 
-    /// How long the handler of that kind may take, in place of the worker's [`timeout`](Self::timeout).
+    /// Timeout for `kind`, instead of the worker's [`timeout`](Self::timeout).
     pub fn timeout_of(mut self, kind: impl AsRef<str>, timeout: Duration) -> Self {
         self.register.terms(kind.as_ref()).timeout = Some(timeout);
         self
     }
 
-    /// How long handlers may go on after the signal to stop, or after a cancellation of their task, before they are
-    /// dropped. Default: 10 s.
+    /// Time that handlers have to end after the worker's stop signal or the cancellation of their task. After
+    /// it, they are dropped. Default: 10 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.plan.grace = grace;
         self
@@ -340,31 +351,32 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Whether it fires its queues' [schedules](crate::Queue::schedule) too. Default: true.
+    /// Whether the worker also fires its queues' [schedules](crate::Queue::schedule). Default: true.
     pub fn schedules(mut self, fires: bool) -> Self {
         self.plan.schedules = fires;
         self
     }
 
-    /// Where to read what it does while it runs, and after.
+    /// Counters of this worker, readable while it runs and after.
     pub fn metrics(&self) -> WorkerMetrics {
         self.metrics.clone()
     }
 
-    /// Works until `signal` completes, and then ends in order: claims nothing more, gives back what was not started,
-    /// lets the rest finish within the grace, gives back what did not, and sends every answer.
+    /// Runs until `signal` completes, then shuts down in order: it stops claiming, returns tasks that were
+    /// not started, waits for running handlers within the grace, returns those that did not end, and sends
+    /// every answer.
     ///
-    /// The signal is any future: `tokio::signal::ctrl_c()`, or a token's
+    /// The signal is any future, such as `tokio::signal::ctrl_c()` or a token's
     /// [`cancelled_owned`](crate::CancellationToken::cancelled_owned).
     ///
     /// # Cancel safety
-    /// Dropping the future stops the handlers where they are, but for blocking ones; their tasks come again when the
-    /// leases run out. Let the signal complete instead.
+    /// Dropping the future stops all handlers at their current await, except blocking ones. Their tasks
+    /// become available again when the leases expire. Complete the signal instead.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for what is outside its range, two handlers for a kind, terms for one without, and
-    /// no handler at all; and any lasting error of a claim, after the same orderly end. An outage is no error, nor is a
-    /// full store: the worker waits for its end.
+    /// [`is_invalid`](Error::is_invalid) for a setting outside its range, two handlers for one kind, settings
+    /// for a kind without a handler, or no handler at all. Any lasting error of a claim, after the same
+    /// shutdown. Outages and a full store are not errors: the worker waits until they end.
     pub async fn run_until(self, signal: impl Future) -> Result<WorkerReport> {
         let Self { queues, plan, register, layers, metrics, fault, .. } = self;
         fault.map_or(Ok(()), Err)?;

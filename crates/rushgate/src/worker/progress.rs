@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::TaskProgress;
 
-/// Tells how far a task has come: an argument that a handler may have.
+/// Reports the progress of a task. Extractor of a handler.
 ///
-/// What is told travels with the next extension of the lease, so that it costs no call of its own: it is seen within a third
-/// of the lease, and only the latest. Clones tell of the same task.
+/// The latest report is sent with the next extension of the lease, at no extra call, and is visible within a
+/// third of the lease. Clones report on the same task.
 ///
 /// ```
 /// use rushgate::Progress;
@@ -34,14 +34,14 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much of it is done: 0 to 100; more is 100.
+    /// Sets the percentage done: 0 to 100. Higher values count as 100.
     pub fn percent(&self, percent: usize) {
         let mut told = self.told();
         told.latest.percent = Some(percent.min(100) as u8);
         told.is_new = true;
     }
 
-    /// What it is at: cut to 200 bytes, with spaces in the place of control characters.
+    /// Sets a note on the current step. Cut to 200 bytes; control characters become spaces.
     pub fn note(&self, note: impl Display) {
         let note = note.to_string().replace(char::is_control, " ");
         let end = note.floor_char_boundary(TaskProgress::NOTE_MAX);
@@ -50,13 +50,13 @@ impl Progress {
         told.is_new = true;
     }
 
-    /// What was told since the last time.
+    /// The report to send, if it changed since the last call.
     pub(super) fn take_new(&self) -> Option<TaskProgress> {
         let mut told = self.told();
         std::mem::take(&mut told.is_new).then(|| told.latest.clone())
     }
 
-    /// What was taken did not arrive.
+    /// Marks the report as unsent, because the extension that carried it failed.
     pub(super) fn tell_again(&self) {
         self.told().is_new = true;
     }

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a worker did from its start to its end.
+        /// Totals of a worker from start to end.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct WorkerReport {
             $($(#[$doc])* pub $name: u64,)*
@@ -33,25 +33,25 @@ counters! {
     done,
     /// Tasks that their handler discarded.
     discarded,
-    /// Attempts that failed and are to be repeated.
+    /// Attempts that failed and will be retried.
     retried,
     /// Tasks that became dead letters.
     dead,
-    /// Tasks given back without an attempt counted, at the end or by the handler.
+    /// Tasks returned to the queue without counting an attempt, by the shutdown or by the handler.
     given_back,
-    /// Tasks that were canceled while they ran; counted as done too.
+    /// Tasks that were canceled while they ran; also counted as done.
     cancelled,
-    /// Tasks lost to the end of their lease: another worker has or had them.
+    /// Tasks whose lease ended during the work: another worker has or had them.
     lost,
-    /// Handlers that panicked; counted as failed attempts too.
+    /// Handlers that panicked; also counted as failed attempts.
     panicked,
-    /// Handlers that took longer than the timeout, or than their task's deadline; counted as failed attempts too.
+    /// Handlers that exceeded the timeout or their task's deadline; also counted as failed attempts.
     timed_out,
-    /// Tasks of a kind for which the worker has no handler; counted as failed attempts too.
+    /// Tasks of a kind for which the worker has no handler; also counted as failed attempts.
     unknown,
-    /// Answers that the store did not take before the worker had to end. Their tasks come again.
+    /// Answers that the store did not take before the worker ended. Their tasks become available again.
     unanswered,
-    /// Calls that failed because the store could not be reached or had no room, and were repeated.
+    /// Calls that failed because the store was unreachable or full, and were retried.
     outages,
 }
 

@@ -3,13 +3,16 @@ use serde::de::DeserializeOwned;
 
 use crate::Queue;
 
-/// What came of the tasks that a task [waited for](crate::Enqueue::after), or that were
-/// [parts](crate::Enqueue::part_of) of it: an argument that a handler may have.
+/// Results of the tasks that a task [waited for](crate::Enqueue::after), or of its batch's
+/// [members](crate::Enqueue::part_of). Extractor of a handler.
 ///
-/// The store is asked when the handler asks, so that a task which waited for nothing costs nothing. What it tells is kept
-/// until the task is over, for every attempt, whatever the queue's [`Retention`](crate::Retention). A dead letter that is
-/// put back has none of it, nor has what took the task's place while it ran. The list is that of the live task of this id: a
-/// handler whose lease was lost, and whose answer will be refused, may see a part.
+/// The store is asked when the handler calls a method, so tasks that waited for nothing pay nothing. The
+/// results are kept until the task is over, for every attempt, whatever the queue's
+/// [`Retention`](crate::Retention).
+///
+/// Two kinds of tasks have none: a requeued dead letter, and a pending replacement that took the task's place
+/// while it ran. The list belongs to the live task with this ID: a handler that has lost its lease may see
+/// part of it.
 ///
 /// ```
 /// use rushgate::{Output, Results};
@@ -26,15 +29,15 @@ pub struct Results {
     pub(super) id: TaskId,
 }
 
-/// Tasks that the store is asked for at a time.
+/// Page size of requests to the store.
 const PAGE: u32 = 100;
 
 impl Results {
-    /// All of them by id, with how they ended. Each result has at most 64 KiB, and there may be as many as the task waited
-    /// for: for a large batch [`Queue::waited`] gives them page by page.
+    /// All tasks by ID, with how they ended. Each result has up to 64 KiB, and there are as many as the task
+    /// waited for. For a large batch, use [`Queue::waited`] to read them in pages.
     ///
     /// # Errors
-    /// The store could not tell. Nothing was changed.
+    /// The store could not answer. Nothing was changed.
     pub async fn all(&self) -> Result<Vec<Waited>> {
         let mut all: Vec<Waited> = Vec::new();
         loop {
@@ -48,10 +51,10 @@ impl Results {
         }
     }
 
-    /// The results of those that have one, by id, read from JSON.
+    /// Results of the tasks that have one, by ID, deserialized from JSON.
     ///
     /// # Errors
-    /// As [`all`](Self::all); [`is_invalid`](Error::is_invalid) if a result is something else.
+    /// As [`all`](Self::all), and [`is_invalid`](Error::is_invalid) if a result is not an `R`.
     pub async fn read<R: DeserializeOwned>(&self) -> Result<Vec<(TaskId, R)>> {
         let mut read = Vec::new();
         for one in self.all().await? {

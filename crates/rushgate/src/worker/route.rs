@@ -1,4 +1,4 @@
-//! Which handler a task has.
+//! Maps each task to its handler.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,34 +13,34 @@ use super::handler::FromContent;
 use super::service::{JobService, Wrap};
 use super::{Backoff, IntoOutcome, Job, Outcome};
 
-/// The kind that stands for all that have no handler of their own.
+/// Matches every kind without a handler of its own.
 pub(super) const ANY: &str = "*";
 
 pub(super) type BatchHandler =
     Arc<dyn Fn(Vec<Job>) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>> + Send + Sync>;
 
-/// What is done with the tasks of a kind.
+/// Handler and settings for a kind.
 pub(super) struct Route {
     pub hand: Hand,
     pub terms: Terms,
 }
 
-/// Who does it.
+/// How the tasks of a kind are handled.
 pub(super) enum Hand {
-    /// One after the other, with layers around.
+    /// One task per call, inside the layers.
     Each(JobService),
-    /// Up to this many concurrently.
+    /// Up to this many tasks per call.
     Batches(u32, BatchHandler),
 }
 
-/// What holds for a kind in place of what holds for the worker.
+/// Settings of a kind that override those of the worker.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Terms {
     pub timeout: Option<Duration>,
     pub retry_policy: Option<Backoff>,
 }
 
-/// The handlers of a worker as they are registered.
+/// Handlers of a worker that is being built.
 #[derive(Default)]
 pub(super) struct Register {
     hands: BTreeMap<String, Hand>,
@@ -62,7 +62,7 @@ impl Register {
         self.terms.entry(kind.to_owned()).or_default()
     }
 
-    /// The handlers with layers around them, the last the outermost.
+    /// Wraps the handlers in the layers; the last is the outermost.
     pub fn finish(self, layers: &[Wrap]) -> Result<Routes> {
         let Self { hands, terms } = self;
         if hands.is_empty() {
@@ -87,7 +87,7 @@ fn wrong(why: impl Display) -> Error {
     Error::invalid("the worker", why)
 }
 
-/// The handlers of a worker that runs.
+/// Handlers of a running worker.
 pub(super) struct Routes {
     by_kind: BTreeMap<String, Arc<Route>>,
 }
@@ -97,13 +97,13 @@ impl Routes {
         kind.and_then(|kind| self.by_kind.get(kind)).or_else(|| self.by_kind.get(ANY))
     }
 
-    /// The kinds that have a handler of their own.
+    /// Kinds that have a handler of their own.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.by_kind.keys().map(String::as_str).filter(|kind| *kind != ANY)
     }
 
-    /// How many tasks a free slot takes at most. Those of a claim that turn out to be of different kinds must not need
-    /// more slots than there are, so a worker with several handlers counts them one by one.
+    /// Maximum number of tasks to claim per free slot. Tasks of one claim may be of different kinds and need
+    /// a slot each, so a worker with several handlers claims one task per slot.
     pub fn per_slot(&self) -> u32 {
         match self.by_kind.get(ANY).map(|route| &route.hand) {
             Some(Hand::Batches(max, _)) if self.by_kind.len() == 1 => *max,
@@ -112,7 +112,7 @@ impl Routes {
     }
 }
 
-/// A handler of batches that is called with the tasks that can be read, and answers for the others itself.
+/// Calls the handler with the tasks whose content can be read, and fails the others.
 pub(super) fn batches<M, T, H, Fut, O>(handler: H) -> BatchHandler
 where
     M: 'static,

@@ -1,4 +1,4 @@
-//! Handlers as services, so that layers can be put around them.
+//! Handlers as Tower services, so that layers can wrap them.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tower_service::Service;
 
 use super::{Job, Outcome};
 
-/// What a layer's service may fail with. The attempt has then failed.
+/// Error of a layer's service. It fails the attempt.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type Answer = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
 
-/// A handler with the layers that are around it: what the next layer wraps.
+/// A handler with the layers added so far: the value that the next layer wraps.
 ///
 /// It is a `tower_service::Service<Job, Response = Outcome>`.
 pub struct JobService(Box<dyn AnyService>);
@@ -91,7 +91,7 @@ impl Service<Job> for JobService {
     }
 }
 
-/// Puts layers around services, in the order in which they were given: the last is the outermost.
+/// Wraps a service in a layer.
 pub(super) type Wrap = Box<dyn Fn(JobService) -> JobService + Send + Sync>;
 
 pub(super) fn wrap<L>(layer: L) -> Wrap

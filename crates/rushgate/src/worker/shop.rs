@@ -1,4 +1,4 @@
-//! Where handlers are run: one batch of claimed tasks from its slot to its answers.
+//! Runs handlers: takes one batch of claimed tasks from its slot to its answers.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -25,11 +25,11 @@ use crate::trace;
 
 pub(super) struct Shop {
     pub routes: Routes,
-    /// Batches being handled.
+    /// Permits for running batches.
     pub hands: Semaphore,
-    /// No new work: what was not started goes back.
+    /// Shutdown has started: tasks that were not started return to the queue.
     pub stopping: CancellationToken,
-    /// No time left: what was started goes back too.
+    /// The grace is over: running tasks return to the queue too.
     pub aborting: CancellationToken,
     pub retry_policy: Backoff,
     pub timeout: Option<Duration>,
@@ -41,12 +41,12 @@ pub(super) struct Item {
     pub task: Task,
     pub signals: Signals,
     pub meter: Arc<Meter>,
-    /// When its handler is stopped at the latest.
+    /// Time at which the handler is stopped.
     pub until: Option<Instant>,
 }
 
-/// How long after its claim a task's deadline is: the number of a claim is its moment on the store's clock, or a little
-/// later.
+/// Time from a task's claim to its deadline. The claim's number is its time on the store's clock in
+/// microseconds, or slightly later.
 pub(super) fn time_of(task: &Task) -> Option<Duration> {
     let claimed = Timestamp::from_micros(task.ticket.claim?.as_u64());
     task.deadline.map(|deadline| deadline.since(claimed))
@@ -83,7 +83,7 @@ impl Shop {
 
     async fn handle(&self, line: &Line, route: &Route, batch: &[Item]) -> Ended {
         let jobs = batch.iter().map(|item| item.job(line));
-        // The handler's own call is inside, so that its panic is caught like one of its future.
+        // Inside `caught`, so that a panic in the handler's own call is caught like one in its future.
         let handled = caught(async {
             match &route.hand {
                 Hand::Each(service) => {
@@ -146,7 +146,8 @@ impl Shop {
         }
     }
 
-    /// Of a batch that was stopped, those that are not late themselves had no fault in it.
+    /// The batch was stopped at a deadline. Tasks past their own deadline have failed; the others return to
+    /// the queue.
     fn settle_late(&self, line: &Line, terms: Terms, batch: &[Item]) {
         let now = Instant::now();
         for item in batch {
@@ -160,7 +161,7 @@ impl Shop {
         }
     }
 
-    /// What no handler takes has failed, so that a worker that knows it may have it, and nothing is lost if none comes.
+    /// No handler matches: fails the attempt, so that a newer worker can retry the task and none is lost.
     pub fn refuse_unknown(&self, line: &Line, item: &Item) {
         count(&item.meter.counters.unknown, 1);
         let error = match item.task.payload.kind() {
@@ -177,7 +178,7 @@ impl Shop {
         let (ticket, meter) = (item.task.ticket.clone(), Arc::clone(&item.meter));
         // The flusher outlives every handler; if it is gone the whole worker was dropped.
         match outcome {
-            // What was cancelled is over, whatever its handler made of it.
+            // A canceled task is over, whatever its handler returned.
             _ if item.signals.cancel.is_cancelled() => {
                 count(&meter.counters.cancelled, 1);
                 drop(line.answers.complete.send(Ending { end: ticket.into(), meter }));
@@ -275,7 +276,7 @@ async fn all(batch: &[Item], signal: impl Fn(&Signals) -> &CancellationToken) {
     }
 }
 
-/// Runs `work`; a panic is an answer.
+/// Runs `work`, and turns a panic into an error.
 async fn caught<F: Future>(work: F) -> Result<F::Output, String> {
     let mut work = Box::pin(work);
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -1,8 +1,9 @@
-//! Who may claim: the slots of a worker, shared out between its queues by weight.
+//! Slots of a worker, shared between its queues by weight.
 //!
-//! A free slot goes to the queue that has the fewest tasks at work for its weight; among equals, to the one that was
-//! served least for its weight. A queue that has nothing to give out takes no part, so the others have all slots. A
-//! queue whose claim is under way does: what it is entitled to is not given away meanwhile.
+//! A free slot goes to the queue with the fewest running tasks relative to its weight. Among equals, it goes
+//! to the queue that was served least relative to its weight. A queue without due tasks does not compete, so
+//! the others have all slots. A queue with a claim under way does compete, so that its share is not given
+//! away meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,13 +18,13 @@ struct Shared {
     lines: Vec<Line>,
 }
 
-/// One queue's part.
+/// State of one queue.
 struct Line {
     weight: f64,
     at_work: usize,
-    /// Tasks that it was given, over its weight.
+    /// Tasks claimed so far, divided by the weight.
     served: f64,
-    /// Whether it may have something to give out.
+    /// True if the queue may have due tasks.
     hungry: bool,
     changed: Arc<Notify>,
 }
@@ -34,7 +35,7 @@ impl Line {
     }
 }
 
-/// The right to work on one batch. Free again when it is dropped.
+/// Permit to work on one batch. Freed on drop.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     line: usize,
@@ -57,7 +58,7 @@ impl Slots {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a free slot for this queue, and takes up to `max` further free ones.
+    /// Waits for a free slot for this queue, and takes up to `most` of them.
     pub async fn take(self: &Arc<Self>, line: usize, most: usize) -> Vec<Slot> {
         loop {
             let (taken, changed) = self.shared().take(line, most);
@@ -76,14 +77,14 @@ impl Slots {
         shared.tell();
     }
 
-    /// It has nothing to give out for now.
+    /// Records that this queue has no due tasks for now.
     pub fn idle(&self, line: usize) {
         let mut shared = self.shared();
         shared.lines[line].hungry = false;
         shared.tell();
     }
 
-    /// Whether a claim would find a slot at once.
+    /// True if a claim would find a slot at once.
     pub fn any_free(&self) -> bool {
         self.shared().free > 0
     }
@@ -92,7 +93,7 @@ impl Slots {
 impl Shared {
     fn take(&mut self, line: usize, most: usize) -> (usize, Arc<Notify>) {
         if !self.lines[line].hungry {
-            // Who had nothing to give out has saved up no turns.
+            // A queue that was idle has not saved up turns.
             let others = self.lines.iter().filter(|other| other.hungry).map(|other| other.served);
             let least = others.reduce(f64::min).unwrap_or(0.0);
             let line = &mut self.lines[line];
@@ -114,7 +115,7 @@ impl Shared {
         self.lines.iter().all(|other| !other.hungry || mine <= other.turn())
     }
 
-    /// Whose turn it is may not know: it became so by what another did.
+    /// Wakes the queues that may take a slot now. Another queue's change may have made it their turn.
     fn tell(&self) {
         if self.free > 0 {
             let turns =
@@ -137,7 +138,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    /// Takes what is to be had without waiting.
+    /// Takes free slots without waiting.
     fn try_take(slots: &Arc<Slots>, line: usize, most: usize) -> Vec<Slot> {
         let taken = slots.shared().take(line, most).0;
         (0..taken).map(|_| Slot { slots: Arc::clone(slots), line }).collect()
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn slots_are_shared_by_weight_while_all_have_work() {
         let slots = Slots::new(8, [3, 1]);
-        // Both say that they have work before anything is shared out.
+        // Both queues compete before any slot is taken.
         drop((try_take(&slots, 0, 0), try_take(&slots, 1, 0)));
         let (mut a, mut b) = (Vec::new(), Vec::new());
         while slots.any_free() {
@@ -154,7 +155,7 @@ mod tests {
             b.extend(try_take(&slots, 1, 8));
         }
         assert_eq!((a.len(), b.len()), (6, 2));
-        // What b leaves is b's again.
+        // The slot that b frees goes to b again.
         b.pop();
         assert_eq!((try_take(&slots, 0, 8).len(), try_take(&slots, 1, 8).len()), (0, 1));
     }
@@ -166,7 +167,7 @@ mod tests {
         slots.idle(1);
         let mut a = try_take(&slots, 0, 8);
         assert_eq!(a.len(), 8);
-        // Then the other has work again: the next slots are its.
+        // Queue 1 has tasks again: it gets the next free slots.
         assert_eq!(try_take(&slots, 1, 8).len(), 0);
         a.truncate(6);
         assert_eq!((try_take(&slots, 0, 8).len(), try_take(&slots, 1, 8).len()), (0, 2));
@@ -193,7 +194,7 @@ mod tests {
         let first = slots.take(0, 1).await;
         let second = slots.take(1, 1).await;
         drop((first, second));
-        // It is the turn of 0, which is asking the store; 1 waits.
+        // It is the turn of queue 0, whose claim is under way; queue 1 waits.
         let waiting = tokio::spawn({
             let slots = Arc::clone(&slots);
             async move { slots.take(1, 1).await.len() }

@@ -1,4 +1,4 @@
-//! What every test needs: a client on each kind of store, and patience.
+//! Shared by the tests: a client for each kind of store, and timeouts.
 #![allow(dead_code)]
 
 pub mod mortal;
@@ -13,10 +13,10 @@ use rushgate_testkit::ModelStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
 
-/// Longer than anything takes that is going to happen.
+/// Timeout for anything that is expected to happen.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store and the means to open further clients of it.
+/// A store that further clients can connect to.
 pub struct Bench {
     store: Arc<dyn rushgate::Store>,
     _dir: Option<TempDir>,
@@ -32,7 +32,7 @@ impl Bench {
         Self::sqlite_at().0
     }
 
-    /// A file, and the URL by which another process would open it.
+    /// A file, and the URL with which another process opens it.
     pub fn sqlite_at() -> (Self, String) {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=process", dir.path().join("rushgate.db").display());
@@ -44,7 +44,7 @@ impl Bench {
         Self::lent("facade", || RedisSetup::new(Kind::Redis).start()).await
     }
 
-    /// Three nodes that share the keys.
+    /// A Cluster of three nodes.
     pub async fn cluster() -> Self {
         Self::lent("facade-cluster", || ClusterSetup::new(Kind::Redis).of(3, 0).start()).await
     }
@@ -55,12 +55,12 @@ impl Bench {
         Self { store, _dir: None, _servers: Some(servers) }
     }
 
-    /// What every client asks.
+    /// The store that all clients share.
     pub fn store(&self) -> &dyn rushgate::Store {
         &*self.store
     }
 
-    /// A further client, as another process would be one.
+    /// A new client, as another process would have.
     pub fn client(&self) -> Rushgate {
         Rushgate::with_store(Arc::clone(&self.store))
     }
@@ -87,7 +87,7 @@ macro_rules! on_each_store {
     };
 }
 
-/// Runs some tests on a Cluster too: those in which most of the facade takes part.
+/// Runs the named tests on a Cluster too. Choose those that cover most of the facade.
 #[macro_export]
 macro_rules! on_a_cluster {
     ($($name:ident)*) => {
@@ -101,10 +101,10 @@ macro_rules! on_a_cluster {
 }
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it should not take so long")
+    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
 }
 
-/// Asks until it is so.
+/// Polls until `is_so` returns true.
 pub async fn eventually<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
     while !is_so().await {
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -1,4 +1,4 @@
-//! A process that dies between the ledger's commit and the store's hearing of it.
+//! A process that dies after the ledger's commit and before the store records it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rushgate_core::{Answer, LedgerBooks};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rustix::process::{Signal, getpid, kill_process};
 
-/// A ledger that commits and then takes its process down, so that nobody hears of the commit.
+/// A ledger that commits and then kills its own process.
 pub struct DiesAfterCommit(pub Arc<dyn Ledger>);
 
 impl Ledger for DiesAfterCommit {
@@ -17,7 +17,7 @@ impl Ledger for DiesAfterCommit {
             if written.iter().all(|written| matches!(written, Written::Refused(_))) {
                 return Ok(written);
             }
-            kill_process(getpid(), Signal::KILL).expect("one may kill oneself");
+            kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
             Ok(written)
         })
     }

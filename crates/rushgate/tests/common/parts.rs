@@ -1,4 +1,4 @@
-//! This very test binary, started again for one ignored test, which plays a process that suffers.
+//! A second instance of this test binary that runs one ignored test, to be killed or suspended.
 
 use std::io::{BufRead, BufReader};
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const FILES: &str = "RUSHGATE_TEST_FILES";
 
-/// A process that plays a part. A scene that fails leaves none behind.
+/// A child process, killed on drop.
 pub struct Part(Child);
 
 impl Deref for Part {
@@ -32,7 +32,7 @@ impl Drop for Part {
     }
 }
 
-/// Starts this binary again to play one part.
+/// Starts the child process for the ignored test `part`.
 pub fn play(part: &str, folder: &TempDir) -> Part {
     let child = Command::new(std::env::current_exe().expect("a test has a binary"))
         .args([part, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -44,11 +44,11 @@ pub fn play(part: &str, folder: &TempDir) -> Part {
 }
 
 pub fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has an id");
-    kill_process(pid, signal).expect("the child is there");
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("the child has a PID");
+    kill_process(pid, signal).expect("the child is running");
 }
 
-/// What the other process says: the lines that begin with `» `.
+/// Lines of the child's standard output that start with `» `.
 pub struct Lines(std::io::Lines<BufReader<ChildStdout>>);
 
 impl Lines {

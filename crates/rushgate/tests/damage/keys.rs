@@ -1,4 +1,4 @@
-//! The keys of a sale on Redis, and every change to one of their fields.
+//! Redis keys of a sale, and every change to one of their fields.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 /// A field and its value, or a member and its score.
 type Field = (Vec<u8>, Vec<u8>);
 
-/// A key as it is stored.
+/// Content of a key by type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Text(Vec<u8>),
@@ -15,7 +15,7 @@ pub enum Content {
     List(Vec<Vec<u8>>),
 }
 
-/// A change to a key, and the key before.
+/// One change to a key, with its content before.
 pub struct Damage {
     pub label: String,
     pub which: String,
@@ -34,13 +34,13 @@ pub struct Keys {
     stream: BufReader<TcpStream>,
 }
 
-/// What a packed record is made of. A text takes the rest.
+/// Layout of a packed record. A text takes the remaining bytes.
 #[derive(Clone, Copy)]
 enum Part {
     Number(&'static str, usize),
     Bytes(&'static str, usize),
     Text(&'static str),
-    /// The rest in pieces, each of these parts.
+    /// Repeats these parts for the remaining bytes.
     Each(&'static [Part]),
 }
 
@@ -60,7 +60,7 @@ const SKU: &[Part] = &[
 ];
 const DEADLINE: &[Part] = &[Number("event", 6), Bytes("reservation", 16)];
 
-/// The parts of a hold, whose texts have their lengths before them.
+/// Layout of a hold, whose texts are preceded by their lengths.
 fn hold(value: &[u8]) -> Vec<Part> {
     let (lines, buyer) = (usize::from(value[18]) << 8 | usize::from(value[19]), usize::from(value[20]));
     vec![
@@ -85,7 +85,7 @@ fn event(value: &[u8]) -> Vec<Part> {
     parts
 }
 
-/// The bytes with other values of each part, one at a time.
+/// The bytes with each part changed in turn.
 fn packed(parts: &[Part], value: &[u8]) -> Vec<(String, Vec<u8>)> {
     let (mut at, mut changed) = (0, Vec::new());
     for part in parts {
@@ -131,7 +131,7 @@ fn with(value: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     value
 }
 
-/// Other texts, or other numbers if it is one.
+/// Changed text, or changed number if the text is one.
 fn texts(value: &[u8]) -> Vec<(String, Vec<u8>)> {
     let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
     match number {
@@ -142,7 +142,7 @@ fn texts(value: &[u8]) -> Vec<(String, Vec<u8>)> {
     }
 }
 
-/// Every value in JSON, another at a time.
+/// The JSON with each value changed in turn.
 fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
     use serde_json::{Value, json};
     match json {
@@ -169,16 +169,16 @@ fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
             items.iter().enumerate().flat_map(of).collect()
         }
         Value::Number(number) => vec![(": next".into(), json!(number.as_u64().unwrap() + 1))],
-        // Of the secret, too, which is hexadecimal.
+        // Keeps the secret valid hexadecimal.
         Value::String(text) => vec![(": other".into(), json!(format!("{}0", &text[..text.len() - 1])))],
         _ => vec![(": set".into(), json!(1))],
     }
 }
 
-/// Fields of the sale's row that only a sale has which is or was stopped.
+/// Fields that a sale's row has only if the sale is or was stopped.
 const ABSENT: [&str; 6] = ["p", "r", "B", "P", "W", "G"];
 
-/// The changes to a key's content. `name` is the end of its key.
+/// All changes to a key's content. `name` is the end of the key.
 fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
     let mut found = Vec::new();
     match content {
@@ -192,7 +192,7 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
         }
         Content::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                // The position in `EventKind::ALL`.
+                // Index in `EventKind::ALL`.
                 let sort = if item[7] == 0 { "" } else { " of another kind" };
                 for (label, other) in packed(&event(item), item) {
                     let mut items = items.clone();
@@ -272,11 +272,11 @@ impl Keys {
         Self { stream: BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()) }
     }
 
-    /// Every change to every key of the sale.
+    /// All changes to all keys of the sale.
     pub fn damages(&mut self) -> Vec<Damage> {
         let mut keys = self.list(&[b"KEYS", b"rg:{*}:sale:*:1:?"]);
         keys.extend(self.list(&[b"KEYS", b"rg:{s:*}:home"]));
-        // A sale that has ended has no deadlines.
+        // An ended sale has no deadlines key.
         assert!(keys.len() >= 7, "a sale has seven keys and a home: {}", keys.len());
         let mut damages = Vec::new();
         for key in keys {

@@ -1,5 +1,6 @@
-//! Damage: each column of each row, and each field of each Redis key, of a sale is changed, one at a time, and so are rows
-//! lost and added. The audit finds every change, but for those that are listed with why they cannot matter.
+//! Changes every column of every row and every field of every Redis key of a sale, one at a time, and also
+//! deletes and adds rows. The audit detects every change, except those listed here with the reason why they
+//! are harmless.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,10 +23,10 @@ use keys::Keys;
 use rows::{PostgresRows, Rows, SqliteRows};
 use scene::{Moment, Scene, carry};
 
-/// What the audit does not find, and why it cannot matter.
+/// Changes that the audit does not detect, and why they are harmless.
 type Harmless = [(&'static str, &'static str)];
 
-const OWN_CLOCK: &str = "the ledger's own clock, for people: no program reads it";
+const OWN_CLOCK: &str = "the ledger's own clock, for operators: no program reads it";
 const MOMENT_OF_EVENT: &str =
     "when anything but a reservation happened, for people: the numbers of the events are their order";
 const NOT_STOPPED: &str = "why a sale is stopped, which this one is not";
@@ -64,7 +65,7 @@ const REDIS_STORE: &Harmless = &[
     ("c.r: added", NOT_STOPPED),
 ];
 
-/// What was tried, and what of it was not found.
+/// Number of changes tried, and those not detected.
 #[derive(Default)]
 struct Found {
     tried: usize,
@@ -75,7 +76,7 @@ impl Found {
     fn note(&mut self, label: String, which: String, audit: rushgate::Result<rushgate::Audit>) {
         self.tried += 1;
         match audit {
-            // A record that cannot be read is an error, and no pass.
+            // An unreadable record is an error, which counts as detected.
             Ok(audit) if audit.ok => drop(self.missed.insert(label, which)),
             Ok(_) => {}
             Err(error) => {
@@ -96,7 +97,7 @@ impl Found {
     }
 }
 
-/// Changes each value of the rows and puts it back, and loses and adds rows.
+/// Changes and restores each value of the rows, then deletes and adds rows.
 async fn damage_rows(scene: &Scene, rows: &mut impl Rows) -> Found {
     let mut found = Found::default();
     for damage in rows::damages(rows).await {
@@ -118,7 +119,7 @@ async fn sqlite_store(moment: Moment) {
     let path = url.trim_start_matches("sqlite:").split('?').next().unwrap();
     let mut store =
         SqliteRows::open(path, |table, columns| table == "sale" || columns.iter().any(|name| name == "sale"));
-    // A place in the waiting room is neither stock nor order.
+    // The waiting room holds neither stock nor orders.
     store.leave_out("room");
     damage_rows(&scene, &mut store).await.are_but(SQLITE_STORE, 600);
 
@@ -199,7 +200,7 @@ async fn a_withdrawal_that_nobody_delivers_is_found(bench: Bench) {
     carry(&sale, &ledger).await;
     sale.withdraw_stock(&phone, 5).await.unwrap();
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
-    assert!(audit.ok, "it is on its way: {audit:#?}");
+    assert!(audit.ok, "the change is in the orders queue: {audit:#?}");
     assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     carry(&sale, &ledger).await;
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
@@ -210,9 +211,9 @@ async fn a_withdrawal_that_nobody_delivers_is_found(bench: Bench) {
 async fn an_order_that_nobody_delivers_is_found(bench: Bench) {
     let (sale, ledger) = (stocked(&bench, 20).await, connect_ledger("sqlite::memory:").unwrap());
     let hold = scene::reserve(&sale, "ann", &[("phone", 1)]).await;
-    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "it is on its way");
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the orders queue");
     sale.confirm(hold.id).await.unwrap();
-    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "it is on its way");
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the orders queue");
     assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     let figures = failed(&audit, "orders_are_delivered");
@@ -232,7 +233,7 @@ async fn an_order_that_was_changed_in_the_queue_is_found(bench: Bench) {
     assert!(figures.contains(&format!("reservation {} of buyer `ann` is Held", hold.id)), "{figures}");
 }
 
-/// Twenty units, one of them held, of which the ledger says that there are thirty.
+/// 20 units, one of them held; the ledger claims 30.
 async fn is_rebuilt_with_what_was_offered(ledger: std::sync::Arc<dyn Ledger>, orders: &mut impl Rows) {
     let bench = Bench::sqlite();
     let sale = stocked(&bench, 20).await;

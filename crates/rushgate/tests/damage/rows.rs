@@ -1,22 +1,22 @@
-//! The rows of a database, and every change to one of them. Values are SQL literals, as the database writes them.
+//! Rows of a database, and every change to one of them. Values are SQL literals in the database's notation.
 
 use rusqlite::Connection;
 use tokio_postgres::NoTls;
 
-/// A column by the schema.
+/// A column of the schema.
 #[derive(Clone, Debug)]
 pub struct Column {
     name: String,
-    /// In lower case.
+    /// SQL type, in lower case.
     kind: String,
     nullable: bool,
-    /// Whether it is part of the primary key.
+    /// True if the column is part of the primary key.
     key: bool,
 }
 
-/// A change to a row, and how it is taken back.
+/// One change to a row, and how to undo it.
 pub struct Damage {
-    /// What was changed.
+    /// What is changed.
     pub label: String,
     /// The row.
     pub which: String,
@@ -24,19 +24,19 @@ pub struct Damage {
     pub repair: String,
 }
 
-/// A database, whose tables are those of a sale.
+/// A database with the tables of a sale.
 #[allow(async_fn_in_trait)]
 pub trait Rows {
-    /// Drops what would refuse a damage: checks, triggers and foreign keys. Keys stay.
+    /// Drops the constraints that would reject damage: checks, triggers and foreign keys. Keys stay.
     async fn strip(&mut self);
     async fn tables(&mut self) -> Vec<(String, Vec<Column>)>;
-    /// Every row, each value as a literal.
+    /// All rows, each value as a literal.
     async fn rows(&mut self, table: &str, columns: &[Column]) -> Vec<Vec<String>>;
-    /// Carries a statement out; says whether a key did not refuse it.
+    /// Executes a statement. False if a key constraint rejected it.
     async fn change(&mut self, sql: &str) -> bool;
-    /// What compares two values of which both may be NULL.
+    /// Operator that compares two values which may be NULL.
     fn is(&self) -> &'static str;
-    /// A row for a table that has none.
+    /// A row to insert into a table that has none.
     fn plausible(&self, table: &str) -> Option<String>;
 }
 
@@ -46,7 +46,7 @@ pub struct SqliteRows {
 }
 
 impl SqliteRows {
-    /// Opens the file; of its tables, those that are wished by name and columns.
+    /// Opens the file. `wished` selects its tables by name and columns.
     pub fn open(path: &str, wished: impl Fn(&str, &[String]) -> bool) -> Self {
         let conn = Connection::open(path).unwrap();
         conn.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
@@ -159,7 +159,7 @@ impl Rows for PostgresRows {
     }
 
     async fn tables(&mut self) -> Vec<(String, Vec<Column>)> {
-        // An outbox has tasks of a shop, and the version is the schema's.
+        // Outbox tables hold the application's tasks, and the version is the schema's.
         let names = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'rushgate'
                      AND table_name NOT LIKE 'outbox%' AND table_name <> 'schema_version' ORDER BY 1";
         let mut tables = Vec::new();
@@ -216,7 +216,7 @@ impl Rows for PostgresRows {
     }
 }
 
-/// Other values that the column could have, each by what was done to this one.
+/// Other values for the column, each with a description of the change.
 fn other_values(column: &Column, value: &str, others: &[String]) -> Vec<(&'static str, String)> {
     let mut values = Vec::new();
     let bare = value.trim_matches('\'');
@@ -249,24 +249,24 @@ fn other_values(column: &Column, value: &str, others: &[String]) -> Vec<(&'stati
     values
 }
 
-/// The bytes with another last digit.
+/// The literal with its last digit changed.
 fn flipped(literal: &str) -> String {
     let (head, last) = literal.split_at(literal.len() - 2);
     format!("{head}{}'", if last.starts_with('0') { '1' } else { '0' })
 }
 
-/// What sort of row it is, where rows of one table are not alike.
+/// Kind of row, where one table has several.
 fn sort_of(table: &str, columns: &[Column], row: &[String]) -> String {
     let value = |name: &str| columns.iter().position(|column| column.name == name).map(|at| row[at].as_str());
     match table {
         "buyer" if value("units") == Some("0") => "buyer at zero".into(),
-        // The position in `EventKind::ALL`.
+        // Index in `EventKind::ALL`.
         "event" if value("kind") != Some("0") => "event of another kind".into(),
         _ => table.into(),
     }
 }
 
-/// Every change to every row of every table.
+/// All changes to all rows of all tables.
 pub async fn damages(rows: &mut impl Rows) -> Vec<Damage> {
     rows.strip().await;
     let mut damages = Vec::new();
@@ -303,7 +303,7 @@ pub async fn damages(rows: &mut impl Rows) -> Vec<Damage> {
                     );
                 }
             }
-            // An exact copy is refused by the key, so the last part of the key is another.
+            // The key would reject an exact copy, so the last part of the key differs.
             let last = columns.iter().rposition(|column| column.key).expect("every table has a key");
             if let Some((_, value)) = other_values(&columns[last], &row[last], &[]).pop() {
                 let mut copy = row.clone();

@@ -1,4 +1,4 @@
-//! A sale in which everything has happened that can.
+//! A sale with reservations, decisions and stock changes of every kind.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use rushgate::{
 
 use crate::common::{eventually, secs};
 
-/// When the sale is looked at.
+/// State of the sale at the audit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Holds are undecided, decisions and changes of stock are in the orders queue.
+    /// Holds are undecided; decisions and stock changes are in the orders queue.
     Running,
-    /// The sale has ended and the ledger knows all of it.
+    /// The sale has ended and the ledger is complete.
     Finished,
 }
 
@@ -40,7 +40,7 @@ pub async fn reserve(sale: &Sale, who: &str, lines: &[(&str, u32)]) -> Hold {
     reserve_units(sale, who, lines, UnitChoice::Any).await
 }
 
-/// Has every order in the queue carried to the ledger.
+/// Runs an order worker until the orders queue is empty.
 pub async fn carry(sale: &Sale, ledger: &Arc<dyn Ledger>) {
     let shutdown = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(ledger)).run(shutdown.clone()));
@@ -93,7 +93,8 @@ impl Scene {
                 reserve(&sale, "hal", &[("phone", 1)]).await;
                 sale.confirm(fay.id).await.unwrap();
                 sale.cancel(guy.id).await.unwrap();
-                // Of other goods: it names all numbers up to the top, and repairs what was lost of them.
+                // Withdraw from another SKU: a withdrawal lists all numbers up to the highest, which would
+                // repair lost ones.
                 sale.withdraw_stock(&Sku::new("case").unwrap(), 1).await.unwrap();
             }
             Moment::Finished => {

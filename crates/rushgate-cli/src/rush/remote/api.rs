@@ -17,14 +17,15 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Fault, chain};
 
-/// Where the bearer token may be.
+/// Environment variable with the bearer token.
 const TOKEN: &str = "RUSHGATE_TOKEN";
-/// An answer that is longer is none of a Rushgate server.
+/// Maximum size of an answer. A longer one is not from a Rushgate server.
 const ANSWER_MAX: usize = 64 << 20;
-/// The longest that anything but a wait may take: the store of the server may be away for a while.
+/// Time limit for an answer, in addition to the requested wait. Generous, because the server's store may be
+/// unreachable for a while.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// Connections to one server. Each value has its own, as many as it has requests under way.
+/// Connections to one server. Each value has a pool of its own.
 pub(super) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     connector: HttpsConnector<HttpConnector>,
@@ -33,11 +34,11 @@ pub(super) struct Api {
     bearer: Option<HeaderValue>,
 }
 
-/// What a server answered.
+/// Answer of a server.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Value,
-    /// When to ask again, if it says so.
+    /// When to retry, from `Retry-After`.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// The address of a server: `http://HOST[:PORT]`.
+/// Parses the base URL of a server: `http://HOST[:PORT]`.
 pub(super) fn base(url: &str) -> Result<String, Fault> {
     let unusable = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
     let uri: Uri = url.parse().map_err(|_| unusable("is no address"))?;
@@ -85,7 +86,7 @@ pub(super) fn base(url: &str) -> Result<String, Fault> {
     }
 }
 
-/// The bearer token, if there is to be one.
+/// The bearer token, if there is one.
 pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, Fault> {
     let text = match file {
         Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
@@ -99,12 +100,12 @@ pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, Fault> {
 impl Api {
     pub(super) fn new(base: &str, token: Option<&str>) -> Result<Self> {
         let mut http = HttpConnector::new();
-        // Small requests are not held back to be sent together.
+        // Send small requests at once (no Nagle delay).
         http.set_nodelay(true);
         http.enforce_http(false);
         let https = match base.starts_with("https:") {
             true => HttpsConnectorBuilder::new().with_native_roots()?,
-            // Plain HTTP needs no certificates.
+            // Plain HTTP needs no root certificates.
             false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
         };
         let connector = https.https_or_http().enable_http1().wrap_connector(http);
@@ -119,7 +120,7 @@ impl Api {
         Ok(Self { client, connector, base: base.to_owned(), host, bearer })
     }
 
-    /// The same server, over connections of its own.
+    /// A client of the same server with its own connections.
     pub(super) fn sibling(&self) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(self.connector.clone());
         let Self { connector, base, host, bearer, .. } = self;
@@ -127,10 +128,10 @@ impl Api {
         Self { client, connector, base, host, bearer }
     }
 
-    /// Asks once.
+    /// Sends one request.
     ///
     /// # Errors
-    /// No answer came that can be read: what was asked for may have been done.
+    /// No readable answer came. The request may have taken effect.
     pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
         let within = ask.wait.unwrap_or_default() + ANSWER_WITHIN;
         let answered = tokio::time::timeout(within, self.exchange(ask)).await;
@@ -170,7 +171,8 @@ impl Api {
         }
     }
 
-    /// Asks for what must succeed, again and again while the server or its store is away, up to `patience`.
+    /// Sends a request that must succeed. Retries for up to `patience` while the server or its store is
+    /// unavailable.
     pub(super) async fn must<T: for<'de> Deserialize<'de>>(
         &self,
         ask: Ask<'_>,
@@ -201,12 +203,12 @@ impl Api {
 }
 
 impl Answer {
-    /// The stable word of a refusal or an error.
+    /// Code of a problem.
     pub(super) fn code(&self) -> &str {
         self.body["code"].as_str().unwrap_or("unknown")
     }
 
-    /// Whether the same request may do better in a moment: the server, its store or the sale is away.
+    /// True if a retry may succeed: the server, its store or the sale is unavailable.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.status.as_u16(), 429 | 502..=504 | 507)
     }

@@ -1,4 +1,4 @@
-//! One process of the crowd: its share of the buyers, over connections of its own.
+//! One process of simulated buyers: its share of them, over its own connections.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -27,13 +27,13 @@ use crate::rush::tally::{Tally, Told, histogram};
 use crate::rush::{DRAIN_MAX, OUTAGE_MAX, SKU};
 use crate::signals::Signals;
 
-/// How often those come back who were told that all units are in other carts.
+/// Pause before a buyer retries after "all on hold".
 const COME_BACK: Duration = Duration::from_millis(250);
 /// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Default pause after a request without an answer.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest of such waits that a buyer puts up with.
+/// Longest pause that a buyer waits for.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Reads the plan, executes it and reports the result.
@@ -68,11 +68,11 @@ fn tell(line: &Line) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// What the members share.
+/// State shared by the connections.
 struct Crowd {
     plan: Plan,
     api: Api,
-    /// The part of a buyer's id that tells crowds apart.
+    /// Part of the buyer IDs that distinguishes simulations.
     tag: String,
     path: String,
     reservations: String,
@@ -87,7 +87,7 @@ struct Crowd {
     stop: CancellationToken,
 }
 
-/// The reservation of a buyer.
+/// Reservation of a buyer.
 #[derive(Clone)]
 struct Ticket {
     id: String,
@@ -95,7 +95,7 @@ struct Ticket {
     stands: Stands,
 }
 
-/// One connection, and who clicks over it.
+/// One connection and its buyers.
 struct Member {
     crowd: Arc<Crowd>,
     number: usize,
@@ -126,7 +126,7 @@ impl Crowd {
         })
     }
 
-    /// Everybody comes, buys or does not, and goes.
+    /// Runs all buyers of this process.
     async fn come(mut self: Arc<Self>, told: Lines<BufReader<Stdin>>) -> Share {
         if let Some(crowd) = Arc::get_mut(&mut self) {
             crowd.begin = Instant::now();
@@ -184,14 +184,14 @@ impl Crowd {
         }
     }
 
-    /// When that buyer clicks, which is settled beforehand: a server that is slow keeps nobody from coming.
+    /// Scheduled time of the buyer's click. It does not depend on how fast the server is.
     fn due(&self, buyer: u64) -> Instant {
         let Plan { within_us, buyers, .. } = self.plan;
         let us = u128::from(within_us) * u128::from(buyer) / u128::from(buyers.max(1));
         self.begin + Duration::from_micros(us as u64)
     }
 
-    /// Those who were told "come back later" come back, as long as something may be left for them.
+    /// Buyers who got "retry later" try again while units may be left for them.
     async fn latecomers(self: &Arc<Self>) {
         let over = self.stop.child_token();
         let mut members = JoinSet::new();
@@ -215,19 +215,19 @@ impl Crowd {
             Ok(answer) if answer.status.is_success() => serde_json::from_value::<Seen>(answer.body)
                 .is_ok_and(|seen| seen.is_open() && seen.phone().is_some_and(|sku| sku.free + sku.held > 0)),
             Ok(answer) => answer.is_passing(),
-            // It may be back in a moment; the members have patience of their own.
+            // The server may recover; the connections retry on their own.
             Err(_) => true,
         }
     }
 
-    /// Asks for `what` of a reservation, again and again while the server or the sale is away. `None` if that takes
-    /// too long.
+    /// Requests a decision on a reservation, and retries while the server or the sale is unavailable. `None`
+    /// if that takes too long.
     async fn decide(&self, api: &Api, id: &str, what: &str) -> Option<Answer> {
         let path = format!("{}/reservations/{id}/{what}", self.path);
         self.patiently(api, post(&path, "{}".into())).await.answer.ok()
     }
 
-    /// Asks again and again while the server, its store or the sale is away.
+    /// Sends a request, and retries while the server, its store or the sale is unavailable.
     async fn patiently(&self, api: &Api, ask: Ask<'_>) -> Asked {
         let (start, mut paused) = (Instant::now(), 0);
         loop {
@@ -251,16 +251,16 @@ impl Crowd {
     }
 }
 
-/// What came of asking patiently.
+/// Outcome of a request with retries.
 struct Asked {
     answer: Result<Answer, String>,
-    /// The last request alone.
+    /// Duration of the last request alone.
     served: Duration,
-    /// How often the sale was stopped.
+    /// Number of answers "sale paused".
     paused: u64,
 }
 
-/// The end of stdin is the end of the crowd.
+/// Stops the simulation at the end of stdin.
 async fn stop_at_the_end(mut told: Lines<BufReader<Stdin>>, stop: CancellationToken) {
     while let Ok(Some(_)) = told.next_line().await {}
     stop.cancel();
@@ -270,7 +270,7 @@ async fn tell_progress(crowd: Arc<Crowd>) {
     loop {
         sleep(TELL_EVERY).await;
         if tell(&Line::Progress(crowd.answers())).is_err() {
-            // Nobody listens any more.
+            // The parent has closed the pipe.
             crowd.stop.cancel();
         }
     }
@@ -342,8 +342,8 @@ impl Member {
         if second == Told::Reserved { second } else { first }
     }
 
-    /// Asks until there is an answer, and says how long that took from when the buyer was to click, and from when the
-    /// last request was sent.
+    /// Sends a request until there is an answer. Also returns the latency from the buyer's scheduled click,
+    /// and from when the last request was sent.
     async fn ask(&self, buyer: u64, key: usize, due: Instant) -> (Result<Answer, String>, [Duration; 2]) {
         let body = json!({ "buyer": self.crowd.buyer(buyer), "lines": [{ "sku": SKU }] }).to_string();
         let ask = post(&self.crowd.reservations, body).key(["click-1", "click-2"][key]);
@@ -379,7 +379,7 @@ impl Member {
         told
     }
 
-    /// The buyer goes to the till, while others click.
+    /// Starts the buyer's payment in the background, while other buyers click.
     fn leave_with(&mut self, hold: &Value, buyer: u64) {
         let text = |name: &str| hold[name].as_str().unwrap_or_default().to_owned();
         let ticket = Ticket { id: text("id"), receipt: text("receipt"), stands: Stands::Held };
@@ -444,7 +444,7 @@ impl Crowd {
         Duration::from_micros(deadline_us.saturating_sub(now_us)).min(Duration::from_secs(60))
     }
 
-    /// A buyer pays, calls it off or walks away.
+    /// A buyer pays, cancels or abandons the hold.
     async fn settle(&self, api: &Api, at: usize, then: Then) -> Stands {
         let (what, done) = match then {
             Then::WalkAway => return Stands::Left,
@@ -467,7 +467,8 @@ impl Crowd {
         }
     }
 
-    /// Shows the receipt of a reservation that is not there: whether it is there now. `None` if nobody can tell.
+    /// Presents the receipt of a missing reservation. True if it exists now; `None` if the outcome is
+    /// unknown.
     async fn show(&self, api: &Api, at: usize) -> Option<bool> {
         let ticket = self.ticket(at);
         let body = json!({ "receipt": ticket.receipt }).to_string();
@@ -527,7 +528,7 @@ impl Crowd {
             }
             state => state,
         };
-        // After a rebuild nobody looks for what was called off or left behind.
+        // After a rebuild, canceled and abandoned reservations may be missing.
         let wanted = stands == Stands::Paid || !self.was_rebuilt(api).await;
         if state.is_none() && wanted {
             sum.missing += 1;
@@ -537,7 +538,7 @@ impl Crowd {
         }
     }
 
-    /// The state of a reservation, once it is final if that is `awaited`. `None` if the server has no such thing.
+    /// State of a reservation; if `awaited`, once it is final. `None` if the server does not know it.
     async fn state_of(&self, api: &Api, at: usize, awaited: bool) -> Option<String> {
         let path = format!("{}/reservations/{}", self.path, self.ticket(at).id);
         let start = Instant::now();

@@ -122,7 +122,7 @@ struct Rush {
     token: Option<String>,
     api: Arc<Api>,
     globals: Globals,
-    /// Cancelled by the first signal.
+    /// Canceled by the first signal.
     stop: CancellationToken,
 }
 

@@ -1,5 +1,5 @@
--- $1 sales, $2 reservations → place in the lists, id, buyer, state, SKU's name and unit; a row for each unit that is the
--- order's now, and one with NULLs if there is none
+-- $1 sales, $2 reservations → index in the lists, id, buyer, state, SKU's name and unit; one row for each unit that
+-- the order owns, or one row with NULLs if it owns none
 SELECT wanted.place, found.id, found.buyer, found.state, has.name, has.unit
 FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (sale, reservation, place)
 CROSS JOIN LATERAL (

@@ -1,2 +1,2 @@
--- $1 how many → so many new ids
+-- $1 count → that many new ids
 SELECT nextval('order_id') FROM generate_series(1, $1::integer)

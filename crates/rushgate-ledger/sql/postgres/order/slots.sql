@@ -1,4 +1,4 @@
--- $1 SKUs, $2 buyers → SKU, buyer, a place that is filled
+-- $1 SKUs, $2 buyers → SKU, buyer, a filled slot
 SELECT wanted.sku, wanted.buyer, has.slot
 FROM unnest($1::integer[], $2::text[]) AS wanted (sku, buyer)
 CROSS JOIN LATERAL (

@@ -1,2 +1,2 @@
--- Deletes what was moved. $1 positions
+-- $1 positions. Deletes relayed tasks.
 DELETE FROM outbox WHERE position = ANY ($1)

@@ -1,5 +1,5 @@
--- The first tasks of each queue of which nothing is on its way: up to $1 of a queue and $2 bytes, at least one. What is
--- too large is not read. $3 the largest content
+-- $1 maximum tasks and $2 maximum bytes per queue (at least one task), $3 maximum payload size → the first tasks of
+-- each queue without a batch under way; larger payloads are not read
 WITH RECURSIVE queues (queue) AS (
     (SELECT queue FROM outbox WHERE refused IS NULL ORDER BY queue LIMIT 1)
     UNION ALL

@@ -1,4 +1,4 @@
--- What is on its way: each batch's tasks with their numbers. $1 the largest content
+-- $1 maximum payload size → tasks of the batches under way, with their numbers
 SELECT position, o.queue, id, CASE WHEN octet_length(payload) <= $1 THEN payload END, octet_length(payload)::bigint,
        content_type, kind, due_at_ms, priority, max_attempts, key, on_duplicate, max_wait_ms, traceparent,
        (extract(epoch FROM clock_timestamp()) * 1000)::bigint - added_at_ms,

@@ -1,5 +1,5 @@
--- $1 SKU, $2 the highest number wanted → the highest number that is free, 0 if none is. Read from the top; without a
--- gap, the first number of a range and how many there are from it on add up to the same.
+-- $1 SKU, $2 highest unit to consider → the highest free unit, 0 if none. Scans taken ranges from the top: while
+-- there is no gap, the start of a range plus the number of units from it on is constant.
 WITH taken AS NOT MATERIALIZED (
     SELECT unit AS first, unit AS last FROM order_unit WHERE sku = $1 AND unit <= $2 AND live
     UNION ALL

@@ -1,5 +1,5 @@
--- $1 SKU, $2 first numbers, $3 last ones → ranges of them that cannot be withdrawn, in order: place in the lists, first,
--- last, and whether an order owns it; otherwise it was withdrawn before
+-- $1 SKU, $2 first units, $3 last units → ranges of them that cannot be withdrawn, in order: index in the lists,
+-- first, last, and whether an order owns it (otherwise it was withdrawn before)
 SELECT wanted.place, taken.first, taken.last, taken.owned
 FROM unnest($2::integer[], $3::integer[]) WITH ORDINALITY AS wanted (first, last, place)
 CROSS JOIN LATERAL (

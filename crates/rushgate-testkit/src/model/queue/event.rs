@@ -1,4 +1,4 @@
-//! What happened, as far as the queue keeps it.
+//! Events of a queue's tasks.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use super::*;
 pub(super) struct Events {
     kept: VecDeque<TaskEvent>,
     last: u64,
-    /// Those of the present step, in the order in which they came about.
+    /// Events of the current step, in order of occurrence.
     noted: Vec<(Timestamp, TaskId, TaskChange)>,
 }
 
 impl Queue {
-    /// Something happened to a task.
+    /// Records an event.
     pub(super) fn note(&mut self, at: Timestamp, id: &TaskId, what: TaskChange) {
         let forgets = match what {
             TaskChange::Lost { .. } => self.bug == Some(Planted::LostLeaseIsNoEvent),
@@ -27,7 +27,7 @@ impl Queue {
         }
     }
 
-    /// Numbers what was noted. What ran out is in the order of its moments, so it does not matter who looks and when.
+    /// Numbers the recorded events by time, so that the result does not depend on when an expiry is noticed.
     pub(super) fn number_events(&mut self) {
         let Events { kept, last, noted } = &mut self.events;
         noted.sort_by_key(|(at, ..)| *at);
@@ -38,7 +38,7 @@ impl Queue {
         self.forget_events();
     }
 
-    /// Forgets those that are not to be kept any more.
+    /// Deletes events that exceed the limit.
     pub(super) fn forget_events(&mut self) {
         let most = match self.limits.events {
             Some(_) if self.bug == Some(Planted::EventsAreNotForgotten) => usize::MAX,
@@ -69,7 +69,7 @@ impl Model {
         Ok(self.queue(now, name).events_after(after, limit))
     }
 
-    /// Whether whoever waits for an event after that number still has to.
+    /// Whether a listener for events after `after` must keep waiting.
     pub fn nothing_happens(&mut self, now: Timestamp, name: &QueueName, after: u64) -> bool {
         self.queue(now, name).events.last == after
     }

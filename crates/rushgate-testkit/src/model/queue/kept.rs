@@ -1,9 +1,9 @@
-//! What is kept of tasks that are over, and of runs that did not succeed.
+//! Retention of finished tasks and of unsuccessful runs.
 
 use super::*;
 
 impl Record {
-    /// Its run ends without success.
+    /// Records an unsuccessful run.
     pub(super) fn remember(&mut self, ended: Timestamp, how: PastEnd, error: &str) {
         let Some(lease) = &self.lease else { return };
         let run = PastRun {
@@ -19,7 +19,7 @@ impl Record {
 }
 
 impl Queue {
-    /// A task is over.
+    /// Ends a task, and retains it if the queue has a retention.
     pub(super) fn finish(&mut self, at: Timestamp, id: &TaskId, how: Finish, result: Option<Payload>) {
         let record = self.records.remove(id).expect("the caller found it");
         let attempt = record.attempts;
@@ -51,7 +51,7 @@ impl Queue {
         self.done.insert(id.clone(), done);
     }
 
-    /// Forgets those that are not to be kept any more.
+    /// Deletes tasks that exceed the retention.
     pub(super) fn forget_done(&mut self, now: Timestamp) {
         let Some(retention) = self.limits.retention else { return };
         if self.bug == Some(Planted::RetentionForgetsNothing) {

@@ -1,23 +1,23 @@
-//! Lines: tasks of one key and priority, and what limits how they are given out.
+//! Key groups ("lines"), and the limits of a queue and its keys.
 
 use super::*;
 
-/// The place of a line among all that waits.
+/// State of a key group.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// When its last task was given out.
+    /// When its last task was claimed.
     turn: Timestamp,
-    /// When it arrived: as it began, and anew with each turn.
+    /// Its arrival, renewed with each turn.
     place: u64,
-    /// Who is first.
+    /// ID of its first task.
     first: TaskId,
-    /// From when on the first may be given out, if its key has room.
+    /// When the first task becomes available, if the limits of its key allow it.
     at: Option<Timestamp>,
 }
 
-/// Where a waiting task stands.
+/// Place of a waiting task.
 pub(super) enum Seat {
-    /// It may be given out from then on, in that place among those of the same moment.
+    /// Available from that time on, at that place among tasks of the same time.
     From(Timestamp, u64),
     /// Behind others of its key.
     Blocked,
@@ -33,7 +33,7 @@ impl Seat {
 }
 
 impl Queue {
-    /// Answers one after another, so that what one leads to holds for the next.
+    /// Answers items in order. Each one's effects apply to the next.
     pub(super) fn each<I, T>(
         &mut self,
         now: Timestamp,
@@ -48,7 +48,7 @@ impl Queue {
         items.iter().map(answer).collect()
     }
 
-    /// The first of a line.
+    /// The first task of a key group.
     fn first(&self, key: &TaskKey, priority: Priority) -> Option<(&TaskId, &Record)> {
         let stands = |record: &Record| {
             record.lease.is_none()
@@ -69,12 +69,12 @@ impl Queue {
         line.and_then(|line| Some(Seat::From(line.at?, line.place))).unwrap_or(Seat::Blocked)
     }
 
-    /// Lines begin with their first task, and end with their last. A moment that has come is kept.
+    /// Creates groups with their first task and removes them with their last. A due time that has come is kept.
     pub(super) fn tidy(&mut self, now: Timestamp) {
         self.tidy_where(now, |_| true);
     }
 
-    /// The same of one key alone, at a moment that may be before one at which others were looked at.
+    /// Does the same for one key only, at a time that may be earlier than that of other checks.
     pub(super) fn tidy_key(&mut self, now: Timestamp, key: &TaskKey) {
         self.tidy_where(now, |of| of == key);
     }
@@ -108,14 +108,14 @@ impl Queue {
         }
     }
 
-    /// A waiting task is changed: if it is the first of its line, from when on it may be given out is asked anew.
+    /// Recomputes when a changed task becomes available, if it is the first of its key group.
     pub(super) fn seat_anew(&mut self, id: &TaskId) {
         for line in self.lines.values_mut().filter(|line| line.first == *id) {
             line.at = None;
         }
     }
 
-    /// A task is about to be given out.
+    /// Counts a claim, and moves the task's key group behind everything that is due.
     pub(super) fn take_turn(&mut self, now: Timestamp, id: &TaskId) {
         let content = &self.records[id].content;
         let (key, priority) = (content.key.clone(), content.priority);
@@ -130,7 +130,8 @@ impl Queue {
         }
     }
 
-    /// A claimed task waits where it did: its line stands at the task's due time and arrival, unless it stands before them.
+    /// Returns a claimed task to its place. Its key group moves to the task's due time and arrival, unless it is
+    /// already ahead.
     pub(super) fn return_turn(&mut self, id: &TaskId) {
         let Record { content, due, arrival, .. } = &self.records[id];
         let Some(key) = content.key.clone() else { return };
@@ -146,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// From when on the rate allows one more.
+    /// When the rate limit allows the next task.
     pub(super) fn free_from(&self, key: Option<&TaskKey>) -> Timestamp {
         let rate = if key.is_none() { self.limits.rate } else { self.limits.per_key.rate };
         let starts = self.starts.get(&key.cloned());
@@ -171,7 +172,7 @@ impl Queue {
         self.limits.concurrency.is_none_or(|most| self.leased(None) < most as usize)
     }
 
-    /// How many the queue's own limits allow to be given out now.
+    /// Number of tasks that the queue's own limits allow to be claimed now.
     pub(super) fn allowed(&self, now: Timestamp) -> usize {
         let room = self.limits.concurrency.map(|most| (most as usize).saturating_sub(self.leased(None)));
         let starts = self.starts.get(&None).map_or(&[][..], Vec::as_slice);

@@ -19,7 +19,7 @@ impl Queue {
         }
         let (is_new, previous) = (old.is_none(), old.and_then(|old| old.previous));
         let paused = new.paused.unwrap_or(old.is_some_and(|old| old.paused));
-        // Moments that are due and were not worked off yet are not lost by a change of something else.
+        // A change of other values keeps due times that have not fired yet.
         let loses = self.bug == Some(Planted::ChangeLosesAMoment);
         let goes_on = old.filter(|old| old.recurrence == new.recurrence && old.paused == paused && !loses);
         let next = goes_on.map_or(new.next, |old| old.next);
@@ -31,7 +31,7 @@ impl Queue {
         if is_new { Scheduled::Added { revision } } else { Scheduled::Changed { revision } }
     }
 
-    /// Those that will fire, by moment.
+    /// Schedules that will fire, by time.
     fn running(&self) -> Vec<(Timestamp, &Schedule)> {
         let running = self.schedules.values().filter(|schedule| !schedule.paused);
         let mut running: Vec<_> = running.filter_map(|one| Some((one.next?, one))).collect();

@@ -1,9 +1,9 @@
-//! Uniqueness for a period, apart from the record.
+//! Uniqueness windows of task IDs, which are independent of the records.
 
 use super::*;
 
 impl Queue {
-    /// Somebody brings a task. Uniqueness is decided before there is a question of room.
+    /// Enqueues a client's task. Uniqueness is checked before the capacity.
     pub(super) fn offer(&mut self, now: Timestamp, task: NewTask) -> Enqueued {
         let recent = self.unique_until(now, &task.id).filter(|_| !self.records.contains_key(&task.id));
         if let Some(until) = recent.filter(|_| self.bug != Some(Planted::UniquenessEndsWithTheTask)) {
@@ -56,7 +56,7 @@ impl Model {
 
     /// See [`QueueStore::lift`](rushgate_core::QueueStore::lift).
     pub fn lift(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Lifted> {
-        // No lease and no deadline is looked at: it is not about the task.
+        // The task does not matter, so leases and deadlines are not checked.
         once!(self, op, Lift, {
             let queue = self.queues.by_name.get_mut(name);
             queue.map_or(Lifted::NotFound, |queue| queue.lift(now, id))

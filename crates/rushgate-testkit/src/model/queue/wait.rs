@@ -1,10 +1,10 @@
-//! Tasks that wait for others, and what becomes of them when those are over.
+//! Tasks that wait for other tasks.
 
 use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
 
 use super::*;
 
-/// What a task waits for, and what it waited for.
+/// What a task waits for and has waited for.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     if_dead: IfDead,
@@ -19,7 +19,7 @@ impl Waiting {
     }
 }
 
-/// A task that is over, of which those that wait for it have not heard.
+/// A finished task whose waiting tasks have not been updated.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     end: TaskEnd,
@@ -33,7 +33,7 @@ impl Ended {
     }
 }
 
-/// What the queue knows of an id.
+/// State of an ID in the queue.
 enum Known {
     Live,
     Over(Timestamp, Ended),
@@ -41,14 +41,14 @@ enum Known {
 }
 
 impl Record {
-    /// Whether it waits for others, or is held open for them.
+    /// Whether it waits for other tasks or for its batch to be closed.
     pub(super) fn is_held(&self) -> bool {
         self.waits.as_ref().is_some_and(|waits| !waits.is_over())
     }
 }
 
 impl Queue {
-    /// Why a newcomer cannot wait for others, or be part of one, as it wants to.
+    /// Why a new task cannot wait for other tasks or be a member of a batch, if so.
     pub(super) fn refusal(&self, task: &NewTask) -> Option<Enqueued> {
         if self.bug == Some(Planted::UnknownTaskIsWaitedFor) {
             return None;
@@ -101,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// A task that is put in begins to wait, if it is to.
+    /// Determines what a new task has to wait for.
     pub(super) fn begin_to_wait(&mut self, now: Timestamp, task: &NewTask) -> Option<Waiting> {
         if !task.is_to_wait() {
             return None;
@@ -116,7 +116,7 @@ impl Queue {
                 }
                 Known::Live => {}
                 Known::Over(_, ended) => drop(self.ended.insert((now, id.clone()), ended)),
-                // It gave its place to this one.
+                // The new task replaced it: it was dropped as the oldest.
                 Known::Nothing => {
                     let ended = Ended { end: TaskEnd::Dropped, result: None, error: None };
                     self.ended.insert((now, id.clone()), ended);
@@ -127,7 +127,7 @@ impl Queue {
         Some(waits)
     }
 
-    /// A task becomes part of another, unless that is gone since.
+    /// Adds a member to an open batch, unless the batch is gone.
     pub(super) fn join(&mut self, part: &TaskId, whole: &TaskId) {
         if let Some(waits) = self.records.get_mut(whole).and_then(|record| record.waits.as_mut()) {
             waits.over.remove(part);
@@ -135,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// A task is over.
+    /// Records the end of a task.
     pub(super) fn has_ended(
         &mut self,
         at: Timestamp,
@@ -148,7 +148,7 @@ impl Queue {
         self.ended.insert((at, id.clone()), Ended { end, result, error });
     }
 
-    /// Tells those that wait for what is over, in the order in which it ended.
+    /// Updates the tasks that wait for finished ones, in the order in which those ended.
     pub(super) fn settle(&mut self) {
         while let Some(((at, id), ended)) = self.ended.pop_first() {
             let waits_for = |record: &Record| {
@@ -182,7 +182,7 @@ impl Queue {
         self.may_go_on(at, id);
     }
 
-    /// If it waits for nothing any more, it stands where it would have stood.
+    /// Gives a task its place in the queue once it waits for nothing.
     fn may_go_on(&mut self, at: Timestamp, id: &TaskId) {
         let record = &self.records[id];
         if let Some(key) = record.content.key.clone().filter(|_| !record.is_held()) {
