@@ -34,7 +34,8 @@ use crate::{
 /// restores a hold that the ledger does not know ([`restore`](Self::restore)).
 pub trait SaleStore: Send + Sync {
     /// Creates a sale without opening it, and reserves its order queue. Repeating the call gives the same answer.
-    /// Fails with [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks.
+    /// Fails with [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks, unless the handle is
+    /// [for orders](crate::Store::for_orders): it creates a sale again that the store lost, and takes its queue over.
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
 
     /// Opens the sale, from its `opens_at` on if it has one. Returns the resulting status. An open sale stays

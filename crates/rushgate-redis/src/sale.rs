@@ -122,9 +122,10 @@ pub(crate) fn enter(spec: &SaleSpec) -> Call {
     Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
 }
 
-/// Reserves the order queue.
-pub(crate) fn reserve_queue(queue: &QueueName) -> Call {
-    Call::new(Script::SaleOrders, keys::queue(queue))
+/// Reserves the order queue. `takes_over`: even if the queue was used for other tasks.
+pub(crate) fn reserve_queue(queue: &QueueName, takes_over: bool) -> Call {
+    let call = Call::new(Script::SaleOrders, keys::queue(queue));
+    if takes_over { call.key(keys::for_orders(queue)) } else { call }
 }
 
 pub(crate) fn create(home: &Home) -> Call {

@@ -900,7 +900,7 @@ impl Inner {
     async fn make_again(self: &Arc<Self>, id: &SaleId) -> Result<()> {
         self.forget_home(id);
         let home = self.home(id).await?;
-        self.reserve_queue(&home.spec).await?;
+        self.reserve_queue(&home.spec, true).await?;
         self.driver.call(sale::create(&home)).await.map(drop)
     }
 
@@ -912,21 +912,21 @@ impl Inner {
     }
 
     /// Reserves the order queue, if the sale has one, before the sale becomes visible.
-    async fn reserve_queue(self: &Arc<Self>, spec: &SaleSpec) -> Result<()> {
+    async fn reserve_queue(self: &Arc<Self>, spec: &SaleSpec, takes_over: bool) -> Result<()> {
         let Some(orders) = &spec.orders else { return Ok(()) };
         self.enter_queue(orders).await?;
-        match self.driver.call(sale::reserve_queue(orders)).await?.int()? {
+        match self.driver.call(sale::reserve_queue(orders, takes_over)).await?.int()? {
             1 => Ok(()),
             _ => Err(Error::orders_queue_in_use(orders)),
         }
     }
 
-    async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
+    async fn create(self: Arc<Self>, spec: SaleSpec, takes_over: bool) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
         if self.is_another(&spec).await? {
             return Ok(Created::Exists);
         }
-        self.reserve_queue(&spec).await?;
+        self.reserve_queue(&spec, takes_over).await?;
         self.driver.command(entry).await?;
         if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {
             return Ok(Created::Exists);
@@ -1017,8 +1017,10 @@ impl OutboxStore for RedisStore {
 
 impl SaleStore for RedisStore {
     fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
-        let checked = sale.check();
-        self.run("create a sale", checked, move |inner: Arc<Inner>| async move { inner.create(sale).await })
+        let (checked, takes_over) = (sale.check(), self.for_orders);
+        self.run("create a sale", checked, move |inner: Arc<Inner>| async move {
+            inner.create(sale, takes_over).await
+        })
     }
 
     fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {

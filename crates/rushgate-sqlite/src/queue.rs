@@ -204,19 +204,21 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
     })
 }
 
-/// Reserves a queue for the orders of sales. Fails if it was ever used for anything else.
+/// Reserves a queue for the orders of sales. Only a handle for orders takes over a queue that was used for anything else.
 pub(crate) fn reserve(step: &mut Step<'_>, name: &QueueName) -> Result<()> {
     let row = match step.queues.remove(name) {
         Some(row) => Some(row),
         None => load(step, name)?,
     };
-    let row = match row {
-        Some(row) => row,
-        None => {
-            let row = make(step, name)?;
-            step.exec(sql!("queue/row", "reserve"), [row.id])?;
-            QueueRow { reserved: true, ..row }
-        }
+    let (row, may_take) = match row {
+        Some(row) => (row, step.for_orders),
+        None => (make(step, name)?, true),
+    };
+    let row = if row.reserved || !may_take {
+        row
+    } else {
+        step.exec(sql!("queue/row", "reserve"), [row.id])?;
+        QueueRow { reserved: true, ..row }
     };
     let reserved = row.reserved;
     step.queues.insert(name.clone(), row);

@@ -36,6 +36,7 @@ on_each_store! {
     a_sale_without_a_ledger_is_not_rebuilt
     a_wrong_ledger_is_not_rebuilt_from
     orders_that_wait_make_no_ledger_the_wrong_one
+    a_queue_that_others_used_since_the_loss_is_taken_over
 }
 
 fn phones(units: u32) -> SaleBuilder {
@@ -411,6 +412,32 @@ async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
     rebuild(&sale, &ledger).await;
     carried(&gate, &sale, &ledger).await;
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
+}
+
+async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
+    let lost = Bench::model();
+    let old = lost.client();
+    let sale = open(&old, phones(3)).await;
+    let sold = bought(&sale, "ann").await;
+    carried(&old, &sale, &ledger).await;
+
+    // A store that lost everything, and a client that was faster than the rebuild.
+    let gate = bench.client();
+    let queue = gate.queue_of::<String>("orders").unwrap();
+    queue.enqueue("theirs", "no order".to_owned()).send().await.unwrap();
+    queue.limit(rushgate::QueueLimits { concurrency: Some(1), ..Default::default() }).await.unwrap();
+    queue.pause().await.unwrap();
+
+    let sale = gate.sale("phones").unwrap();
+    rebuild(&sale, &ledger).await;
+    assert_eq!(state(&sale, &sold).await, Some(HoldState::Confirmed));
+    sale.open().await.unwrap();
+    bought(&sale, "bob").await;
+    carried(&gate, &sale, &ledger).await;
+    let stats = gate.queue("orders").unwrap().stats().await.unwrap();
+    assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 1), "the other task is set aside");
+    audited(&sale, &ledger).await;
 }
 
 async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {

@@ -518,6 +518,7 @@ macro_rules! contract_suite {
                 an_orders_queue_is_read_by_anybody
                 an_order_worker_works_an_orders_queue_off
                 an_orders_queue_must_never_have_been_used
+                a_sale_that_the_store_lost_takes_its_orders_queue_over
                 sales_may_share_an_orders_queue
                 a_refused_sale_leaves_nothing
             }

@@ -162,8 +162,21 @@ pub(super) async fn an_orders_queue_must_never_have_been_used(desk: Desk) {
     refused(desk.store.create(desk.spec(&[("a", 1, 1)], true)).await);
     work_off(&desk).await;
     refused(desk.store.create(desk.spec(&[("a", 1, 1)], true)).await);
-    refused(desk.orders.create(desk.spec(&[("a", 1, 1)], true)).await);
     added(desk.store.enqueue(desk.op(), &q(), vec![task("more")]).await.unwrap().remove(0));
+}
+
+pub(super) async fn a_sale_that_the_store_lost_takes_its_orders_queue_over(desk: Desk) {
+    desk.put(task("anothers")).await;
+    let spec = desk.spec(&[("a", 1, 1)], true);
+    assert_eq!(desk.orders.create(spec).await.unwrap(), Created::Created);
+    let refused = desk.store.pop(desk.op(), &q(), 1).await.unwrap_err();
+    assert!(refused.is_queue_reserved(), "{refused:?}");
+    desk.orders.pause(&q(), true).await.unwrap();
+    desk.orders.pause(&q(), false).await.unwrap();
+    desk.store.open(&sale_id("s")).await.unwrap();
+    reserved(desk.buy("ann", vec![line("a", 1)]).await);
+    let claimed = desk.orders.claim(desk.op(), &q(), a_claim(3)).await.unwrap().tasks;
+    assert_eq!(claimed.len(), 2, "the other task and the order");
 }
 
 pub(super) async fn sales_may_share_an_orders_queue(desk: Desk) {

@@ -782,9 +782,10 @@ impl Model {
         answer
     }
 
-    /// Reserves a queue for the orders of sales. Fails if it was ever used for anything else.
+    /// Reserves a queue for the orders of sales. Only a handle for orders takes over a queue that was used for anything
+    /// else.
     pub(super) fn reserve_queue(&mut self, name: &QueueName) -> Result<()> {
-        if self.queues.by_name.get(name).is_some_and(|queue| !queue.reserved) {
+        if !self.for_orders && self.queues.by_name.get(name).is_some_and(|queue| !queue.reserved) {
             return Err(Error::orders_queue_in_use(name));
         }
         self.touch(name);

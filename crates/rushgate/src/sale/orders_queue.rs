@@ -1,6 +1,6 @@
 //! Operator actions on a sale's reserved orders queue.
 
-use rushgate_core::{DeadLetter, Error, OrderTask, Result, Revived, Selection, TaskId};
+use rushgate_core::{DeadLetter, Error, OrderTask, QueueLimits, Result, Revived, Selection, TaskId};
 
 use super::Sale;
 use crate::Queue;
@@ -50,12 +50,15 @@ impl Sale {
         self.orders_queue().await?.pause().await
     }
 
-    /// Resumes the orders queue: order workers get orders again.
+    /// Resumes the orders queue: order workers get orders again. Removes limits that the queue had before the sale
+    /// took it over.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue.
     pub async fn resume_orders(&self) -> Result<()> {
-        self.orders_queue().await?.resume().await
+        let queue = self.orders_queue().await?;
+        queue.limit(QueueLimits::default()).await?;
+        queue.resume().await
     }
 
     /// The queue, with the authority to change it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
-    OrderTask, Pause, PauseReason, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku,
+    OrderTask, Pause, PauseReason, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku,
     SkuSpec, Stocktake, Switch, UnitNumber, UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
@@ -228,7 +228,13 @@ impl Rebuild {
             return Err(error.hint("the ledger cannot tell how it was made either: check both URLs"));
         };
         let gate = &self.sale.gate;
-        gate.ask(|| gate.store().create(spec.clone())).await?;
+        // Other clients may have used the queue since the store lost its reservation.
+        let orders = gate.store().for_orders();
+        gate.ask(|| orders.create(spec.clone())).await?;
+        if let Some(queue) = &spec.orders {
+            gate.ask(|| orders.limit(queue, QueueLimits::default())).await?;
+            gate.ask(|| orders.pause(queue, false)).await?;
+        }
         self.sale.state().await
     }
 
