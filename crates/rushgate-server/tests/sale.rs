@@ -217,6 +217,14 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
         .await
         .ok(201);
     ask("POST", "/v1/sales/phones/open", &operator, json!({})).await.ok(200);
+    // Sales share the default orders queue, so a token for one sale neither joins nor pauses it.
+    let sale = json!({ "id": "mine", "skus": [{ "sku": "phone", "units": 10 }] });
+    assert_eq!(ask("POST", "/v1/sales", &mine, sale.clone()).await.code(), "forbidden");
+    ask("POST", "/v1/sales", &operator, sale).await.ok(201);
+    for verb in ["pause", "resume"] {
+        let path = format!("/v1/sales/mine/orders/{verb}");
+        assert_eq!(ask("POST", &path, &mine, json!({})).await.code(), "forbidden", "{verb}");
+    }
     ask("POST", "/v1/sales/phones/orders/pause", &operator, json!({})).await.ok(200);
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }] });
     let hold = ask("POST", "/v1/sales/phones/reservations", &operator, body).await.ok(202);

@@ -17,25 +17,21 @@ use crate::openapi::NameText;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
-/// Rules of a waiting room. Fields that are left out get their defaults; the order of an open room stays.
+/// Rules of a waiting room. Fields that are left out keep their values in an open room, and get their defaults in a new
+/// one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoomBody {
     /// Admission rate. Admissions are spread evenly.
     rate: RoomRate,
     /// Lifetime of an admission token, in milliseconds: 1,000 to 86,400,000. Default: 60,000.
-    #[serde(default = "pass_ms")]
     #[schemars(range(min = 1_000, max = 86_400_000))]
-    pass_ms: u64,
+    pass_ms: Option<u64>,
     /// Order of admission. Default: `first_come`. It cannot be changed while the room is open.
     order: Option<OrderWord>,
     /// No admissions before this time, in milliseconds since the Unix epoch. Default: the opening time of the sale.
     #[schemars(range(max = 9_007_199_254_740_u64))]
     from_ms: Option<u64>,
-}
-
-fn pass_ms() -> u64 {
-    millis(RoomRules::PASS)
 }
 
 /// Admission rate: `n` buyers per `per_ms`, spread evenly.
@@ -131,13 +127,14 @@ fn no_room() -> Problem {
 pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
     let (sale, RoomBody { rate, pass_ms, order, from_ms }) = (call.sale()?, &call.body);
     let (room, rate) = (sale.room(), Rate::new(rate.n, Duration::from_millis(rate.per_ms)));
+    let before = room.state().await?.map_or(RoomRules::new(rate), |room| room.rules);
     let order = match order {
         Some(OrderWord::FirstCome) => RoomOrder::FirstCome,
         Some(OrderWord::Draw) => RoomOrder::Draw,
-        None => room.state().await?.map_or(RoomOrder::default(), |room| room.rules.order),
+        None => before.order,
     };
-    let rules = RoomRules { rate, pass: Duration::from_millis(*pass_ms), order, from: from_ms.map(moment) };
-    let room = room.set(rules).await?;
+    let pass = pass_ms.map_or(before.pass, Duration::from_millis);
+    let room = room.set(RoomRules { rate, pass, order, from: from_ms.map(moment).or(before.from) }).await?;
     Ok(Reply::ok(RoomView::of(&sale, &room)))
 }
 

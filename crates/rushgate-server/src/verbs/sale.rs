@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::queue::{DeletedView, PausedView, RevivedView, SelectionBody};
 use super::{PageQuery, PageView, millis};
-use crate::access::Kind;
+use crate::access::{Caller, Kind};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::openapi::NameText;
@@ -120,11 +120,8 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
         sale = sale.closes_at(moment(at));
     }
     let default = call.shop.ledger.as_ref().map(|_| ORDERS.to_owned());
-    if let Some(queue) = orders.as_ref().filter(|queue| !call.caller.may(Kind::Queue, queue.as_str())) {
-        let detail = format!("the token's scopes do not cover the queue `{queue}`");
-        return Err(Problem::new(Code::Forbidden, detail).field("orders"));
-    }
     if let Some(queue) = orders.map(String::from).or(default) {
+        may_use_orders(&call.caller, &queue).map_err(|problem| problem.field("orders"))?;
         sale = sale.orders(queue);
     }
     match call.shop.gate.create_sale(sale).await? {
@@ -136,6 +133,26 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
         }
         Created::Exists => Err(Problem::plain(Code::Exists)),
     }
+}
+
+/// Sales may share an orders queue, so the queue needs a scope of its own.
+fn may_use_orders(caller: &Caller, queue: &str) -> Result<(), Problem> {
+    match caller.may(Kind::Queue, queue) {
+        true => Ok(()),
+        false => Err(Problem::new(
+            Code::Forbidden,
+            format!("the token's scopes do not cover the orders queue `{queue}`"),
+        )),
+    }
+}
+
+/// The sale, if the token's scopes cover its orders queue.
+async fn with_its_orders(call: &Call) -> Result<Sale, Problem> {
+    let sale = call.sale()?;
+    if let Some(queue) = sale.state().await?.spec.orders {
+        may_use_orders(&call.caller, queue.as_str())?;
+    }
+    Ok(sale)
 }
 
 pub(super) fn moment(at_ms: u64) -> Timestamp {
@@ -169,12 +186,12 @@ pub(crate) async fn delete_orders(call: Call<SelectionBody>) -> Answer<DeletedVi
 }
 
 pub(crate) async fn pause_orders(call: Call) -> Answer<PausedView> {
-    call.sale()?.pause_orders().await?;
+    with_its_orders(&call).await?.pause_orders().await?;
     PausedView::answer(true)
 }
 
 pub(crate) async fn resume_orders(call: Call) -> Answer<PausedView> {
-    call.sale()?.resume_orders().await?;
+    with_its_orders(&call).await?.resume_orders().await?;
     PausedView::answer(false)
 }
 
