@@ -272,7 +272,7 @@ const OURS: [&str; 5] = [CLEAR_LINE, Paint::Good.code(), Paint::Bad.code(), Pain
 /// Escapes control characters, except tabs, line breaks and [our own sequences](OURS). Labels and errors come
 /// from other programs and could control the terminal.
 fn harmless(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_plain = |c: char| !misleads(c) || matches!(c, '\n' | '\t');
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
@@ -293,10 +293,17 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Whether a character controls the terminal, or reorders the text around it: control characters and the bidirectional
+/// formatting characters of Unicode (UAX #9).
+fn misleads(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Escapes control characters including line breaks.
 fn in_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
-        if c.is_control() {
+        if misleads(c) {
             line.extend(c.escape_default())
         } else {
             line.push(c)

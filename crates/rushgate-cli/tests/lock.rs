@@ -253,6 +253,26 @@ fn with_a_frozen_server_the_command_ends_with_the_lease_and_the_process_soon_aft
 }
 
 #[test]
+fn with_a_frozen_server_a_command_that_ends_within_the_lease_keeps_its_status() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let shop = Shop::new();
+    let script = sh("echo held; while [ ! -e go ]; do sleep 0.02; done; exit 4");
+    let mut holder =
+        shop.start(&[&["--store", &server.url()], &run("a", &["--lease", "3s"], &script)[..]].concat());
+    assert_eq!(holder.line(), "held");
+    server.pause();
+    std::fs::write(shop.path("go"), "").unwrap();
+    let frozen = Instant::now();
+    assert_eq!(holder.rest(), "");
+    let said = holder.end();
+    let took = frozen.elapsed();
+    server.resume();
+    assert_eq!(said.status, 4, "{}", said.err);
+    assert!(said.err.contains("ends with its lease"), "{}", said.err);
+    assert!(took < Duration::from_secs(9), "the release takes no longer than the lease: {took:?}");
+}
+
+#[test]
 fn a_command_longer_than_the_lease_keeps_its_lock() {
     let shop = Shop::new();
     let said = shop.run(&run("a", &["--lease", "2s"], &sh("sleep 3; exit 4")));

@@ -77,8 +77,8 @@ fn rules_outside_their_range_are_refused() {
     let room = shop.json(&set(&["2/1s", "--pass", "5m"]));
     let slower = shop.json(&set(&["1/1s"]));
     assert_eq!(
-        (&slower["pass_us"], &slower["rate"]["n"]),
-        (&room["pass_us"], &1.into()),
+        (&slower["pass_ms"], &slower["rate"]["n"]),
+        (&room["pass_ms"], &1.into()),
         "what is not said stays"
     );
     let said = shop.run(&["sale", "room", "draw", "phones", "--beacon", "b"]);

@@ -111,13 +111,13 @@ fn more_is_said_in_words() {
 #[test]
 fn a_label_does_nothing_to_a_terminal() {
     let shop = Shop::new();
-    let label = "red\u{1b}[31m\nforged  operator";
+    let label = "red\u{1b}[31m\nforged\u{202e}  operator";
     for verb in [&["token", "create", label, "--role", "worker"][..], &["token", "key", label]] {
         assert_eq!(shop.run(verb).status, 0);
     }
     let listed = shop.run(&["token", "ls"]);
     assert!(
-        !listed.out.contains('\u{1b}') && listed.out.contains("red\\u{1b}[31m\\nforged"),
+        !listed.out.contains(['\u{1b}', '\u{202e}']) && listed.out.contains("red\\u{1b}[31m\\nforged\\u{202e}"),
         "{}",
         listed.out
     );

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{Busy, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate, Spoken};
+use rushgate::{Busy, Error, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate, Spoken};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -20,6 +20,8 @@ use crate::warden::{Warden, now};
 
 /// Maximum length of a label, in bytes.
 const LABEL_MAX: usize = 200;
+/// Minimum time for a release.
+const RELEASE_MIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("signals cannot be listened for")?;
@@ -220,7 +222,12 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
             return Err(lost(&format_args!("{reason}; the command was ended")).into());
         }
     };
-    match guard.release().await {
+    // After the lease there is nothing left to release, so a server that does not answer costs no more than that.
+    let left = guard.held().time_left().max(RELEASE_MIN);
+    let released = timeout(left, guard.release())
+        .await
+        .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease")));
+    match released {
         Ok(ReleaseOutcome::Released) => Ok(exit),
         Ok(ReleaseOutcome::AlreadyLost) if on_lost == OnLost::Warn => Ok(exit),
         Ok(ReleaseOutcome::AlreadyLost) => Err(lost(&"it was no longer held when the command ended").into()),

@@ -118,7 +118,7 @@ async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<E
 fn shown(sale: &str, room: &RoomState) -> Value {
     let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
     let mut json = json!({
-        "sale": sale, "order": room.rules.order, "rate": room.rules.rate, "pass_us": room.rules.pass.as_micros() as u64,
+        "sale": sale, "order": room.rules.order, "rate": room.rules.rate, "pass_ms": room.rules.pass.as_millis() as u64,
         "from_us": micros(room.rules.from), "opened_us": room.opened.as_micros(), "joined": room.joined,
         "served": room.served, "admitted": room.admitted, "commitment": room.commitment,
         "now_us": room.now.as_micros(),
