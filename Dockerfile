@@ -15,10 +15,10 @@ WORKDIR /src
 # What --version prints: the checkout's history is not part of the build.
 ARG RUSHGATE_COMMIT
 COPY . .
-RUN cargo build --release --locked -p rushgate-cli && mkdir /data
+RUN cargo build --profile dist --locked -p rushgate-cli && mkdir /data
 
 FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /src/target/release/rushgate /usr/local/bin/rushgate
+COPY --from=build /src/target/dist/rushgate /usr/local/bin/rushgate
 COPY --from=build --chown=nonroot:nonroot /data /var/lib/rushgate
 WORKDIR /var/lib/rushgate
 VOLUME /var/lib/rushgate

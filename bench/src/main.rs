@@ -1,4 +1,4 @@
-//! Compares Rushgate with the raw ceiling of its store, in one run: `cargo run --release -p rushgate-bench`.
+//! Compares Rushgate with the raw ceiling of its store, in one run: `cargo run --profile dist -p rushgate-bench`.
 //!
 //! ```text
 //! rushgate-bench [--alone] [sqlite|redis|valkey|http] [WORD]

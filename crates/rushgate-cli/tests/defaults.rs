@@ -201,3 +201,9 @@ fn a_server_with_defaults_survives_a_kill_on_redis() {
     let redis: RedisServer = RedisSetup::new(Kind::Redis).start();
     defaults_survive_a_kill(&["--store", &redis.url()]);
 }
+
+#[test]
+fn a_server_with_defaults_survives_a_kill_on_valkey() {
+    let valkey: RedisServer = RedisSetup::new(Kind::Valkey).start();
+    defaults_survive_a_kill(&["--store", &valkey.url()]);
+}

@@ -247,9 +247,13 @@ fn the_dockerfile_names_what_there_is_and_its_command_serves_behind_tokens_and_i
         assert!(root.join(kept).exists(), "{kept}");
     }
     let entry = listed(&dockerfile, "ENTRYPOINT");
-    let copied = "COPY --from=build /src/target/release/rushgate /usr/local/bin/rushgate";
+    let copied = "COPY --from=build /src/target/dist/rushgate /usr/local/bin/rushgate";
     assert!(dockerfile.lines().any(|line| line == copied) && entry == ["/usr/local/bin/rushgate"]);
-    assert!(dockerfile.contains("cargo build --release --locked -p rushgate-cli"));
+    assert!(dockerfile.contains("cargo build --profile dist --locked -p rushgate-cli"));
+    let toolchain = std::fs::read_to_string(root.join("rust-toolchain.toml")).unwrap();
+    let version = toolchain.split('"').nth(1).unwrap();
+    assert!(dockerfile.contains(&format!("FROM rust:{version}-")), "one toolchain: {version}");
+    assert!(!dockerfile.contains("cmake"), "nothing needs it");
     assert!(dockerfile.contains(":nonroot\n") && !dockerfile.contains("USER root"));
 
     // Uses the image's variables, command and health check, with a free port.

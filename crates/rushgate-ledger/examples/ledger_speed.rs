@@ -1,6 +1,6 @@
 //! Measures how many orders per second a ledger records: holds, then their confirmations, in batches.
 //!
-//! Usage: `cargo run --release -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER]
+//! Usage: `cargo run --profile dist -p rushgate-ledger --example ledger_speed -- [ORDERS] [BATCH] [CALLERS] [PER_BUYER]
 //! [URL]`. Default URL: a temporary file. Each run creates its own sale.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Measures how many requests for a sold-out sale one core answers per second, with every check: replay,
 //! cart, window, probe.
 //!
-//! `cargo run --release -p rushgate --example gate_speed`
+//! `cargo run --profile dist -p rushgate --example gate_speed`
 
 use std::time::Instant;
 
