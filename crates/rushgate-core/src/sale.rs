@@ -753,9 +753,9 @@ pub enum BadOrder {
 impl fmt::Display for BadOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(why) => write!(f, "the content is no order: {why}"),
+            Self::Unreadable(why) => write!(f, "the payload is not an order: {why}"),
             Self::Forged => f.write_str(
-                "the order was not made by the sale that it names, and was not carried to the ledger",
+                "the order was not signed by the sale that it names, so it was not written to the ledger",
             ),
         }
     }
@@ -788,6 +788,10 @@ impl Hold {
 }
 
 impl OrderTask {
+    /// Latest due time of a pending order, from now. Order workers retry far sooner, so an order that is due later is
+    /// one that nobody will deliver.
+    pub const DUE_WITHIN: Duration = Duration::from_secs(3_600);
+
     /// ID of its sale.
     pub fn sale(&self) -> &SaleId {
         match self {

@@ -253,7 +253,7 @@ impl Inner {
                         return Ok(self.over(op, ReleasedWith::NotTaken(refused)));
                     }
                     Some(enqueued) => enqueued,
-                    None => return Err(Error::bug("an enqueue of one task was answered with none")),
+                    None => return Err(Error::bug("the store returned no answer for an enqueued task")),
                 }
             }
         };
@@ -345,11 +345,11 @@ impl LockStore for RedisStore {
     }
 
     fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
-        self.send("ask whether a lock is held", Ok(()), || lock::held(name, token), lock::read_held)
+        self.send("check whether a lock is held", Ok(()), || lock::held(name, token), lock::read_held)
     }
 
     fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
-        self.send("leave a lock's line", Ok(()), || lock::leave(name, token), lock::read_left)
+        self.send("leave the wait queue of a lock", Ok(()), || lock::leave(name, token), lock::read_left)
     }
 
     fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
@@ -360,7 +360,7 @@ impl LockStore for RedisStore {
 
     fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
         let read = |reply: Reply| lock::read_holder(reply.list()?);
-        self.send("release a lock by force", Ok(()), || lock::force_release(name), read)
+        self.send("force-release a lock", Ok(()), || lock::force_release(name), read)
     }
 
     fn show(&self, name: &LockName) -> Answer<'_, LockState> {
@@ -378,7 +378,7 @@ impl LockStore for RedisStore {
         let (listening, told) = self.inner.inbox.listeners.listen_token(token);
         Box::pin(async move {
             let _listening = listening;
-            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for news of a lock"))
+            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for a notification of a lock"))
         })
     }
 }
@@ -529,7 +529,7 @@ impl Inner {
             let mut found = page.list()?;
             while !found.is_empty() {
                 let id = of.id(&found.bytes()?)?;
-                let score = found.text()?.parse().map_err(|_| strange("no number"))?;
+                let score = found.text()?.parse().map_err(|_| strange("not a number"))?;
                 ids.extend(id.filter(|id| id.as_str() > listing.after.as_str() && wanted(score)));
             }
             while ids.len() > most {
@@ -567,7 +567,7 @@ impl Inner {
                     self.inbox.listeners.tell_queue(&queue, missed, wakes);
                 }
                 Err(error) => {
-                    tracing::debug!(%queue, %error, "not registered for pushes");
+                    tracing::debug!(%queue, %error, "not registered for notifications");
                     return self.inbox.listeners.not_registered(&queue);
                 }
             }
@@ -583,7 +583,7 @@ impl QueueStore for RedisStore {
 
     fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
         let checked = check_batch(n as usize);
-        self.send("look at a queue's first tasks", checked, || queue::top(queue, n), queue::read_tasks)
+        self.send("read a queue's first tasks", checked, || queue::top(queue, n), queue::read_tasks)
     }
 
     fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
@@ -620,7 +620,7 @@ impl QueueStore for RedisStore {
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let checked = check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check));
         self.change(
-            "give tasks back",
+            "release tasks",
             queue,
             checked,
             || queue::give_back(op, queue, &back),
@@ -660,30 +660,30 @@ impl QueueStore for RedisStore {
 
     fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
         let call = || queue::unique_until(queue, id);
-        self.send("ask for a task's uniqueness", Ok(()), call, queue::read_unique_until)
+        self.send("check a uniqueness window", Ok(()), call, queue::read_unique_until)
     }
 
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
-        self.send("lift a task's uniqueness", Ok(()), || queue::lift(op, queue, id), queue::read_lifted)
+        self.send("clear a uniqueness window", Ok(()), || queue::lift(op, queue, id), queue::read_lifted)
     }
 
     fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
-        self.change("close a task", queue, Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
+        self.change("close a batch", queue, Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
     }
 
     fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
-        self.send("ask what a task waits for", Ok(()), || queue::waits(queue, id), queue::read_waits)
+        self.send("read the dependencies of a task", Ok(()), || queue::waits(queue, id), queue::read_waits)
     }
 
     fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
-        let checked = check_range("the page's limit", limit.into(), 1, 100);
+        let checked = check_range("the page limit", limit.into(), 1, 100);
         let call = || queue::waited(queue, id, after, limit);
-        self.send("list what a task waited for", checked, call, queue::read_waited)
+        self.send("list the dependencies of a task", checked, call, queue::read_waited)
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
         let read = |reply| Ok(queue::read_infos(reply)?.pop());
-        self.send("look at a task", Ok(()), || queue::tasks(queue, false, [id]), read)
+        self.send("read a task", Ok(()), || queue::tasks(queue, false, [id]), read)
     }
 
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
@@ -717,7 +717,7 @@ impl QueueStore for RedisStore {
     }
 
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
-        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let checked = check_range("the page limit", limit.into(), 1, 10_000);
         let (queue, after) = (queue.clone(), after.to_owned());
         self.run("list dead letters", checked, move |inner: Arc<Inner>| async move {
             inner.dead(queue, after, limit).await
@@ -732,7 +732,7 @@ impl QueueStore for RedisStore {
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let checked = which.check();
         self.change(
-            "revive dead letters",
+            "requeue dead letters",
             queue,
             checked,
             || queue::revive(op, queue, &which),
@@ -772,7 +772,7 @@ impl QueueStore for RedisStore {
     }
 
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
-        const DOING: &str = "wait for a task to be over";
+        const DOING: &str = "wait for a task to finish";
         let (listening, told) = self.inner.inbox.listeners.listen_over(queue, id);
         let call = || queue::watch(queue, self.inner.inbox.id, id);
         let watched = self.send(DOING, Ok(()), call, Reply::int);
@@ -809,7 +809,7 @@ impl Inner {
         let (inner, queue) = (Arc::clone(self), queue.clone());
         self.driver.spawn(async move {
             if let Err(error) = answer.await {
-                tracing::debug!(%queue, %error, "not registered for pushes");
+                tracing::debug!(%queue, %error, "not registered for notifications");
                 inner.inbox.listeners.not_registered(&queue);
             }
         });
@@ -968,7 +968,13 @@ impl Inner {
             let home = self.home(&id).await?;
             let reply = self.driver.together(sale::books(&home)).await?;
             match sale::read_books(&home, reply)? {
-                sale::Found::Books(books) => return Ok(*books),
+                sale::Found::Books(mut books) => {
+                    let listed = Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str());
+                    if matches!(self.driver.command(listed).await?, Reply::Nil) {
+                        books.contradictions.push("the list of sales lacks the sale".to_owned());
+                    }
+                    return Ok(*books);
+                }
                 sale::Found::Nothing => self.make_again(&id).await?,
                 // Another sale may have just taken its place. If not, the keys are damaged and must not be changed.
                 sale::Found::Another => {}
@@ -981,12 +987,12 @@ impl Inner {
 impl ScheduleStore for RedisStore {
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
         let call = || schedule::schedule(queue, &new);
-        self.put("enter a schedule", queue, new.check(), call, schedule::read_scheduled)
+        self.put("save a schedule", queue, new.check(), call, schedule::read_scheduled)
     }
 
     fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
         let call = || schedule::unschedule(queue, id);
-        self.send("take a schedule out", Ok(()), call, schedule::read_unscheduled)
+        self.send("delete a schedule", Ok(()), call, schedule::read_unscheduled)
     }
 
     fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
@@ -996,7 +1002,7 @@ impl ScheduleStore for RedisStore {
 
     fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
         let call = || schedule::due_schedules(queue, n);
-        self.send("look for due schedules", check_batch(n as usize), call, schedule::read_due_schedules)
+        self.send("find due schedules", check_batch(n as usize), call, schedule::read_due_schedules)
     }
 
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
@@ -1009,7 +1015,7 @@ impl OutboxStore for RedisStore {
     fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
         let call = || outbox::relay(queue, &relay);
         if relay.tasks.is_empty() {
-            return self.send("ask for an outbox's mark", relay.check(), call, outbox::read_relayed);
+            return self.send("read the position of an outbox", relay.check(), call, outbox::read_relayed);
         }
         self.put("relay an outbox", queue, relay.check(), call, outbox::read_relayed)
     }
@@ -1053,7 +1059,7 @@ impl SaleStore for RedisStore {
 
     fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32> {
         let build = move |home: &Home| Ok(sale::expire(home, n));
-        self.on_sale("end overdue holds", sale, check_batch(n as usize), build, |_, reply| {
+        self.on_sale("expire holds", sale, check_batch(n as usize), build, |_, reply| {
             sale::read_expired(reply)
         })
     }
@@ -1071,12 +1077,12 @@ impl SaleStore for RedisStore {
 
     fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
         let build = move |home: &Home| Ok(sale::pause(home, generation, reason));
-        self.on_sale("pause a sale", sale, Ok(()), build, |_, reply| sale::read_paused(reply))
+        self.on_sale("halt a sale", sale, Ok(()), build, |_, reply| sale::read_paused(reply))
     }
 
     fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()> {
         let build = move |home: &Home| Ok(sale::begin_rebuild(home, by));
-        self.on_sale("begin to rebuild a sale", sale, Ok(()), build, |_, reply| sale::read_begun(reply))
+        self.on_sale("start the rebuild of a sale", sale, Ok(()), build, |_, reply| sale::read_begun(reply))
     }
 
     fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
@@ -1088,7 +1094,9 @@ impl SaleStore for RedisStore {
     fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
         let checked = switch.check();
         let build = move |home: &Home| sale::switch(home, by, &switch);
-        self.on_sale("switch a sale", sale, checked, build, |_, reply| sale::read_rebuilt(reply))
+        self.on_sale("switch a sale to its new generation", sale, checked, build, |_, reply| {
+            sale::read_rebuilt(reply)
+        })
     }
 
     fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
@@ -1117,13 +1125,13 @@ impl SaleStore for RedisStore {
 
     fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>> {
         let build = move |home: &Home| Ok(sale::reservation(home, id));
-        self.on_sale("look at a reservation", sale, Ok(()), build, move |home, reply| {
+        self.on_sale("read a reservation", sale, Ok(()), build, move |home, reply| {
             sale::read_reservation(home, id, reply)
         })
     }
 
     fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
-        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let checked = check_range("the page limit", limit.into(), 1, 10_000);
         let build = move |home: &Home| Ok(sale::events(home, after, limit));
         self.on_sale("read events", sale, checked, build, move |home, reply| {
             sale::read_events(home, after, reply)
@@ -1132,7 +1140,11 @@ impl SaleStore for RedisStore {
 
     fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
         let id = sale.clone();
-        self.run("read a sale's books", Ok(()), move |inner: Arc<Inner>| async move { inner.books(id).await })
+        self.run(
+            "read a sale's snapshot",
+            Ok(()),
+            move |inner: Arc<Inner>| async move { inner.books(id).await },
+        )
     }
 }
 

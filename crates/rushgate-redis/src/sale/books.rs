@@ -1,9 +1,9 @@
 //! The snapshot of a sale for the audit: all its keys, and the pending orders in its queue.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
+    Books, BuyerCount, BuyerId, Deadline, Error, Lease, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
     ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 use serde_json::json;
@@ -16,6 +16,9 @@ use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
 
 /// Length of a packed task record without its body (`lua/include/queue.lua`).
 const RECORD_BYTES: usize = 30;
+/// Length of what precedes the ID in the sets of waiting tasks and of leases (`lua/include/queue.lua`).
+const PLACE_BYTES: usize = 7;
+const LEASE_BYTES: usize = 8;
 /// Length of a packed SKU without its name.
 const SKU_BYTES: usize = 30;
 
@@ -35,8 +38,13 @@ pub(crate) fn books(home: &Home) -> Vec<Command> {
         sorted(deadlines),
         Command::new("LRANGE").arg(events).arg("0").arg("-1"),
     ];
-    let tasks = home.spec.orders.iter().flat_map(keys::queue_records);
-    commands.extend(tasks.map(|key| Command::new("HGETALL").arg(key)));
+    let Some(queue) = &home.spec.orders else { return commands };
+    commands.extend(keys::queue_records(queue).map(|key| Command::new("HGETALL").arg(key)));
+    let (waiting, leases) = keys::queue_claims(queue);
+    commands.push(Command::new("TIME"));
+    commands.push(Command::new("HMGET").arg(keys::queue_meta(queue)).arg("R").arg("u").arg("b").arg("l"));
+    commands.push(sorted(&leases));
+    commands.extend(waiting.iter().map(sorted));
     commands
 }
 
@@ -60,7 +68,7 @@ impl Row {
 
     fn number(&self, name: &str) -> Result<u64> {
         let field = self.field(name).ok_or_else(|| strange("a sale's row with a gap"))?;
-        str_of(field)?.parse().map_err(|_| strange("no number"))
+        str_of(field)?.parse().map_err(|_| strange("not a number"))
     }
 
     /// A moment, which may be missing or ''.
@@ -76,7 +84,7 @@ impl Row {
     }
 
     fn generation(&self) -> Result<u32> {
-        u32::try_from(self.number("g")?).map_err(|_| strange("too large a number"))
+        u32::try_from(self.number("g")?).map_err(|_| strange("a number that is too large"))
     }
 
     fn paused(&self) -> Result<Option<Pause>> {
@@ -94,7 +102,7 @@ impl Row {
         match (self.moment("P")?, self.moment("W")?) {
             (Some(stopped), Some(switched)) => Ok(Some((stopped, switched))),
             (None, None) => Ok(None),
-            _ => Err(strange("half of when a sale was rebuilt")),
+            _ => Err(strange("an incomplete rebuild time of a sale")),
         }
     }
 
@@ -111,7 +119,7 @@ impl Row {
         let mut found = Vec::new();
         for (name, what, home) in &fields {
             if self.field(name) != Some(home.as_bytes()) {
-                found.push(format!("the row of the sale has another {what} than its home, `{home}`"));
+                found.push(format!("the row of the sale differs from its home `{home}` in its {what}"));
             }
         }
         for (no, sku) in spec.skus.iter().enumerate() {
@@ -145,8 +153,21 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
     let reservations = read_reservations(home, parts.list()?)?;
     let deadlines = read_deadlines(parts.list()?)?;
     let events = read_events(home, 0, parts.next()?)?;
-    let pending =
-        if parts.is_empty() { Vec::new() } else { read_pending(home, parts.list()?, parts.list()?)? };
+    let mut contradictions = row.contradictions(&home.spec);
+    let pending = match &home.spec.orders {
+        None => Vec::new(),
+        Some(queue) => {
+            let (records, newcomers) = (parts.list()?, parts.list()?);
+            let claims = read_claims(&mut parts)?;
+            if !claims.reserved {
+                contradictions.push(format!("the order queue `{queue}` is not reserved"));
+            }
+            if claims.limited {
+                contradictions.push(format!("the order queue `{queue}` has limits"));
+            }
+            read_pending(home, records, newcomers, &claims.ids)?
+        }
+    };
     Ok(Found::Books(Box::new(Books {
         spec: home.spec.clone(),
         status: status_of(row.number("s")?)?,
@@ -163,7 +184,7 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
         deadlines,
         events,
         pending,
-        contradictions: row.contradictions(&home.spec),
+        contradictions,
     })))
 }
 
@@ -221,7 +242,7 @@ fn read_returned(skus: usize, mut codes: Fields) -> Result<Vec<Vec<UnitRange>>> 
     while !codes.is_empty() {
         let (code, score) = (codes.int()?, codes.int()?);
         if code != score {
-            return Err(strange("a unit out of its place"));
+            return Err(strange("a unit in the wrong place"));
         }
         of_sku(&mut numbers, (code / SHELF) as usize)?.push((code % SHELF) as UnitNumber);
     }
@@ -235,7 +256,7 @@ fn read_withdrawn(skus: usize, mut packed: Fields) -> Result<Vec<Vec<UnitRange>>
         let mut member = Packed(&member);
         let (no, range) = read_range(&mut member)?;
         if score != no as u64 * SHELF + u64::from(range.last()) || !member.0.is_empty() {
-            return Err(strange("withdrawn units out of their place"));
+            return Err(strange("withdrawn units in the wrong place"));
         }
         of_sku(&mut ranges, no)?.push(range);
     }
@@ -248,7 +269,7 @@ fn read_buyers(home: &Home, mut pairs: Fields) -> Result<Vec<BuyerCount>> {
     while !pairs.is_empty() {
         let (field, units) = (pairs.text()?, pairs.small()?);
         let (buyer, no) = field.rsplit_once('\0').ok_or_else(|| strange("a buyer without a SKU"))?;
-        let sku = home.sku(no.parse().map_err(|_| strange("no number"))?)?;
+        let sku = home.sku(no.parse().map_err(|_| strange("not a number"))?)?;
         buyers.push(BuyerCount { buyer: BuyerId::new(buyer)?, sku, units });
     }
     Ok(buyers)
@@ -301,16 +322,62 @@ fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>>
         Some(Line { sku: home.sku(no.parse().ok()?).ok()?, quantity: quantity.parse().ok()? })
     };
     let lines: Option<Vec<_>> = words.map(line).collect();
-    lines.map(|lines| Some((lines, choice))).ok_or_else(|| strange("a line that cannot be read"))
+    lines.map(|lines| Some((lines, choice))).ok_or_else(|| strange("a malformed line"))
 }
 
-/// The pending orders of the sale. A pending replacement takes the place of the record.
-fn read_pending(home: &Home, mut records: Fields, newcomers: Fields) -> Result<Vec<OrderTask>> {
-    let newcomers = by_name(newcomers)?;
+/// What order workers can claim.
+struct Claims {
+    /// Whether the queue is reserved for orders.
+    reserved: bool,
+    /// Whether it has limits, which no verb sets on such a queue.
+    limited: bool,
+    /// IDs of tasks that are due soon, or leased.
+    ids: HashSet<Vec<u8>>,
+}
+
+/// Reads the sets from which tasks are claimed: the leases, and the waiting tasks of each priority that is in use.
+fn read_claims(parts: &mut Fields) -> Result<Claims> {
+    let mut time = parts.list()?;
+    let now = Timestamp::from_micros(time.int()? * 1_000_000 + time.int()?);
+    let mut meta = parts.list()?;
+    let [reserved, used, capacity, limits] = [meta.next()?, meta.next()?, meta.next()?, meta.next()?];
+    let reserved = !matches!(reserved, Reply::Nil) && reserved.int()? == 1;
+    let used = if matches!(used, Reply::Nil) { 0 } else { used.int()? };
+    let is_set = |limit: Reply| Ok::<_, Error>(!matches!(limit, Reply::Nil) && !limit.bytes()?.is_empty());
+    let limited = is_set(capacity)? || is_set(limits)?;
+    let mut ids = HashSet::new();
+    let mut add = |mut members: Fields, prefix: usize, until: Timestamp| -> Result<()> {
+        while !members.is_empty() {
+            let (member, at) = (members.bytes()?, members.int()?);
+            if at <= until.as_micros() {
+                ids.extend(member.get(prefix..).map(<[u8]>::to_vec));
+            }
+        }
+        Ok(())
+    };
+    add(parts.list()?, LEASE_BYTES, now + Lease::MAX)?;
+    for priority in 0..10 {
+        let waiting = parts.list()?;
+        if used & (1 << priority) != 0 {
+            add(waiting, PLACE_BYTES, now + OrderTask::DUE_WITHIN)?;
+        }
+    }
+    Ok(Claims { reserved, limited, ids })
+}
+
+/// The pending orders of the sale that an order worker will get. A pending replacement takes the place of the record.
+fn read_pending(
+    home: &Home,
+    mut records: Fields,
+    newcomers: Fields,
+    claims: &HashSet<Vec<u8>>,
+) -> Result<Vec<OrderTask>> {
+    let newcomers: HashMap<_, _> =
+        by_name(newcomers)?.into_iter().filter(|(id, _)| claims.contains(id)).collect();
     let mut pending: Vec<_> = newcomers.values().filter_map(|record| read_order(home, record)).collect();
     while !records.is_empty() {
         let (id, record) = (records.bytes()?, records.bytes()?);
-        if !newcomers.contains_key(&id) {
+        if claims.contains(&id) && !newcomers.contains_key(&id) {
             pending.extend(read_order(home, &record));
         }
     }

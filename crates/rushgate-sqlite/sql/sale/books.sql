@@ -18,7 +18,21 @@ SELECT sku, unit FROM free_unit WHERE sale = ?1 ORDER BY sku, unit;
 -- name: withdrawn
 SELECT sku, first, last FROM withdrawn_range WHERE sale = ?1 ORDER BY sku, last;
 
+-- Orders that an order worker will get: due by ?2, or leased until ?3 at most. A pending replacement is due when its
+-- leased task ends.
 -- name: pending
-SELECT content_type, payload FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND replaced = 0
+SELECT content_type, payload FROM task
+WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND replaced = 0 AND priority BETWEEN 0 AND 9
+  AND cancelled = 0 AND deadline_us IS NULL
+  AND iif(claim > 0, lease_until_us <= ?3, at_us <= ?2)
 UNION ALL
-SELECT content_type, payload FROM newcomer WHERE queue = (SELECT id FROM queue WHERE name = ?1);
+SELECT newcomer.content_type, newcomer.payload FROM newcomer
+JOIN task ON task.queue = newcomer.queue AND task.id = newcomer.id AND task.claim > 0 AND task.lease_until_us <= ?3
+WHERE newcomer.queue = (SELECT id FROM queue WHERE name = ?1);
+
+-- Whether the queue is reserved, and whether it has limits, which no verb sets on such a queue.
+-- name: reserved
+SELECT reserved = 1,
+       coalesce(bound, concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, keep_us, keep_n) IS NOT NULL
+       OR key_fifo <> 0 OR overflow <> 0 OR events IS NOT NULL
+FROM queue WHERE name = ?1;

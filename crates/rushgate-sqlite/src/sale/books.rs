@@ -1,7 +1,7 @@
 //! Snapshot of a sale for the audit: each table as it is, and each index in its own order.
 
 use rushgate_core::{
-    Books, BuyerCount, Deadline, Error, OrderTask, Payload, ReservationId, ReservationRow,
+    Books, BuyerCount, Deadline, Error, Lease, OrderTask, Payload, ReservationId, ReservationRow,
     Result as CoreResult, SaleId, Sku, SkuCounters, UnitNumber, UnitRange, UnitRow,
 };
 use rusqlite::Row;
@@ -10,7 +10,7 @@ use super::{HoldRow, SaleRow, read_event, read_lines, read_whole};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::stored::{parsed, time, unreadable};
+use crate::stored::{parsed, stored, time, unreadable};
 
 /// Reads a snapshot of a sale.
 pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
@@ -46,7 +46,7 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
         deadlines,
         events: reader.rows(sql!("sale/event", "after"), (no, 0, -1), |row| read_event(row, &sale.skus))?,
         pending: pending(reader, &sale)?,
-        contradictions: Vec::new(),
+        contradictions: contradictions(reader, &sale)?,
         spec: sale.spec,
     })
 }
@@ -67,16 +67,31 @@ fn reservation(row: &Row<'_>, sale: &SaleRow) -> rusqlite::Result<ReservationRow
         deadline: row.deadline,
         seq: row.seq,
         generation: row.generation,
-        asked: asked.ok_or_else(|| unreadable(6, Error::corrupt("a reservation's row cannot be read")))?,
+        asked: asked.ok_or_else(|| unreadable(6, Error::corrupt("cannot read the row of a reservation")))?,
         units: row.units.named(&sale.skus),
         buyer: row.buyer,
     })
 }
 
-/// The orders of the sale in its queue.
+/// Rows outside of the sale's tables that do not match the sale.
+fn contradictions(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<String>> {
+    let Some(queue) = &sale.spec.orders else { return Ok(Vec::new()) };
+    let found = reader.row(sql!("sale/books", "reserved"), [queue.as_str()], |row| {
+        Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?))
+    })?;
+    Ok(match found {
+        Some((true, false)) => Vec::new(),
+        Some((true, true)) => vec![format!("the order queue `{queue}` has limits")],
+        _ => vec![format!("the order queue `{queue}` is not reserved")],
+    })
+}
+
+/// The orders of the sale in its queue that an order worker will get.
 fn pending(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<OrderTask>> {
     let Some(queue) = &sale.spec.orders else { return Ok(Vec::new()) };
-    let orders = reader.rows(sql!("sale/books", "pending"), [queue.as_str()], |row| {
+    let until = |ahead| stored(reader.now + ahead);
+    let params = (queue.as_str(), until(OrderTask::DUE_WITHIN), until(Lease::MAX));
+    let orders = reader.rows(sql!("sale/books", "pending"), params, |row| {
         let (content_type, bytes): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
         let payload = || -> CoreResult<_> { Payload::new(content_type.parse()?, bytes) };
         let payload = payload().map_err(|error| unreadable(0, error))?;

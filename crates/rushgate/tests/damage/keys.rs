@@ -267,6 +267,17 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
     found
 }
 
+impl Content {
+    /// A hash without that field.
+    pub fn without(self, name: &[u8]) -> Self {
+        let Self::Hash(mut fields) = self else { panic!("a hash: {self:?}") };
+        let n = fields.len();
+        fields.retain(|(field, _)| field != name);
+        assert_eq!(fields.len(), n - 1, "the hash has the field");
+        Self::Hash(fields)
+    }
+}
+
 impl Keys {
     pub fn connect(port: u16) -> Self {
         Self { stream: BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()) }
@@ -299,7 +310,14 @@ impl Keys {
         damages
     }
 
-    fn read(&mut self, key: &[u8]) -> Content {
+    /// Keys that match a pattern: at least one.
+    pub fn matching(&mut self, pattern: &str) -> Vec<Vec<u8>> {
+        let keys = self.list(&[b"KEYS", pattern.as_bytes()]);
+        assert!(!keys.is_empty(), "{pattern}");
+        keys
+    }
+
+    pub fn read(&mut self, key: &[u8]) -> Content {
         let pairs =
             |list: Vec<Vec<u8>>| list.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
         let Reply::Line(kind) = self.ask(&[b"TYPE", key]) else { panic!("a key has a type") };

@@ -19,7 +19,7 @@ use rushgate::{
 };
 use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
 
-use keys::Keys;
+use keys::{Content, Keys};
 use rows::{PostgresRows, Rows, SqliteRows};
 use scene::{Moment, Scene, carry};
 
@@ -45,6 +45,79 @@ const SQLITE_STORE: &Harmless = &[
     ("buyer at zero.buyer: longer", ZERO),
     ("buyer at zero.sku: next", ZERO),
     ("buyer at zero.sku: far", ZERO),
+];
+
+const COUNTER: &str = "a counter of the order queue: no order is found or missed by it";
+const SEQUENCE: &str = "the sequence in which orders are delivered: the ledger accepts them in any";
+const RETRIES: &str = "how often an order is retried before it is set aside, where operators see it";
+const SHOWN: &str = "what operators are shown of a task";
+const SOON: &str = "the order is due within an hour all the same";
+const OWN_ID: &str = "order workers go by the payload, which is signed";
+
+/// Columns of the order queue, whose row outlives the orders.
+const SQLITE_QUEUE: &Harmless = &[
+    ("queue.len: next", COUNTER),
+    ("queue.len: far", COUNTER),
+    ("queue.revision: next", COUNTER),
+    ("queue.revision: far", COUNTER),
+    ("queue.claim: next", COUNTER),
+    ("queue.claim: far", COUNTER),
+    ("queue.places: next", COUNTER),
+    ("queue.places: far", COUNTER),
+    ("queue.kept: next", COUNTER),
+    ("queue.kept: far", COUNTER),
+    ("queue.dropped: next", COUNTER),
+    ("queue.dropped: far", COUNTER),
+    ("queue.event_last: next", COUNTER),
+    ("queue.event_last: far", COUNTER),
+    ("queue.paused: next", "operators pause order queues, and see that they are paused"),
+    ("queue.paused: far", "operators pause order queues, and see that they are paused"),
+];
+
+/// Columns of the pending orders of a running sale.
+const SQLITE_ORDERS: &Harmless = &[
+    ("task.id: longer", OWN_ID),
+    ("task.content_type: longer", OWN_ID),
+    ("task.revision: next", SEQUENCE),
+    ("task.revision: far", SEQUENCE),
+    ("task.priority: next", SEQUENCE),
+    ("task.place: set", SEQUENCE),
+    ("task.seat: none", SEQUENCE),
+    ("task.seat: next", SEQUENCE),
+    ("task.seat: far", SEQUENCE),
+    ("task.arrival: next", SEQUENCE),
+    ("task.arrival: far", SEQUENCE),
+    ("task.key: set", SEQUENCE),
+    ("task.line_us: set", SEQUENCE),
+    ("task.gives_way: next", SEQUENCE),
+    ("task.gives_way: far", SEQUENCE),
+    ("task.due_us: next", SEQUENCE),
+    ("task.due_us: far", SEQUENCE),
+    ("task.first_us: next", SEQUENCE),
+    ("task.first_us: far", SEQUENCE),
+    ("task.at_us: next", SOON),
+    ("task.at_us: far", SOON),
+    ("task.claim: next", SOON),
+    ("task.claim: far", SOON),
+    ("task.lease_until_us: next", SOON),
+    ("task.lease_until_us: far", SOON),
+    ("task.held: set", SOON),
+    ("task.attempts: next", RETRIES),
+    ("task.attempts: far", RETRIES),
+    ("task.max_attempts: next", RETRIES),
+    ("task.max_attempts: far", RETRIES),
+    ("task.worker: set", SHOWN),
+    ("task.error: set", SHOWN),
+    ("task.past: set", SHOWN),
+    ("task.progress_percent: set", SHOWN),
+    ("task.progress_note: set", SHOWN),
+    ("task.asked_us: set", SHOWN),
+];
+
+/// The queue's row of a finished sale leads to no order.
+const SQLITE_NO_ORDERS: &Harmless = &[
+    ("queue.id: next", "no order is left in the queue"),
+    ("queue.id: far", "no order is left in the queue"),
 ];
 
 const LEDGER: &Harmless = &[
@@ -117,11 +190,15 @@ async fn sqlite_store(moment: Moment) {
     let scene = Scene::play(bench.client(), connect_ledger(&ledger_url).unwrap(), moment).await;
 
     let path = url.trim_start_matches("sqlite:").split('?').next().unwrap();
-    let mut store =
-        SqliteRows::open(path, |table, columns| table == "sale" || columns.iter().any(|name| name == "sale"));
+    let of_the_sale = |columns: &[String]| columns.iter().any(|name| name == "sale");
+    let mut store = SqliteRows::open(path, |table, columns| {
+        matches!(table, "sale" | "queue" | "task" | "newcomer") || of_the_sale(columns)
+    });
     // The waiting room holds neither stock nor orders.
     store.leave_out("room");
-    damage_rows(&scene, &mut store).await.are_but(SQLITE_STORE, 600);
+    let orders = if moment == Moment::Running { SQLITE_ORDERS } else { SQLITE_NO_ORDERS };
+    let harmless = [SQLITE_STORE, SQLITE_QUEUE, orders].concat();
+    damage_rows(&scene, &mut store).await.are_but(&harmless, 600);
 
     let mut orders = SqliteRows::open(&ledger_url["sqlite:".len()..], |_, _| true);
     damage_rows(&scene, &mut orders).await.are_but(LEDGER, 200);
@@ -218,6 +295,75 @@ async fn an_order_that_nobody_delivers_is_found(bench: Bench) {
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     let figures = failed(&audit, "orders_are_delivered");
     assert!(figures.contains(&format!("reservation {} of buyer `ann` is Confirming", hold.id)), "{figures}");
+}
+
+/// Damages to what leads to a pending order: an order worker would not get it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_in_sqlite_that_no_worker_gets_is_found() {
+    let (bench, url) = Bench::sqlite_at();
+    let (sale, ledger) = (stocked(&bench, 20).await, connect_ledger("sqlite::memory:").unwrap());
+    scene::reserve(&sale, "ann", &[("phone", 1)]).await;
+    let path = url.trim_start_matches("sqlite:").split('?').next().unwrap();
+    let file = rusqlite::Connection::open(path).unwrap();
+    file.busy_timeout(Duration::from_secs(5)).unwrap();
+    let save = "CREATE TEMP TABLE a AS SELECT * FROM main.task; CREATE TEMP TABLE b AS SELECT * FROM main.queue;";
+    file.execute_batch(save).unwrap();
+    let year = 31_536_000_000_000_u64;
+    for harm in [
+        "UPDATE task SET priority = 77".to_owned(),
+        "UPDATE task SET at_us = NULL".to_owned(),
+        format!("UPDATE task SET at_us = at_us + {year}"),
+        format!("UPDATE task SET claim = 77, lease_until_us = due_us + {year}"),
+        "DELETE FROM task".to_owned(),
+        "UPDATE queue SET reserved = 0".to_owned(),
+    ] {
+        file.execute_batch(&harm).unwrap();
+        let audit = sale.audit(Some(&*ledger)).await.unwrap();
+        assert!(!audit.ok, "{harm}");
+        let repair = "DELETE FROM task; INSERT INTO task SELECT * FROM a; UPDATE queue SET reserved = 1";
+        file.execute_batch(repair).unwrap();
+    }
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
+}
+
+/// Every member of a set, a year later.
+fn later(set: Content) -> Content {
+    let Content::Sorted(members) = set else { panic!("a set: {set:?}") };
+    let later = |at: &[u8]| String::from_utf8_lossy(at).parse::<u64>().unwrap() + 31_536_000_000_000;
+    Content::Sorted(members.into_iter().map(|(id, at)| (id, later(&at).to_string().into_bytes())).collect())
+}
+
+/// The same on Redis, where the way to a pending order is a member of a set.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_in_redis_that_no_worker_gets_is_found() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let store = rushgate_redis::RedisStore::open(&server.url()).await.unwrap();
+    let gate = Rushgate::with_store(std::sync::Arc::new(store));
+    gate.create_sale(SaleBuilder::new("phones").sku("phone", 20, 1).orders("orders")).await.unwrap();
+    let sale = gate.sale("phones").unwrap();
+    sale.open().await.unwrap();
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
+    scene::reserve(&sale, "ann", &[("phone", 1)]).await;
+    let mut keys = Keys::connect(server.port());
+    let lost: fn(Content) -> Content = |_| Content::List(Vec::new());
+    let harms: [(&str, fn(Content) -> Content); 6] = [
+        ("rg:{q:orders}:d*", later),
+        ("rg:{q:orders}:m", |meta| meta.without(b"R")),
+        ("rg:{q:orders}:m", |meta| meta.without(b"u")),
+        ("rg:{q:orders}:r", lost),
+        ("rg:{q:orders}:d*", lost),
+        ("rg:sales", lost),
+    ];
+    for (pattern, harm) in harms {
+        for key in keys.matching(pattern) {
+            let content = keys.read(&key);
+            keys.write(&key, &harm(content.clone()));
+            let audit = sale.audit(Some(&*ledger)).await.unwrap();
+            assert!(!audit.ok, "{pattern}: {content:?}");
+            keys.write(&key, &content);
+        }
+    }
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
 }
 
 async fn an_order_that_was_changed_in_the_queue_is_found(bench: Bench) {
