@@ -45,7 +45,7 @@ const ENQUEUE: &str = "local ids, z, h = {}, {}, {} for i = 1, 64 do ids[i] = AR
     if #h == 0 then return 0 end \
     redis.call('HSET', KEYS[2], unpack(h)) return redis.call('ZADD', KEYS[1], unpack(z))";
 const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
-    if #redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1) > 0 then return 'a lease ran out' end \
+    if #redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1) > 0 then return 'a lease expired' end \
     local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 64) \
     if #ids == 0 then return {} end \
     for i, id in ipairs(ids) do z[2 * i - 1] = now + 60 z[2 * i] = id end \
@@ -55,7 +55,7 @@ const CLAIM: &str = "local now, z = tonumber(redis.call('TIME')[1]), {} \
 /// the tasks that have been leased longest.
 const COMPLETE: &str = "local now, ids = tonumber(redis.call('TIME')[1]), redis.call('ZRANGE', KEYS[3], 0, 63) \
     for _, till in ipairs(redis.call('ZMSCORE', KEYS[3], unpack(ARGV))) do \
-    if till and tonumber(till) < now then return 'a lease ran out' end end \
+    if till and tonumber(till) < now then return 'a lease expired' end end \
     if #ids == 0 then return 0 end \
     redis.call('HDEL', KEYS[2], unpack(ids)) return redis.call('ZREM', KEYS[3], unpack(ids))";
 

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
     let _fresh = match globals.store {
         Some(_) => None,
         None => {
-            let fresh = tempfile::tempdir().context("no temporary directory can be made")?;
+            let fresh = tempfile::tempdir().context("cannot create a temporary directory")?;
             globals.store = Some(format!("sqlite:{}", fresh.path().join("bench.db").display()));
             Some(fresh)
         }
@@ -122,7 +122,7 @@ impl Step for LockStep {
     async fn step(&mut self) -> Result<()> {
         match self.0.lock(&self.1)?.try_acquire().await? {
             LockOutcome::Held(guard) => drop(guard.release().await?),
-            LockOutcome::Busy(_) => return Err(unexpected("a lock of its own was busy")),
+            LockOutcome::Busy(_) => return Err(unexpected("an unshared lock was busy")),
         }
         Ok(())
     }

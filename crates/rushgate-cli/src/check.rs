@@ -29,8 +29,8 @@ pub(crate) struct PostCheck {
 impl PostCheck {
     /// Builds the check from its settings. Sends nothing.
     pub(crate) fn new(check: &Check) -> Result<Self, Fault> {
-        let secret = Secret::find("the check", check.secret_file.as_deref(), SECRET)?;
-        let url = signed::address("the check", &check.url)?;
+        let secret = Secret::find("the bot check", check.secret_file.as_deref(), SECRET)?;
+        let url = signed::address("the bot check", &check.url)?;
         Ok(Self { client: http::client(url.scheme_str())?, url, secret })
     }
 
@@ -70,7 +70,7 @@ impl BuyerCheck for PostCheck {
             };
             match client.request(request).await {
                 Ok(answer) => verdict(answer.status()),
-                Err(error) => Verdict::Unknown(format!("no answer: {}", chain(&error))),
+                Err(error) => Verdict::Unknown(format!("no response: {}", chain(&error))),
             }
         }
         .boxed()

@@ -28,7 +28,7 @@ impl Config {
         match std::fs::read_to_string(Path::new(FILE)) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Fault::usage(format_args!("{FILE} cannot be read: {error}"))),
+            Err(error) => Err(Fault::usage(format_args!("cannot read {FILE}: {error}"))),
         }
     }
 
@@ -39,7 +39,7 @@ impl Config {
             let is_named = key == "." || error.message().starts_with("unknown field");
             let key = if is_named { String::new() } else { format!(", `{key}`") };
             Fault::usage(format_args!("{FILE}, line {line}{key}: {}", error.message()))
-                .hint("`rushgate serve --print-config` prints one with every key and its default")
+                .hint("run `rushgate serve --print-config` to print a file with every key and its default")
         };
         let reader = toml::Deserializer::parse(text).map_err(|error| unreadable(&error, ".".to_owned()))?;
         serde_path_to_error::deserialize(reader).map_err(|error| {
@@ -73,7 +73,7 @@ mod tests {
             ("[serve]\nlisten = \"7979\"", "line 2, `serve.listen`: invalid socket address"),
             ("[serve]\nlisten = 7979", "line 2, `serve.listen`: invalid type"),
             ("[serve]\n\ngrace = 5", "line 3, `serve.grace`: invalid type: integer `5`"),
-            ("[serve]\ngrace = \"5\"", "line 2, `serve.grace`: 5 what? write 5s or 5ms"),
+            ("[serve]\ngrace = \"5\"", "line 2, `serve.grace`: `5` has no unit; use 5s or 5ms"),
             ("[serve]\nconnections = 0", "line 2, `serve.connections`: invalid value: integer `0`"),
             ("[serve]\nconnections = 5000000000", "line 2, `serve.connections`: invalid value"),
             ("[serve]\ndemo = \"yes\"", "line 2, `serve.demo`: invalid type"),

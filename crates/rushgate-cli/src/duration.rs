@@ -12,7 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
-        return Err(format!("`{text}` is no duration; write 15s, 250ms, 2m or 1h"));
+        return Err(format!("`{text}` is not a duration; use 15s, 250ms, 2m or 1h"));
     }
     let micros: u64 = match unit {
         "us" => 1,
@@ -21,8 +21,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         "m" => 60_000_000,
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
-        "" => return Err(format!("{number} what? write {number}s or {number}ms")),
-        _ => return Err(format!("`{unit}` is no unit of time; there are us, ms, s, m, h and d")),
+        "" => return Err(format!("`{number}` has no unit; use {number}s or {number}ms")),
+        _ => return Err(format!("`{unit}` is not a unit of time; use us, ms, s, m, h or d")),
     };
     let number = number.parse::<u64>().ok();
     let micros = number.and_then(|number| number.checked_mul(micros));
@@ -37,7 +37,7 @@ pub(crate) fn read<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Durati
 
 /// Parses a rate such as `100/1m`.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
-    let wrong = || "write a number and a time, such as 100/1m".to_owned();
+    let wrong = || "use a number and a duration, such as 100/1m".to_owned();
     let (n, per) = text.split_once('/').ok_or_else(wrong)?;
     Ok(Rate::new(n.parse().map_err(|_| wrong())?, parse(per)?))
 }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused_in_words_that_help() {
         for (text, part) in [
-            ("5", "5 what? write 5s or 5ms"),
+            ("5", "`5` has no unit; use 5s or 5ms"),
             ("", "is no duration"),
             ("s", "is no duration"),
             ("-5s", "is no duration"),

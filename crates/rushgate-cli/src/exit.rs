@@ -32,7 +32,7 @@ impl Exit {
         (Self::Usage, "usage error: unknown option, invalid name, value out of range, bad file"),
         (Self::NotAllowed, "forbidden"),
         (Self::Unavailable, "store unavailable: unreachable, full, misconfigured or damaged"),
-        (Self::MayHaveHappened, "outcome unknown: no answer came, and the step may have taken effect"),
+        (Self::MayHaveHappened, "outcome unknown: no response, and the step may have taken effect"),
         (Self::Bug, "bug in Rushgate: please report it"),
     ];
 
@@ -120,7 +120,7 @@ pub(crate) struct ReaderGone;
 
 impl fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads stdout any more")
+        f.write_str("the reader of stdout has closed it")
     }
 }
 

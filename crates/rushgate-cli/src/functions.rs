@@ -23,8 +23,8 @@ pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> 
 async fn connect(globals: &Globals) -> Result<Functions> {
     let url = globals.store_url();
     if url.starts_with("sqlite:") {
-        return Err(Fault::usage("a store in a file has no functions: they are Redis' and Valkey's")
-            .hint("name the server: --store redis://HOST:PORT, RUSHGATE_STORE, or `store` in rushgate.toml")
+        return Err(Fault::usage("an SQLite store has no function library; only Redis and Valkey do")
+            .hint("pass --store redis://HOST:PORT, or set RUSHGATE_STORE or `store` in rushgate.toml")
             .into());
     }
     Ok(Functions::connect(url).await?)
@@ -60,14 +60,14 @@ fn print(output: Output) -> Result<Exit> {
 async fn install(server: &Functions, args: &InstallArgs, output: Output) -> Result<Exit> {
     let ours = functions::version();
     let (outcome, was, text) = match server.install(args.force).await? {
-        Installed::Unchanged => ("unchanged", None, format!("version {ours} is there already")),
+        Installed::Unchanged => ("unchanged", None, format!("version {ours} is already installed")),
         Installed::Done { was } => {
             let text = format!("installed version {ours}{}", in_place_of(&was));
             ("installed", Some(was), text)
         }
         Installed::Refused { is } => {
             let message = format!("the server has {}; version {ours} was not installed", what(&is));
-            let hint = "--force installs it all the same; `rushgate functions check` says what is there";
+            let hint = "run `rushgate functions check` to see what is installed; pass --force to replace it";
             return Err(Fault::refused(is.word(), message).hint(hint).into());
         }
     };
@@ -83,7 +83,7 @@ async fn install(server: &Functions, args: &InstallArgs, output: Output) -> Resu
 }
 
 fn in_place_of(was: &State) -> String {
-    if *was == State::Missing { String::new() } else { format!(" in place of {}", what(was)) }
+    if *was == State::Missing { String::new() } else { format!(", replacing {}", what(was)) }
 }
 
 async fn check(server: &Functions, output: Output) -> Result<Exit> {
@@ -95,7 +95,7 @@ async fn check(server: &Functions, output: Output) -> Result<Exit> {
     let text = format!("{}: the server has {}", output.paint(paint, state.word()), what(&state));
     output.line(&view, text)?;
     if !same {
-        output.note("`rushgate functions install` installs this version");
+        output.note("run `rushgate functions install` to install this version");
     }
     Ok(Exit::done_if(same))
 }
@@ -104,9 +104,9 @@ async fn check(server: &Functions, output: Output) -> Result<Exit> {
 pub(crate) fn what(state: &State) -> String {
     match state {
         State::Missing => "no library named rushgate".to_owned(),
-        State::Same => format!("version {}, which is up to date", functions::version()),
+        State::Same => format!("version {}, up to date", functions::version()),
         State::OtherBuild => {
-            format!("another build of version {}, with other content", functions::version())
+            format!("a different build of version {}", functions::version())
         }
         State::Older { version } => {
             format!("version {version}, which is older than {}", functions::version())
@@ -115,6 +115,6 @@ pub(crate) fn what(state: &State) -> String {
             format!("version {version}, which is newer than {}", functions::version())
         }
         State::Edited { version } => format!("version {version} with changes that Rushgate did not make"),
-        State::Foreign => "a library named rushgate that is not Rushgate's".to_owned(),
+        State::Foreign => "a library named rushgate that is not from Rushgate".to_owned(),
     }
 }

@@ -108,14 +108,14 @@ impl Globals {
     /// Opens the ledger for reading. A missing file is an error, not created.
     pub(crate) async fn ledger_to_look_at(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
-        must_exist(&url).map_err(|error| error.hint("check --orders; `sale work` makes the file"))?;
+        must_exist(&url).map_err(|error| error.hint("check --orders; `sale work` creates the file"))?;
         open_ledger(url).await
     }
 
     fn ledger_url(&self) -> Result<String, Fault> {
         self.orders.clone().ok_or_else(|| {
-            Fault::usage("no ledger is named")
-                .hint("name it: --orders sqlite:orders.db, RUSHGATE_ORDERS, or `orders` in rushgate.toml")
+            Fault::usage("no ledger is set")
+                .hint("pass --orders sqlite:orders.db, or set RUSHGATE_ORDERS or `orders` in rushgate.toml")
         })
     }
 }
@@ -132,8 +132,8 @@ pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
 pub(crate) fn must_exist(url: &str) -> Result<(), Error> {
     match file_of(url) {
         Some(file) if !file.exists() && directory_of(&file).exists() => {
-            Err(Error::misconfigured(format_args!("there is no file `{}`", file.display()))
-                .hint("check the path; a command that writes makes the file"))
+            Err(Error::misconfigured(format_args!("file `{}` does not exist", file.display()))
+                .hint("check the path; commands that write create the file"))
         }
         _ => Ok(()),
     }

@@ -31,7 +31,7 @@ impl Group {
     pub(crate) fn start(mut command: Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let id = id.ok_or_else(|| io::Error::other("the command has no process id"))?;
+        let id = id.ok_or_else(|| io::Error::other("the command has no process ID"))?;
         Ok(Self { child, id, warden: None })
     }
 
@@ -65,9 +65,9 @@ impl Group {
         }
         self.signal(Signal::KILL);
         self.child.wait().await?;
-        Err(Fault::refused("watchdog_killed", "the command was ended, because its watchdog was killed")
+        Err(Fault::refused("watchdog_killed", "the command was terminated because its watchdog was killed")
             .hint(
-                "the watchdog is the process `rushgate __warden`, which ends the command if this one cannot",
+                "keep the process `rushgate __warden` running: it terminates the command if this process cannot",
             )
             .into())
     }
@@ -110,13 +110,13 @@ pub(crate) fn not_started(words: &[OsString], error: &io::Error) -> Fault {
     let program = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {
         io::ErrorKind::NotFound => {
-            Fault::new(Exit::Passed(127), "command_not_found", format_args!("`{program}`: no such command"))
-                .hint("no shell is started; for shell syntax write: sh -c '…'")
+            Fault::new(Exit::Passed(127), "command_not_found", format_args!("command not found: `{program}`"))
+                .hint("use sh -c '…' for shell syntax")
         }
         _ => Fault::new(
             Exit::Passed(126),
             "command_not_executable",
-            format_args!("`{program}` cannot be started: {error}"),
+            format_args!("cannot start `{program}`: {error}"),
         ),
     }
 }

@@ -21,9 +21,9 @@ pub(crate) fn client(scheme: Option<&str>) -> Result<Client, Fault> {
         return Err(Fault::new(
             Exit::Unavailable,
             "no_certificates",
-            "there are no certificates of authorities, so no https:// server can be trusted",
+            "this machine has no CA certificates, so no https:// server can be verified",
         )
-        .hint("install them (on Debian: apt-get install ca-certificates), or name a file by SSL_CERT_FILE"));
+        .hint("install them (on Debian: apt-get install ca-certificates), or set SSL_CERT_FILE"));
     }
     let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();

@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     }
     let time: jiff::Timestamp = text.parse().map_err(|_| {
         format!(
-            "`{text}` is not a time; write RFC 3339 (2026-12-01T20:00:00+01:00), a duration from now (10m), or \
+            "`{text}` is not a time; use RFC 3339 (2026-12-01T20:00:00+01:00), a duration from now (10m), or \
              milliseconds since 1970"
         )
     })?;
@@ -46,8 +46,8 @@ pub(crate) fn still_to_come(option: &str, at: Timestamp) -> Result<Timestamp, Fa
     if u128::from(at.as_micros()) > now().as_micros() {
         return Ok(at);
     }
-    Err(Fault::usage(format_args!("{option} has passed: it was {}", moment(at)))
-        .hint("give a time in the future, such as 1h"))
+    Err(Fault::usage(format_args!("{option} is in the past: {}", moment(at)))
+        .hint("use a time in the future, such as 1h"))
 }
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ pub(crate) fn start(output: Output) -> Result<Telemetry> {
 }
 
 fn unusable(why: &str) -> Fault {
-    Fault::usage(format_args!("spans cannot be sent as OTEL_* in the environment say: {why}"))
-        .hint("set OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, or OTEL_SDK_DISABLED=true for no spans")
+    Fault::usage(format_args!("cannot send spans as configured by the OTEL_* variables: {why}"))
+        .hint("set OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, or OTEL_SDK_DISABLED=true to disable spans")
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -96,7 +96,7 @@ fn check_protocol() -> Result<(), Fault> {
     let named = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
     match named.into_iter().find_map(variable) {
         Some(other) if other != "http/protobuf" => {
-            Err(unusable(&format!("the protocol `{other}` is not spoken here; http/protobuf is")))
+            Err(unusable(&format!("the protocol `{other}` is not supported; use http/protobuf")))
         }
         _ => Ok(()),
     }
@@ -166,7 +166,7 @@ struct Trouble {
 impl Trouble {
     fn tell(&self, why: &str) {
         if !self.is_told.swap(true, Relaxed) {
-            self.output.warn(format_args!("spans do not reach the collector: {why}"));
+            self.output.warn(format_args!("cannot send spans to the collector: {why}"));
         }
     }
 }
@@ -194,7 +194,7 @@ impl HttpClient for Sender {
         let answer = sent.await.map_err(HttpError::from).flatten();
         match &answer {
             Ok(answer) if !answer.status().is_success() => {
-                self.trouble.tell(&format!("it answers {}", answer.status()));
+                self.trouble.tell(&format!("status {}", answer.status()));
             }
             Ok(_) => {}
             Err(error) => self.trouble.tell(&chain(&**error)),

@@ -66,7 +66,7 @@ fn exit(which: &Which, n: u64) -> Exit {
 }
 
 async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output) -> Result<Exit> {
-    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let relay = OutboxRelay::new(gate, outbox.clone());
     let metrics = relay.metrics();
     output.note(format_args!("relaying {} into {}", outbox.url(), gate.info().url));
@@ -81,7 +81,7 @@ async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output)
     };
     tokio::select! {
         (_, emptied) = async { tokio::join!(running, emptied) } => emptied?,
-        _ = second_signal => output.note("stopped at once; what was on its way is sent again by the next relay"),
+        _ = second_signal => output.note("stopped immediately; the next relay sends unfinished tasks again"),
     }
     say(metrics.report(), output)?;
     Ok(Exit::Done)
@@ -120,7 +120,7 @@ fn say(report: OutboxReport, output: Output) -> Result<()> {
         return output.line(&json!({ "summary": summary }), "");
     }
     output.note(format_args!(
-        "{moved} moved, {refused} set aside, {outages} outages; the longest wait was {}",
+        "{moved} moved, {refused} set aside, {outages} outages; longest wait {}",
         rounded(lag_max)
     ));
     Ok(())
@@ -158,7 +158,7 @@ impl<'a> From<&'a RefusedTask> for RefusedView<'a> {
 async fn ls(args: LsArgs, output: Output) -> Result<Exit> {
     let refused = Outbox::open(&args.place.url).await?.refused(args.after, args.n).await?;
     if let Some(last) = refused.last().filter(|_| refused.len() == args.n as usize) {
-        output.note(format_args!("there may be more; go on with --after {}", last.position));
+        output.note(format_args!("there may be more; continue with --after {}", last.position));
     }
     if refused.is_empty() {
         output.remark("nothing was set aside");

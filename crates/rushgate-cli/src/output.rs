@@ -251,13 +251,13 @@ fn stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()
 fn part(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
-        written => written.map_err(|error| unwritten(&error, "it is not whole")),
+        written => written.map_err(|error| unwritten(&error, "the answer is incomplete")),
     }
 }
 
 /// Output that could not be written, and the outcome of the step.
 pub(crate) fn unwritten(error: &io::Error, step: &str) -> anyhow::Error {
-    let message = format!("the answer cannot be written to stdout: {error}; {step}");
+    let message = format!("cannot write the answer to stdout: {error}; {step}");
     Fault::new(Exit::MayHaveHappened, "stdout", message).into()
 }
 

@@ -40,9 +40,9 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
             output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"))?;
             return Ok(Exit::Done);
         }
-        Ok(Ok(line)) => format!("it answers `{line}`"),
+        Ok(Ok(line)) => format!("it answered `{line}`"),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("there is no answer within {WITHIN:?}"),
+        Err(_) => format!("no response within {WITHIN:?}"),
     };
     Err(Fault::refused("not_ready", format_args!("the server at {address} is not ready: {fault}")).into())
 }

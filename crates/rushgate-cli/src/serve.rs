@@ -46,7 +46,7 @@ fn raise_limit(args: &Settings, output: Output) {
     let wanted = u64::from(args.connections) + OTHERS;
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         output.detail(format_args!(
-            "this process may have {limit} files open, and {} connections want {wanted}: others wait to be accepted",
+            "the limit of open files is {limit}, and {} connections need {wanted}: further connections wait",
             args.connections
         ));
     }
@@ -59,7 +59,7 @@ fn stage(args: &Settings, globals: &Globals) -> Result<(Globals, Option<TempDir>
         return Ok((globals, None));
     }
     let folder = tempfile::Builder::new().prefix("rushgate-demo-").tempdir();
-    let folder = folder.context("no temporary directory can be made")?;
+    let folder = folder.context("cannot create a temporary directory")?;
     let file = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
     globals.store = Some(file("store.db"));
     globals.orders = globals.orders.or(Some(file("orders.db")));
@@ -103,7 +103,7 @@ async fn listen(
     ledger: Option<Arc<dyn Ledger>>,
     output: Output,
 ) -> Result<Exit> {
-    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let has_ledger = ledger.is_some();
     let bound = server(gate.clone(), &args, ledger, output)?.bind(args.listen).await.map_err(misused)?;
     let demo = match args.demo {
@@ -116,7 +116,7 @@ async fn listen(
     output.line(&said, &url)?;
     if let Some(sale) = demo {
         output.remark(format_args!(
-            "watch the sale at {url}, buy at {url}/shop/{sale}, and send a crowd:\n  \
+            "watch the sale at {url}, buy at {url}/shop/{sale}, or simulate buyers:\n  \
              rushgate rush --url {url} --join {sale} --buyers 100000"
         ));
     }
@@ -160,7 +160,8 @@ fn server(
     if let Some(path) = &args.tokens {
         if !path.exists() {
             output.warn(format_args!(
-                "there is no file `{0}` yet, so nobody is let in: rushgate token create NAME --role ROLE --tokens {0}",
+                "token file `{0}` does not exist, so every request is refused; create a token: rushgate token create \
+                 NAME --role ROLE --tokens {0}",
                 path.display()
             ));
         }
@@ -181,8 +182,10 @@ fn server(
     if let Some(check) = &args.check {
         let asked = PostCheck::new(check)?;
         if !asked.is_signed() {
-            output
-                .note(format_args!("note: nothing is signed; set {} or --check-secret-file", check::SECRET));
+            output.note(format_args!(
+                "note: bot-check requests are not signed; set {} or --check-secret-file",
+                check::SECRET
+            ));
         }
         server = server.check(Arc::new(asked), check.rules);
         if let Some(page) = &check.page {
@@ -209,7 +212,10 @@ fn create(args: TokenCreateArgs, output: Output) -> Result<Exit> {
     let file = TokenFile::at(file.tokens);
     let (entry, secret) = file.create(NewToken { label, role: role.into(), scopes, buyer })?;
     output.line(&json!({ "id": entry.id, "token": secret }), &secret)?;
-    output.note(format_args!("this is said once; `{}` has its hash", file.path().display()));
+    output.note(format_args!(
+        "copy the token now: it is not shown again; `{}` stores only its hash",
+        file.path().display()
+    ));
     Ok(Exit::Done)
 }
 
@@ -218,7 +224,7 @@ fn key(args: TokenKeyArgs, output: Output) -> Result<Exit> {
     let key = file.create_key(args.label, args.scopes)?;
     let said = json!({ "id": key.id, "alg": "HS256", "secret": key.secret() });
     output.line(&said, format_args!("kid {}\nalg HS256\nsecret {}", key.id, key.secret()))?;
-    output.note("the secret is base64url, and the 32 bytes that it stands for are the key");
+    output.note("the secret is in base64url: decode it to get the 32 bytes of the key");
     Ok(Exit::Done)
 }
 
@@ -229,11 +235,11 @@ fn sign(args: &TokenSignArgs, output: Output) -> Result<Exit> {
         (None, [key]) => Some(key),
         (None, []) => None,
         (None, _) => {
-            return Err(Fault::usage("there are several keys").hint("say which with --key ID").into());
+            return Err(Fault::usage("the file has several keys").hint("pass --key ID").into());
         }
     };
     let key = key.ok_or_else(|| {
-        Fault::refused("not_found", "there is no such key").hint("`rushgate token key LABEL` makes one")
+        Fault::refused("not_found", "no such key").hint("create one with `rushgate token key LABEL`")
     })?;
     let token = key.sign(&args.buyer, args.time, &args.scopes)?;
     output.line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)?;
@@ -296,8 +302,8 @@ fn ls(file: &TokenFile, output: Output) -> Result<Exit> {
 
 fn revoke(file: &TokenFile, id: &str, output: Output) -> Result<Exit> {
     if !file.revoke(id)? {
-        return Err(Fault::refused("not_found", format_args!("there is no token `{id}`"))
-            .hint("`rushgate token ls` lists them")
+        return Err(Fault::refused("not_found", format_args!("no such token: `{id}`"))
+            .hint("run `rushgate token ls` to list the tokens")
             .into());
     }
     output.line(&json!({ "revoked": id }), format_args!("revoked {id}"))?;

@@ -232,7 +232,7 @@ impl ServeOptions {
         let tls = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Some(Tls { certificate, key }),
             (None, None) => None,
-            _ => return Err(Fault::usage("`tls_cert` and `tls_key` go together")),
+            _ => return Err(Fault::usage("`tls_cert` and `tls_key` must be set together")),
         };
         let usual = CheckRules::default();
         let rules = CheckRules {
@@ -244,7 +244,7 @@ impl ServeOptions {
         let check = match self.check_url {
             Some(url) => Some(Check { url, secret_file, page, rules }),
             None if secret_file.is_some() || page.is_some() => {
-                return Err(Fault::usage("`check_secret_file` and `check_page` want `check_url`"));
+                return Err(Fault::usage("`check_secret_file` and `check_page` require `check_url`"));
             }
             None => None,
         };
@@ -319,8 +319,10 @@ impl Settings {
         let open = [("insecure", self.insecure), ("hosts", !self.hosts.is_empty())];
         match open.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_some()) {
             Some((key, _)) => Err(Fault::usage(format_args!("`{key}` and `tokens` cannot be used together"))
-                .hint("`tokens` lets in who bears one, whatever name is asked for; the other is for a server without. \
-                    They may be flags, RUSHGATE_SERVE_… variables, or keys of [serve] in rushgate.toml")),
+                .hint(
+                    "remove one of them: `insecure` and `hosts` apply only to a server without tokens; check \
+                     flags, RUSHGATE_SERVE_… variables and [serve] in rushgate.toml",
+                )),
             None => self.check_limits(),
         }
     }
@@ -333,8 +335,10 @@ impl Settings {
             ("check_url", self.check.is_some()),
         ];
         match of_buyers.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_none()) {
-            Some((key, _)) => Err(Fault::usage(format_args!("`{key}` wants `tokens`"))
-                .hint("without them everybody is an operator, and this is about buyers only")),
+            Some((key, _)) => Err(Fault::usage(format_args!("`{key}` requires `tokens`")).hint(
+                "set `tokens`: without tokens every client is an operator, and this setting applies only to \
+                 buyers",
+            )),
             None => Ok(()),
         }
     }

@@ -38,7 +38,7 @@ impl Secret {
     pub(crate) fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
         let text = match file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-                Fault::usage(format_args!("the secret cannot be read from `{}`: {error}", file.display()))
+                Fault::usage(format_args!("cannot read the secret from `{}`: {error}", file.display()))
             })?),
             None => std::env::var(variable).ok().filter(|text| !text.is_empty()),
         };
@@ -49,9 +49,9 @@ impl Secret {
     fn read(whose: &str, text: &str) -> Result<Self, Fault> {
         let text = text.trim();
         let bytes = match text.strip_prefix("whsec_") {
-            Some(encoded) => BASE64_STANDARD.decode(encoded).map_err(|_| {
-                Fault::usage(format_args!("what follows whsec_ in {whose}'s secret is no base64"))
-            })?,
+            Some(encoded) => BASE64_STANDARD
+                .decode(encoded)
+                .map_err(|_| Fault::usage(format_args!("{whose}'s secret is not base64 after whsec_")))?,
             None => text.as_bytes().to_vec(),
         };
         match bytes.len() {
@@ -64,15 +64,16 @@ impl Secret {
 /// The target URL. A password in it would be visible in the process list.
 pub(crate) fn address(whose: &str, text: &str) -> Result<Uri, Fault> {
     let url: Uri =
-        text.parse().map_err(|error| Fault::usage(format_args!("{whose}'s URL cannot be read: {error}")))?;
+        text.parse().map_err(|error| Fault::usage(format_args!("{whose}'s URL is invalid: {error}")))?;
     let authority = url.authority().map_or("", |authority| authority.as_str());
     match url.scheme_str() {
         Some("http" | "https") if authority.contains('@') => {
-            Err(Fault::usage(format_args!("{whose}'s URL has a password")).hint("sign with a secret instead"))
+            Err(Fault::usage(format_args!("{whose}'s URL must not contain a password"))
+                .hint("sign requests with a secret instead"))
         }
         Some("http" | "https") if !authority.is_empty() => Ok(url),
         _ => Err(Fault::usage(format_args!(
-            "{whose}'s URL must begin with http:// or https:// and name a host"
+            "{whose}'s URL must start with http:// or https:// and name a host"
         ))),
     }
 }

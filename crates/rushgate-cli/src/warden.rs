@@ -43,7 +43,7 @@ impl Warden {
     /// Until it has blocked them, it dies of the signals that a terminal or a supervisor sends to all
     /// processes. The fault is then [`Exit::Passed`], as if the command had died of the signal.
     pub(crate) async fn start() -> Result<Self> {
-        Self::try_start().await.context("the command's warden cannot be started")
+        Self::try_start().await.context("cannot start the watchdog of the command")
     }
 
     async fn try_start() -> Result<Self> {
@@ -54,7 +54,7 @@ impl Warden {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let missing = || io::Error::other("the warden did not start");
+        let missing = || io::Error::other("the watchdog did not start");
         let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or_else(missing)?;
         let pipe = Mutex::new(process.stdin.take().ok_or_else(missing)?);
         // The watchdog writes one byte once it handles the signals that the group may get.
@@ -97,7 +97,7 @@ fn too_early(status: ExitStatus) -> anyhow::Error {
     let asked = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
     match status.signal() {
         Some(signal) if asked.contains(&signal) => {
-            Fault::new(died_of(signal), INTERRUPTED, "asked to end before the command was started").into()
+            Fault::new(died_of(signal), INTERRUPTED, "interrupted before the command was started").into()
         }
         _ => io::Error::other(format!("it ended with {status}")).into(),
     }

@@ -265,7 +265,7 @@ fn a_check_that_cannot_be_is_said_before_anything_is_served() {
         (&["--check-url", "ftp://x/"][..], "http://"),
         (&["--check-url", "http://me:pw@x/"], "password"),
         (&["--check-page", "https://x/"], "check_url"),
-        (&["--check-url", "http://x/", "--check-secret-file", "none"], "cannot be read"),
+        (&["--check-url", "http://x/", "--check-secret-file", "none"], "cannot read the secret"),
     ] {
         let said = shop.run(&[&serve, more].concat());
         assert!(said.status == 2 && said.err.contains(why), "{more:?}: {}", said.err);

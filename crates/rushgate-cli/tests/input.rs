@@ -22,21 +22,21 @@ fn what_is_typed_wrong_is_a_usage_error() {
     let shop = Shop::new();
     let long = "x".repeat(201);
     for (args, part) in [
-        (&["lock", "run", "a", "--lease", "5", "--", "true"][..], "5 what? write 5s or 5ms"),
+        (&["lock", "run", "a", "--lease", "5", "--", "true"][..], "`5` has no unit; use 5s or 5ms"),
         (&["lock", "run", "a", "--lease", "0s", "--", "true"], "the lease is 0s; it must be 10 ms to 24 h"),
         (&["lock", "run", "a", "--lease", "999999d", "--", "true"], "it must be 10 ms to 24 h"),
         (&["lock", "run", "a", "--wait", "25h", "--", "true"], "the wait is 1d 1h; it must be at most 1d"),
         (&["lock", "run", "a", "--wait", "-5s", "--", "true"], "unexpected argument"),
-        (&["lock", "run", "", "--", "true"], "the lock's name is empty"),
+        (&["lock", "run", "", "--", "true"], "the lock name is empty"),
         (&["lock", "run", "a b", "--", "true"], "contains ' '"),
         (&["lock", "run", "a\u{7}", "--", "true"], "contains '\\u{7}'"),
         (&["lock", "run", &long, "--", "true"], "201 bytes"),
         (&["lock", "run", "a", "--label", "a\nb", "--", "true"], "control character"),
         (&["lock", "run", "a"], "required"),
-        (&["queue", "push", "", "a"], "the queue's name is empty"),
-        (&["queue", "push", "q", ""], "the task's id is empty"),
-        (&["queue", "push", "q", "a", "--payload", "{"], "the payload is no JSON"),
-        (&["queue", "push", "q", "a", "--payload-file", "none"], "cannot be read from `none`"),
+        (&["queue", "push", "", "a"], "the queue name is empty"),
+        (&["queue", "push", "q", ""], "the task ID is empty"),
+        (&["queue", "push", "q", "a", "--payload", "{"], "the payload is not JSON"),
+        (&["queue", "push", "q", "a", "--payload-file", "none"], "cannot read the payload from `none`"),
         (&["queue", "push", "q", "a", "--priority", "10"], "it must be 0 (first) to 9"),
         (&["queue", "push", "q", "a", "--max-attempts", "0"], "it must be 1 to 1000"),
         (&["queue", "push", "q", "a", "--delay", "401d"], "the delay"),
@@ -44,9 +44,9 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "push", "q", "a", "--replace", "--earliest"], "cannot be used with"),
         (&["queue", "claim", "q", "-n", "0"], "it must be 1 to 1000"),
         (&["queue", "claim", "q", "--lease", "0s"], "the lease"),
-        (&["queue", "complete", "q", "--ticket", "made-up"], "the ticket is not one that Rushgate gave"),
-        (&["queue", "limit", "q", "--bound", "many"], "write a number, or none"),
-        (&["queue", "limit", "q", "--rate", "5"], "write a number and a time, such as 100/1m, or none"),
+        (&["queue", "complete", "q", "--ticket", "made-up"], "the ticket is malformed"),
+        (&["queue", "limit", "q", "--bound", "many"], "use a number, or none"),
+        (&["queue", "limit", "q", "--rate", "5"], "use a number and a duration, such as 100/1m, or none"),
         (&["queue", "limit", "q", "--rate", "0/1s"], "the rate is 0; it must be 1 to 10000"),
         (
             &["queue", "limit", "q", "--fifo", "true", "--key-concurrency", "2"],
@@ -86,7 +86,7 @@ fn a_payload_over_the_limit_is_refused_with_its_limit() {
     let large = vec![b'1'; (1 << 20) + 1];
     let said = shop.with_stdin(&["queue", "push", "q", "a", "--payload", "-"], &large);
     assert_eq!(said.status, 2, "{}", said.err);
-    assert!(said.err.contains("the payload has more than 1048576 bytes"), "{}", said.err);
+    assert!(said.err.contains("the payload exceeds the maximum of 1048576 bytes"), "{}", said.err);
     assert!(said.err.contains("hint: store the content elsewhere"), "{}", said.err);
 }
 
@@ -239,7 +239,7 @@ fn colour_is_used_where_it_is_wanted_and_nowhere_else() {
 fn quiet_says_errors_only_and_verbose_says_more() {
     let shop = Shop::new();
     assert_eq!(shop.run(&["--quiet", "queue", "pop", "q"]).err, "");
-    assert_eq!(shop.run(&["queue", "pop", "q"]).err, "nothing is due\n");
+    assert_eq!(shop.run(&["queue", "pop", "q"]).err, "no task is due\n");
     assert!(shop.run(&["--verbose", "queue", "pop", "q"]).err.contains("SQLite 3."));
     assert!(shop.run(&["--quiet", "queue", "pop", ""]).err.starts_with("error: "));
 }
@@ -301,7 +301,7 @@ fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
     assert!(!found.iter().any(|what| what.contains("tokens.json")), "made for its owner alone: {found:?}");
     std::fs::set_permissions(shop.path("tokens.json"), PermissionsExt::from_mode(0o644)).unwrap();
     let found = whats(&["doctor"]);
-    assert!(found.iter().any(|what| what.contains("others on this machine can read")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("other users of this machine can read")), "{found:?}");
     shop.ok(&["token", "revoke", shop.json(&["token", "ls"])[0]["id"].as_str().unwrap()]);
     let found = whats(&["doctor"]);
     assert!(found.iter().any(|what| what.contains("nobody is let in")), "{found:?}");
@@ -338,13 +338,13 @@ fn a_look_makes_no_file() {
     for args in looks {
         let said = shop.run(args);
         assert_eq!(said.status, 4, "{args:?}: {}", said.err);
-        assert!(said.err.contains("there is no file `rushgate.db`\nhint: "), "{args:?}: {}", said.err);
+        assert!(said.err.contains("file `rushgate.db` does not exist\nhint: "), "{args:?}: {}", said.err);
     }
     assert!(!shop.path("rushgate.db").exists());
     shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
     let said = shop.run(&["sale", "audit", "s", "--orders", "sqlite:typo.db"]);
     assert_eq!(said.status, 4, "{}", said.err);
-    assert!(said.err.contains("there is no file `typo.db`"), "{}", said.err);
+    assert!(said.err.contains("file `typo.db` does not exist"), "{}", said.err);
     assert!(!shop.path("typo.db").exists());
     shop.ok(&["--store", "sqlite::memory:", "queue", "ls"]);
 }

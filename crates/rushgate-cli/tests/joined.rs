@@ -112,6 +112,10 @@ fn carts_that_nobody_comes_back_for_are_told_with_their_end() {
     shop.ok(&["sale", "create", "launch", "--sku", "phone=50", "--hold", "3s"]);
     let said = shop.run(&["rush", "--join", "launch", "--buyers", "50", "--seed", "1"]);
     assert_eq!(said.status, 0, "{}", said.err);
-    assert!(said.err.contains("waiting for ") && said.err.contains(" to run out, until "), "{}", said.err);
+    assert!(
+        said.err.contains("waiting until ") && said.err.contains(" to be paid for or to expire"),
+        "{}",
+        said.err
+    );
     assert!(!said.out.contains("sold again"), "units stayed free: {}", said.out);
 }

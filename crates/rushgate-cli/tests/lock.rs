@@ -135,7 +135,7 @@ fn a_broken_lock_ends_the_command_and_what_it_started() {
     assert_eq!(holder.rest(), "");
     let said = holder.end();
     assert_eq!(said.status, 1);
-    assert!(said.err.contains("lease lost: `a`: it was taken away by force"), "{}", said.err);
+    assert!(said.err.contains("lease lost: `a`: it was force-released"), "{}", said.err);
     assert_eq!(shop.run(&["lock", "break", "a"]).status, 1);
 }
 
@@ -299,7 +299,7 @@ fn whoever_asks_for_more_is_told_why_a_lock_is_waited_for() {
     let said = shop.run(&["-v", "--store", &server.url(), "lock", "run", "a", "--wait", "1s", "--", "true"]);
     assert_eq!(said.status, 4, "{}", said.err);
     assert!(
-        said.err.contains("asking the store again error=acquire a lock: too few replicas"),
+        said.err.contains("retrying a store call error=acquire a lock: too few replicas"),
         "{}",
         said.err
     );

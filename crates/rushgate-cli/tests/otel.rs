@@ -210,7 +210,7 @@ fn a_collector_that_is_away_or_refuses_costs_a_warning_and_no_task() {
     let nobody = "127.0.0.1:1";
     let refuses = Collector::that_answers("403 Forbidden");
     let away = Collector { endpoint: format!("http://{nobody}"), arrived: Arc::default() };
-    for (collector, why) in [(refuses, "it answers 403 Forbidden"), (away, "refused")] {
+    for (collector, why) in [(refuses, "status 403 Forbidden"), (away, "refused")] {
         let shop = Shop::new();
         shop.ok(&["queue", "push", "mail", "t1"]);
         let work = ["work", "mail", "--until-empty", "--exec", "true"];

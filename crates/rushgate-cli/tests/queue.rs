@@ -224,7 +224,7 @@ fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
     shop.ok(&["queue", "limit", "mail", "--bound", "1"]);
     shop.ok(&["queue", "push", "mail", "a"]);
     let said = shop.run(&["queue", "push", "mail", "b"]);
-    assert_eq!((said.status, said.out.as_str()), (1, "full bound 1\n"));
+    assert_eq!((said.status, said.out.as_str()), (1, "full capacity 1\n"));
     shop.ok(&["queue", "limit", "mail", "--bound", "none"]);
     shop.ok(&["queue", "push", "mail", "b"]);
     shop.ok(&["queue", "pause", "mail"]);
@@ -307,7 +307,7 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
 fn limits_are_set_one_by_one_and_shown_together() {
     let shop = Shop::new();
     let said = shop.ok(&["queue", "limit", "mail", "--rate", "100/1m", "--key-concurrency", "2"]);
-    assert_eq!(said, "at most 100 in 1m, 2 of a key at a time\n");
+    assert_eq!(said, "at most 100 per 1m, 2 per key at a time\n");
     let set = shop.json(&["queue", "limit", "mail", "--key-concurrency", "none", "--fifo", "true"]);
     let rate = json!({ "n": 100, "per_us": 60_000_000 });
     let per_key = json!({ "concurrency": null, "rate": null, "fifo": true });
@@ -352,9 +352,9 @@ fn events_are_shown_one_on_a_line() {
     shop.ok(&["queue", "cancel", "mail", "a"]);
     let missed = shop.run(&["queue", "events", "mail", "--after", "0"]);
     assert_eq!(missed.out.lines().count(), 3);
-    assert!(missed.err.contains("events before number 2 are not kept any more"), "{}", missed.err);
+    assert!(missed.err.contains("events before 2 are no longer kept"), "{}", missed.err);
     let unknown = shop.run(&["queue", "events", "mail", "--after", "9"]);
-    assert!(unknown.err.contains("there is no event 9: the latest has number 4"), "{}", unknown.err);
+    assert!(unknown.err.contains("event 9 does not exist; the latest is 4"), "{}", unknown.err);
     assert_eq!(shop.ok(&["queue", "events", "mail", "--after", "4"]), "");
 }
 
@@ -417,7 +417,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
         why,
         "waiting for 1 task: page:1; it is the callback of an open batch: `rushgate queue close pages book` closes it\n"
     );
-    assert_eq!(shop.ok(&["queue", "close", "pages", "book"]), "closed book: it waits for 1 task\n");
+    assert_eq!(shop.ok(&["queue", "close", "pages", "book"]), "closed book: 1 task left\n");
     assert_eq!(shop.json_as(1, &["queue", "close", "pages", "book"]), json!({ "outcome": "not_open" }));
     let why = shop.json(&["queue", "why", "pages", "sent"]);
     assert_eq!((&why["reasons"][0]["reason"], &why["reasons"][0]["left"]), (&json!("waits_for"), &json!(2)));
@@ -441,7 +441,7 @@ fn an_import_leaves_out_what_came_lately_and_says_so() {
     let lines = shop.ok(&["queue", "export", "reports"]);
     shop.ok(&["queue", "pop", "reports"]);
     let said = shop.with_stdin(&["queue", "import", "reports"], lines.as_bytes());
-    assert_eq!(said.out, "added 0, kept 0 that were there, skipped 1 still unique\n");
+    assert_eq!(said.out, "added 0, kept 0 existing, skipped 1 within uniqueness windows\n");
 }
 
 fn with(mut of: Value, field: &str, value: Value) -> Value {
@@ -458,8 +458,8 @@ fn a_queue_at_its_bound_says_what_it_drops() {
     assert_eq!(shop.ok(&["queue", "push", "samples", "b"]), "added revision 2, dropped a\n");
     let answer = shop.json(&["queue", "push", "samples", "c"]);
     assert_eq!(answer, json!({ "outcome": "displaced", "revision": 3, "dropped": "b" }));
-    assert_eq!(limit("drop-new"), "at most 1 tasks; drops newcomers\n");
-    assert_eq!(shop.ok(&["queue", "push", "samples", "d"]), "dropped bound 1\n");
+    assert_eq!(limit("drop-new"), "at most 1 tasks; drops new tasks\n");
+    assert_eq!(shop.ok(&["queue", "push", "samples", "d"]), "dropped capacity 1\n");
     assert_eq!(shop.json(&["queue", "stats", "samples"])["dropped"], 3);
     limit("refuse");
     assert_eq!(shop.run(&["queue", "push", "samples", "e"]).status, 1);

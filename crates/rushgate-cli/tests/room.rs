@@ -156,7 +156,7 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     // If buyers were added after the number was published, the published number reveals it.
     let said = verify(&record, 1, &["--entrants", "4"]);
-    assert_eq!(said["why"], "5 took part, and 4 were published");
+    assert_eq!(said["why"], "it has 5 entrants, but 4 were published");
     // A beacon that differs from the announced one in a single byte is refused.
     let beacon = record["beacon"].as_str().unwrap().to_owned();
     verify(&record, 0, &["--beacon", &beacon]);
@@ -178,7 +178,7 @@ fn a_draw_is_checked_by_anybody_and_a_forged_one_is_found_out() {
     let said = verify(&exchanged, 1, &["--commitment", &published]);
     assert!(said["why"].as_str().unwrap().contains("published"), "{said}");
     record["places"] = json!([[0, places[0]], [1, places[2]]]);
-    assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("serial 1 has place"));
+    assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("serial 1 has position"));
     record["places"] = json!([]);
     record["secret"] = "00".repeat(32).into();
     assert!(verify(&record, 1, &[])["why"].as_str().unwrap().contains("committed"));

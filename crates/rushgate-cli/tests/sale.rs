@@ -239,7 +239,7 @@ fn a_mistyped_ledger_is_not_rebuilt_from() {
         let said = shop.run(verb);
         assert_eq!(said.status, 4, "{}", said.err);
         assert!(
-            said.err.contains("there is no file `odrers.db`") && said.err.contains("--orders"),
+            said.err.contains("file `odrers.db` does not exist") && said.err.contains("--orders"),
             "{}",
             said.err
         );

@@ -70,7 +70,7 @@ fn until_empty_waits_for_a_callback_that_is_blocked() {
     shop.ok(&["queue", "push", "mail", "part", "--part-of", "batch"]);
     let mut worker = shop.start(&work(&["--until-empty"], "echo $RUSHGATE_TASK"));
     assert_eq!(worker.line(), "part");
-    while !worker.note().starts_with("1 task left, waiting for others: ") {}
+    while !worker.note().starts_with("1 task left, waiting for dependencies: ") {}
     shop.ok(&["queue", "close", "mail", "batch"]);
     assert_eq!(worker.line(), "batch");
     let said = worker.end();

@@ -26,7 +26,7 @@ pub fn check_range(what: &str, n: u64, min: u64, max: u64) -> Result<()> {
 
 /// Checks the size of a batch: 1 to 1,000.
 pub fn check_batch(n: usize) -> Result<()> {
-    check_range("the size of the batch", n as u64, 1, Claim::BATCH_MAX as u64)
+    check_range("the batch size", n as u64, 1, Claim::BATCH_MAX as u64)
 }
 
 /// Checks a batch of tasks. Together they may wait for at most 10,000 others.
@@ -34,7 +34,7 @@ pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
     check_batch(tasks.len())?;
     tasks.iter().try_for_each(NewTask::check)?;
     let n = tasks.iter().map(|task| task.after.len() as u64).sum();
-    check_range("the number of tasks to wait for in one call", n, 0, 10_000)
+    check_range("the number of dependencies in one call", n, 0, 10_000)
 }
 
 /// Checks that a duration does not exceed its maximum.
@@ -70,8 +70,8 @@ impl Acquire {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the wait", self.wait, Self::WAIT_MAX)?;
-        check_label("the owner's label", &self.owner.label)?;
-        check_label("the owner's host", &self.owner.host)
+        check_label("the owner label", &self.owner.label)?;
+        check_label("the owner host", &self.owner.host)
     }
 }
 
@@ -82,17 +82,17 @@ impl NewTask {
             check_duration("the delay", delay, Self::DELAY_MAX)?;
         }
         if let OnDuplicate::Debounce { max_wait } = self.on_duplicate {
-            check_duration("the debounce's max_wait", max_wait, Self::DELAY_MAX)?;
+            check_duration("the debounce max_wait", max_wait, Self::DELAY_MAX)?;
         }
         match self.deadline {
             Some(Due::Now) => {
-                return Err(Error::invalid("the deadline", "is now; it must be a time to come"));
+                return Err(Error::invalid("the deadline", "is now; it must be in the future"));
             }
             Some(Due::After(time)) => check_duration("the deadline", time, Self::DELAY_MAX)?,
             Some(Due::At(_)) | None => {}
         }
         if let Some(period) = self.unique_for {
-            check_period("the time for which the id is unique", period)?;
+            check_period("the uniqueness window", period)?;
         }
         self.check_waits()?;
         check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
@@ -100,24 +100,19 @@ impl NewTask {
 
     fn check_waits(&self) -> Result<()> {
         if self.after.len() > Self::AFTER_MAX {
-            check_range(
-                "the number of tasks to wait for",
-                self.after.len() as u64,
-                0,
-                Self::AFTER_MAX as u64,
-            )?;
+            check_range("the number of dependencies", self.after.len() as u64, 0, Self::AFTER_MAX as u64)?;
         }
         if self.after.contains(&self.id) || self.part_of.as_ref() == Some(&self.id) {
-            return Err(Error::invalid("the task", format_args!("`{}` cannot wait for itself", self.id)));
+            return Err(Error::invalid("the task", format_args!("`{}` cannot depend on itself", self.id)));
         }
         if self.is_to_wait() && self.on_duplicate != OnDuplicate::Keep {
             return Err(Error::invalid(
-                "a task that waits for others",
-                "can only be kept if its id is in already",
+                "a task with dependencies",
+                "or an open batch must keep the existing task if its ID is live",
             ));
         }
         if self.part_of.is_some() && !self.after.is_empty() {
-            return Err(Error::invalid("a part of a task", "cannot be given others to wait for"));
+            return Err(Error::invalid("a batch member", "cannot have dependencies"));
         }
         Ok(())
     }
@@ -145,10 +140,7 @@ impl QueueLimits {
             check_range("the concurrency", concurrency.into(), 1, AT_A_TIME_MAX)?;
         }
         if self.per_key.fifo && self.per_key.concurrency.is_some_and(|most| most > 1) {
-            return Err(Error::invalid(
-                "the concurrency per key",
-                "must be 1 if the order is first-in-first-out",
-            ));
+            return Err(Error::invalid("the concurrency per key", "must be 1 if the order per key is FIFO"));
         }
         [self.rate, self.per_key.rate].into_iter().flatten().try_for_each(|rate| rate.check())?;
         if let Some(events) = self.events {
@@ -168,8 +160,8 @@ impl TaskEvents {
 impl Retention {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_period("the retention's age", self.age)?;
-        check_range("the retention's count", self.count.into(), 1, Self::COUNT_MAX.into())
+        check_period("the retention age", self.age)?;
+        check_range("the retention count", self.count.into(), 1, Self::COUNT_MAX.into())
     }
 }
 
@@ -182,7 +174,7 @@ impl Completion {
         };
         let (has, most) = (result.bytes().len(), Self::RESULT_MAX);
         Err(Error::invalid("the result", format_args!("has {has} bytes; at most {most} are allowed"))
-            .hint("store it elsewhere and give a reference to it as the result"))
+            .hint("store the result elsewhere and return a reference to it"))
     }
 }
 
@@ -208,7 +200,7 @@ impl Rate {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
-        check_period("the rate's time", self.per)
+        check_period("the rate period", self.per)
     }
 }
 
@@ -216,14 +208,14 @@ impl RoomRules {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         self.rate.check()?;
-        check_duration("the rate's time", self.rate.per, Self::PER_MAX)?;
+        check_duration("the rate period", self.rate.per, Self::PER_MAX)?;
         if self.pass < Self::PASS_MIN {
-            let why = format_args!("holds for {}; it must be at least 1 s", Spoken(self.pass));
-            return Err(Error::invalid("the pass", why));
+            let why = format_args!("is {}; it must be at least 1 s", Spoken(self.pass));
+            return Err(Error::invalid("the lifetime of the admission token", why));
         }
-        check_duration("the pass", self.pass, Self::PASS_MAX)?;
+        check_duration("the lifetime of the admission token", self.pass, Self::PASS_MAX)?;
         let from = self.from.unwrap_or_default();
-        check_range("the moment from which people are let in, in µs,", from.as_micros(), 0, Self::FROM_MAX_US)
+        check_range("the start of admission in µs", from.as_micros(), 0, Self::FROM_MAX_US)
     }
 }
 
@@ -231,7 +223,7 @@ impl NewSchedule {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         let length = |text: &str| text.len() as u64;
-        check_range("the length of the schedule's id", length(self.id.as_str()), 1, Self::ID_MAX as u64)?;
+        check_range("the length of the schedule ID", length(self.id.as_str()), 1, Self::ID_MAX as u64)?;
         check_range(
             "the length of the recurrence",
             length(&self.recurrence),
@@ -255,12 +247,12 @@ impl Relay {
         check_range("the number of tasks", self.tasks.len() as u64, 0, Claim::BATCH_MAX as u64)?;
         let mut least = 1;
         for (number, task) in &self.tasks {
-            check_range("a task's number", *number, least, Self::NUMBER_MAX)?;
+            check_range("the task number", *number, least, Self::NUMBER_MAX)?;
             task.check()?;
             if task.is_to_wait() || task.part_of.is_some() {
                 return Err(Error::invalid(
-                    "a task of an outbox",
-                    "cannot wait for others, nor be part of one",
+                    "an outbox task",
+                    "cannot have dependencies or belong to a batch",
                 ));
             }
             least = number + 1;
@@ -273,7 +265,7 @@ impl Claim {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_batch(self.n as usize)?;
-        check_label("the worker's name", &self.worker)
+        check_label("the worker name", &self.worker)
     }
 }
 
@@ -319,14 +311,14 @@ impl Selection {
 impl Page {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
+        check_range("the page limit", self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
 impl Listing {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the page's limit", self.limit.into(), 1, PAGE_MAX.into())
+        check_range("the page limit", self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
@@ -361,7 +353,10 @@ impl Reserve {
                 return Err(Error::invalid("the SKU", format_args!("`{}` is in two lines", line.sku)));
             }
             if self.choice == UnitChoice::SameNumber && line.quantity != 1 {
-                return Err(Error::invalid("the quantity", "must be 1 when all lines want the same number"));
+                return Err(Error::invalid(
+                    "the quantity",
+                    "must be 1 if all lines must have the same unit number",
+                ));
             }
         }
         Ok(())
@@ -388,7 +383,7 @@ impl Load {
 impl Switch {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_duration("the time for receipts", self.grace, Self::GRACE_MAX)?;
+        check_duration("the receipts-first period", self.grace, Self::GRACE_MAX)?;
         check_range("the number of SKUs", self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
         self.stock.iter().try_for_each(|sku| {
             check_range("the stock", sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;

@@ -62,7 +62,7 @@ macro_rules! digits {
 
 digits! {
     /// Secret half of a draw's seed: 256 random bits, created when the room is opened and revealed by the draw.
-    DrawSecret = "the draw's secret";
+    DrawSecret = "the draw secret";
     /// SHA-256 of a [`DrawSecret`]. It is published while buyers join, so the secret cannot be changed later.
     Commitment = "the commitment";
 }

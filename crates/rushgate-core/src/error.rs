@@ -60,15 +60,14 @@ impl Error {
 
     /// Creates an error for a change to a queue that is reserved for the orders of a sale. Nothing was changed.
     pub fn queue_reserved() -> Self {
-        Self::new(Kind::QueueReserved, "the queue is reserved for the orders of a sale").hint(
-            "use another queue; `rushgate sale orders` retries, deletes and pauses the orders of a sale",
-        )
+        Self::new(Kind::QueueReserved, "the queue is reserved for the orders of a sale")
+            .hint("use another queue, or manage the orders of a sale with `rushgate sale orders`")
     }
 
     /// Creates an error for a sale whose orders queue has been used for other tasks. Nothing was changed.
     pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
-        Self::invalid("the orders' queue", format_args!("`{queue}` has been used for other tasks"))
-            .hint("name a queue that was never used: the store reserves it for the orders of sales")
+        Self::invalid("the orders queue", format_args!("`{queue}` has been used for other tasks"))
+            .hint("name an unused queue: the store reserves it for the orders of sales")
     }
 
     /// Creates an error for a store whose configuration rules out its guarantees.
@@ -230,7 +229,7 @@ impl fmt::Display for Error {
         }
         f.write_str(&self.0.why)?;
         if self.0.may_have_happened {
-            f.write_str(" (the step may have happened; retry with the same token to learn)")?;
+            f.write_str(" (it may have taken effect; retry with the same token to find out)")?;
         }
         Ok(())
     }
@@ -272,7 +271,7 @@ mod tests {
     fn an_unknown_outcome_is_said_aloud() {
         let error = Error::unavailable("the commit was not acknowledged").maybe_happened();
         assert!(error.may_have_happened());
-        assert!(error.to_string().contains("may have happened"));
+        assert!(error.to_string().contains("may have taken effect"));
     }
 
     #[test]

@@ -111,7 +111,7 @@ tokens! {
     Token, "the token";
     /// Idempotency token of one mutating call on a queue or a sale. A call repeated with the same `Op` changes
     /// nothing and gets the same answer.
-    Op, "the operation's token";
+    Op, "the operation token";
 }
 
 fn hex16(field: &str, text: &str) -> Result<[u8; 16]> {
@@ -235,7 +235,7 @@ impl fmt::Debug for ReservationId {
 impl FromStr for ReservationId {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        hex16("the reservation's id", text).map(Self)
+        hex16("the reservation ID", text).map(Self)
     }
 }
 

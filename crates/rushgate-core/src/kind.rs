@@ -84,7 +84,7 @@ impl TraceParent {
     /// [`is_invalid`](Error::is_invalid) if it has another form.
     pub fn new(text: impl AsRef<str>) -> Result<Self> {
         let text = text.as_ref();
-        let wrong = || Error::invalid("the traceparent", "is not one of the W3C, such as 00-…-…-01");
+        let wrong = || Error::invalid("the traceparent", "is not a W3C traceparent, such as 00-…-…-01");
         let parts: Vec<_> = text.split('-').collect();
         let [version, trace, span, flags] = parts[..] else { return Err(wrong()) };
         let hexadecimal = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));

@@ -51,7 +51,7 @@ pub fn normalized(text: &str) -> Cow<'_, str> {
 fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
     let text = normalized(text);
     if text.is_empty() {
-        return Err(Error::invalid(kind, "is empty; give it 1 to 200 bytes"));
+        return Err(Error::invalid(kind, "is empty; it must have 1 to 200 bytes"));
     }
     if text.len() > MAX_NAME_BYTES {
         return Err(Error::invalid(
@@ -60,10 +60,7 @@ fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
         ));
     }
     if matches!(&*text, "." | "..") {
-        return Err(Error::invalid(
-            kind,
-            format_args!("is `{text}`, which has a meaning of its own in a URL"),
-        ));
+        return Err(Error::invalid(kind, format_args!("is `{text}`, which is reserved in URLs")));
     }
     if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}')) {
         return Ok(text);
@@ -161,23 +158,23 @@ macro_rules! names {
 
 names! {
     /// Name of a lock.
-    LockName = "the lock's name";
+    LockName = "the lock name";
     /// Name of a queue.
-    QueueName = "the queue's name";
+    QueueName = "the queue name";
     /// ID of a task. A queue holds at most one live record per ID.
-    TaskId = "the task's id";
+    TaskId = "the task ID";
     /// Key of a task, such as a tenant. Tasks that share a key form a key group, with an order and limits of its own.
-    TaskKey = "the task's key";
+    TaskKey = "the task key";
     /// ID of a schedule. A queue holds at most one schedule per ID.
-    ScheduleId = "the schedule's id";
+    ScheduleId = "the schedule ID";
     /// ID of an outbox, assigned by its database.
-    OutboxId = "the outbox's id";
+    OutboxId = "the outbox ID";
     /// ID of a sale.
-    SaleId = "the sale's id";
+    SaleId = "the sale ID";
     /// Stock keeping unit: a product of a sale, with units numbered 1..N.
     Sku = "the SKU";
     /// ID of a buyer.
-    BuyerId = "the buyer's id";
+    BuyerId = "the buyer ID";
     /// Idempotency key of one attempt to buy, chosen by the buyer. A repeated key gets the same answer and no second
     /// unit.
     IdempotencyKey = "the idempotency key";

@@ -46,12 +46,12 @@ pub enum BadPass {
 impl fmt::Display for BadPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unreadable => "this is no pass; send the whole text that the waiting room gave",
-            Self::OtherSale => "the pass is another sale's",
-            Self::Forged => "the pass was not signed by this sale",
-            Self::OtherBuyer => "the pass is another buyer's",
-            Self::OtherRoom => "the pass is of a waiting room that was closed",
-            Self::Expired => "the pass has run out",
+            Self::Unreadable => "malformed admission token: send the full text that the waiting room issued",
+            Self::OtherSale => "the admission token is for another sale",
+            Self::Forged => "the admission token was not signed by this sale",
+            Self::OtherBuyer => "the admission token is for another buyer",
+            Self::OtherRoom => "the admission token is from a waiting room that was closed",
+            Self::Expired => "the admission token has expired",
         })
     }
 }

@@ -470,7 +470,7 @@ impl fmt::Display for Ticket {
 impl std::str::FromStr for Ticket {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::invalid("the ticket", "is not one that Rushgate gave");
+        let wrong = || Error::invalid("the ticket", "is malformed; pass it exactly as Rushgate issued it");
         let mut parts = text.splitn(4, '.');
         let mut number = || {
             let part = parts.next().ok_or_else(wrong)?;

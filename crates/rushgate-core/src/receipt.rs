@@ -51,8 +51,8 @@ pub enum BadReceipt {
 impl fmt::Display for BadReceipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unreadable => "this is no receipt; pass the whole text that `reserve` gave",
-            Self::OtherSale => "the receipt is another sale's",
+            Self::Unreadable => "malformed receipt: pass the full text that `reserve` returned",
+            Self::OtherSale => "the receipt is for another sale",
             Self::Forged => "the receipt was not signed by this sale",
         })
     }

@@ -44,7 +44,7 @@ impl SaleSpec {
 }
 
 fn unreadable() -> Error {
-    Error::corrupt("the stored specification of a sale cannot be read")
+    Error::corrupt("cannot parse the stored specification of a sale")
 }
 
 fn hex(secret: SaleSecret) -> String {

@@ -115,7 +115,8 @@ impl From<UnitRange> for [UnitNumber; 2] {
 impl TryFrom<[UnitNumber; 2]> for UnitRange {
     type Error = Error;
     fn try_from([first, last]: [UnitNumber; 2]) -> Result<Self> {
-        let backwards = || Error::invalid("the range of units", format_args!("goes from {first} to {last}"));
+        let backwards =
+            || Error::invalid("the unit range", format_args!("is {first} to {last}; it must be ascending"));
         Self::new(first, last).ok_or_else(backwards)
     }
 }
@@ -135,7 +136,7 @@ impl FromStr for UnitRange {
     fn from_str(text: &str) -> Result<Self> {
         let number = |text: &str| {
             text.parse()
-                .map_err(|_| Error::invalid("the range of units", format_args!("`{text}` is no number")))
+                .map_err(|_| Error::invalid("the unit range", format_args!("`{text}` is not a number")))
         };
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         [number(first)?, number(last)?].try_into()

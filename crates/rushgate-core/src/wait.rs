@@ -130,7 +130,7 @@ impl DeadLetter {
     pub fn unmet(id: &TaskId, end: TaskEnd, error: &str) -> String {
         match end {
             TaskEnd::Dead => format!("waited for {id}, which is dead: {}", PastRun::cut(error)),
-            TaskEnd::Cancelled => format!("waited for {id}, which was cancelled"),
+            TaskEnd::Cancelled => format!("waited for {id}, which was canceled"),
             TaskEnd::Dropped => format!("waited for {id}, which was dropped"),
             _ => format!("waited for {id}, which was deleted"),
         }

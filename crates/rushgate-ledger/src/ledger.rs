@@ -79,7 +79,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
             // The rest of the URL may contain a password, so the error does not repeat it.
             let scheme = url.split_once(':').map(|(scheme, _)| format!("the scheme `{scheme}`"));
             let has = scheme.unwrap_or_else(|| "no scheme".to_owned());
-            let why = format_args!("has {has}; there is no ledger of that kind");
+            let why = format_args!("has {has}, which is not supported");
             Err(Error::invalid("the ledger's URL", why)
                 .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
         }
@@ -95,7 +95,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
 pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
     match connect(url) {
         Err(error) if error.is_unavailable() && url.starts_with("postgres") => {
-            tracing::warn!(%error, "the ledger cannot be reached yet; orders wait until it can");
+            tracing::warn!(%error, "the ledger is not reachable yet; orders wait until it is");
             Ok(Arc::new(LateLedger::new(url, error)?))
         }
         connected => connected,
@@ -288,12 +288,15 @@ pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
 
 fn check_withdrawn(ranges: &[UnitRange], total: u32) -> Result<()> {
     for range in ranges {
-        check_range("the unit's number", range.first().into(), 1, total.into())?;
-        check_range("the unit's number", range.last().into(), 1, total.into())?;
+        check_range("the unit number", range.first().into(), 1, total.into())?;
+        check_range("the unit number", range.last().into(), 1, total.into())?;
     }
     match ranges.windows(2).find(|pair| pair[1].first() <= pair[0].last()) {
         Some(pair) => {
-            let why = format_args!("come as {} and {}; they must be in order and apart", pair[0], pair[1]);
+            let why = format_args!(
+                "include {} and {}; ranges must be ascending and must not overlap",
+                pair[0], pair[1]
+            );
             Err(Error::invalid("the withdrawn units", why))
         }
         None => Ok(()),
@@ -302,7 +305,7 @@ fn check_withdrawn(ranges: &[UnitRange], total: u32) -> Result<()> {
 
 fn check_units(units: &[(Sku, UnitNumber)]) -> Result<()> {
     for (_, unit) in units {
-        check_range("the unit's number", (*unit).into(), 1, SaleSpec::UNITS_MAX.into())?;
+        check_range("the unit number", (*unit).into(), 1, SaleSpec::UNITS_MAX.into())?;
     }
     if units.len() > 1 {
         let mut seen = BTreeSet::new();

@@ -64,8 +64,9 @@ pub(crate) fn take_units(
     while let Some(row) = units.next_if(|row| row.order == number) {
         if let Some(otherwise) = row.otherwise {
             let (unit, id) = (row.unit, order.id);
-            contradictions
-                .push(format!("unit no. {unit} of the order of {id} has another {otherwise} than the order"));
+            contradictions.push(format!(
+                "unit no. {unit} of the order of {id} differs from the order in its {otherwise}"
+            ));
         }
         let place = if row.live { &mut order.units } else { &mut order.given_back };
         place.extend(row.sku.map(|sku| (sku, row.unit)));

@@ -25,7 +25,7 @@ impl Opening {
         if !error.is_unavailable() || Instant::now() >= self.until || !is_told.await {
             return Err(error);
         }
-        tracing::debug!(%error, "opening the store takes longer");
+        tracing::debug!(%error, "retrying to open the store");
         sleep(AGAIN).await;
         Ok(())
     }

@@ -25,12 +25,12 @@ pub(crate) struct Checked {
 
 /// Warning: the durability class is a lower bound, because the user may not read the server's settings.
 pub const UNSEEN_SETTINGS: Warning = Warning {
-    what: "the user may not read the server's settings, so one replica is waited for where several are demanded, and \
-           `appendfsync always` counts as `everysec`",
-    fix: "allow it CONFIG|GET",
+    what: "the user lacks permission to read the server's settings: writes wait for one replica even if the settings \
+           demand more, and `appendfsync always` counts as `everysec`",
+    fix: "grant the user +config|get",
 };
 const LOSES: Warning = Warning {
-    what: "a failover may lose acknowledged steps",
+    what: "a failover may lose acknowledged writes",
     fix: "set `min-replicas-to-write` on every server",
 };
 
@@ -112,17 +112,18 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
         version => ("Valkey", version, (7, 2)),
     };
     if version.is_empty() {
-        return Err(Error::misconfigured("the server does not say that it is Redis or Valkey")
-            .hint("the store needs Redis 7.0, Valkey 7.2 or later"));
+        return Err(Error::misconfigured("the server does not identify itself as Redis or Valkey")
+            .hint("use Redis 7.0, Valkey 7.2 or later"));
     }
     if number_of(version) < oldest {
         return Err(Error::misconfigured(format_args!(
-            "{name} {version} is too old; the store needs {name} {}.{} or later",
+            "{name} {version} is too old; {name} {}.{} or later is required",
             oldest.0, oldest.1
         )));
     }
     if fact("loading") == "1" {
-        return Err(Error::unavailable("the server is loading its data").hint("it answers when that is done"));
+        return Err(Error::unavailable("the server is loading its data")
+            .hint("retry when the server has loaded its data"));
     }
     if fact("role") == "slave" {
         return Err(replica(part));
@@ -142,7 +143,7 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
     };
     if policy != "noeviction" {
         return Err(Error::misconfigured(format_args!(
-            "the server's `maxmemory-policy` is `{policy}`: it may throw locks, tasks and stock away"
+            "the server's `maxmemory-policy` is `{policy}`: it may evict locks, tasks and stock"
         ))
         .hint("set `maxmemory-policy noeviction` in the server's configuration"));
     }
@@ -156,10 +157,10 @@ fn judge(facts: &HashMap<String, String>, part: Part) -> Result<Checked> {
 
 fn replica(part: Part) -> Error {
     match part {
-        Part::Alone => Error::misconfigured("the server is a replica and takes no writes")
+        Part::Alone => Error::misconfigured("the server is a replica and accepts no writes")
             .hint("name the primary in the store's URL"),
         // A failover has just replaced it, or is about to promote it.
-        Part::Primary | Part::Member => Error::unavailable("the server is a replica at this moment"),
+        Part::Primary | Part::Member => Error::unavailable("the server is currently a replica"),
     }
 }
 

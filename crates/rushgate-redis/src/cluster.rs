@@ -286,7 +286,7 @@ impl Cluster {
                     self.subscribe(way);
                 }
             }
-            Err(error) => tracing::debug!(%error, "no node tells who serves what"),
+            Err(error) => tracing::debug!(%error, "cannot read the slot map of the Cluster"),
         }
         *looked = Some(begun);
     }
@@ -296,7 +296,7 @@ impl Cluster {
         let questions = [Command::new("CLUSTER").arg("INFO"), Command::new("CLUSTER").arg("SLOTS")];
         let max = if self.state().primaries.is_empty() { ASK_FIRST_MAX } else { ASK_AGAIN_MAX };
         let answers = ask_each(self.known(), &questions, max).await?;
-        let mut failed = Error::unavailable("no node says who serves what");
+        let mut failed = Error::unavailable("no node returned the slot map of the Cluster");
         let mut latest: Option<View> = None;
         for (server, answers) in answers {
             match View::read(answers, server.address()) {
@@ -335,7 +335,7 @@ impl Cluster {
             if !state.lanes.contains_key(&address) {
                 match state.open(self, &address) {
                     Ok(new) => opened.push(new),
-                    Err(error) => tracing::debug!(%error, "a node of the Cluster"),
+                    Err(error) => tracing::debug!(%error, "cannot query a node of the Cluster"),
                 }
             }
         }
@@ -345,7 +345,7 @@ impl Cluster {
 
 fn unserved(slot: u16) -> Error {
     Error::unavailable(format_args!("no node of the Cluster serves the slot {slot}"))
-        .hint("`CLUSTER INFO` and `CLUSTER NODES` tell the state of the Cluster")
+        .hint("run `CLUSTER INFO` and `CLUSTER NODES` to see the state of the Cluster")
 }
 
 impl State {
@@ -404,7 +404,7 @@ impl View {
                 () => fault::refused(&refusal),
             })
         });
-        let mut next = || answers.next().ok_or_else(|| Error::bug("a node sent too few answers"))?;
+        let mut next = || answers.next().ok_or_else(|| Error::bug("a node sent too few replies"))?;
         let info = read_info(&next()?.text()?);
         let fact = |name: &str| info.get(name).map_or("", String::as_str);
         let (whole, epoch) =

@@ -59,7 +59,7 @@ impl fmt::Display for Broken {
         match self {
             // The library's own text has several lines.
             Self::Lost(error) if error.kind() == redis::ErrorKind::Parse => {
-                f.write_str("what it answered is not the language of Redis")
+                f.write_str("its response is not in the Redis protocol")
             }
             Self::Lost(error) => error.fmt(f),
             Self::Replaced => f.write_str("another server has become the primary"),
@@ -121,7 +121,7 @@ impl Server {
             _ => ConnectionAddr::Tcp(host, port),
         };
         let server = Self::of(info.clone().set_addr(addr));
-        server.ok_or_else(|| Error::unavailable(format_args!("the address `{address}` cannot be used")))
+        server.ok_or_else(|| Error::unavailable(format_args!("cannot use the address `{address}`")))
     }
 
     /// The same server with the settings for a sentinel, which has no databases and usually needs no credentials.
@@ -163,7 +163,7 @@ impl Server {
             conn.send(questions).await.map_err(|broken| fault::broken(&broken))
         };
         let in_time = tokio::time::timeout(max, asked).await;
-        in_time.unwrap_or_else(|_| Err(Error::unavailable(format_args!("`{}` does not answer", self.shown))))
+        in_time.unwrap_or_else(|_| Err(Error::unavailable(format_args!("`{}` does not respond", self.shown))))
     }
 
     /// A connection that is subscribed to one channel.
@@ -191,7 +191,7 @@ pub(crate) async fn ask_each(
         |server: Server| async move { server.ask(questions, max).await.map(|answers| (server, answers)) };
     let mut asked: FuturesUnordered<_> = servers.into_iter().map(ask).collect();
     let (mut answers, mut until) = (Vec::new(), Instant::now() + max);
-    let mut failed = Error::unavailable("there is no server to ask");
+    let mut failed = Error::unavailable("no server is available");
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.next()).await {
         match answer {
             Ok(answer) => {

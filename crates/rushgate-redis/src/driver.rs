@@ -182,8 +182,8 @@ impl Drop for Driver {
 }
 
 fn no_runtime() -> Error {
-    Error::unavailable("the runtime that opens the store ended, or has no I/O or time")
-        .hint("build it with `enable_all()`")
+    Error::unavailable("the runtime that opens the store has ended, or lacks I/O or time")
+        .hint("build the runtime with `enable_all()`")
 }
 
 async fn open_lane(lane: &Lane, way: &Way, inbox: &Arc<Inbox>, runtime: &Runtime) -> Result<()> {

@@ -256,7 +256,7 @@ async fn install_on(server: &Walk, force: bool) -> Result<Installed> {
             Err(refusal) => return Err(refused(&refusal)),
         }
     }
-    Err(Error::unavailable("others install and delete the library all the time"))
+    Err(Error::unavailable("other clients keep installing and deleting the library"))
 }
 
 fn is_there_now(refusal: &Refusal) -> bool {
@@ -265,12 +265,14 @@ fn is_there_now(refusal: &Refusal) -> bool {
 
 fn refused(refusal: &Refusal) -> Error {
     if refusal.code == "NOPERM" {
-        let why = format_args!("the user may not do this on the server: {}", refusal.text);
-        return Error::misconfigured(why).hint("allow it FUNCTION, or let another user install the library");
+        let why = format_args!("the user lacks a permission on the server: {}", refusal.text);
+        return Error::misconfigured(why)
+            .hint("grant the user +function, or install the library as another user");
     }
     if refusal.text.ends_with("already exists") {
         let why = format_args!("another library has a function of the same name: {}", refusal.text);
-        return Error::misconfigured(why).hint("FUNCTION LIST shows it, FUNCTION DELETE removes it");
+        return Error::misconfigured(why)
+            .hint("find it with FUNCTION LIST, and remove it with FUNCTION DELETE");
     }
     fault::refused(refusal)
 }

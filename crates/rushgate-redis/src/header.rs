@@ -249,7 +249,7 @@ impl<'a> Each<'a> {
 
 impl<'a> Argument<'a> {
     fn read(text: &'a str) -> Self {
-        let (name, rest) = text.split_once(": ").unwrap_or_else(|| panic!("`{text}` names no limits"));
+        let (name, rest) = text.split_once(": ").unwrap_or_else(|| panic!("`{text}` is not a limit"));
         let (limits, remark) = rest.split_once("; ").unwrap_or((rest, ""));
         let (bare, once) = limits.strip_suffix(", each once").map_or((limits, false), |bare| (bare, true));
         let (bare, optional) = bare.strip_suffix(" or ''").map_or((bare, false), |bare| (bare, true));
@@ -280,13 +280,13 @@ impl<'a> Kind<'a> {
             return Self::Whole(least.replace(',', ""), most.replace(',', ""));
         }
         let words: Vec<_> = text.split(", ").flat_map(|part| part.split(" or ")).collect();
-        assert!(words.len() > 1, "`{text}` is no kind of argument");
+        assert!(words.len() > 1, "`{text}` is not a kind of argument");
         Self::Word(words)
     }
 }
 
 fn whole(text: &str) -> i64 {
-    text.replace(',', "").parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+    text.replace(',', "").parse().unwrap_or_else(|_| panic!("`{text}` is not a number"))
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ impl Inbox {
             match way.listen(&keys::inbox(self.id)).await {
                 Ok(connected) => return Some(connected),
                 Err(error) => {
-                    tracing::debug!(%error, "no connection for pushes yet");
+                    tracing::debug!(%error, "not connected for notifications yet");
                     tokio::time::sleep(backoff.draw()).await;
                 }
             }
@@ -166,7 +166,7 @@ impl Inbox {
     }
 
     fn deliver(&self, push: &[u8], way: &Way) {
-        let Some(push) = read(push) else { return tracing::debug!("a push that cannot be read") };
+        let Some(push) = read(push) else { return tracing::debug!("cannot parse a notification") };
         if !way.takes_pushes_of(push.slot()) {
             return;
         }

@@ -111,7 +111,7 @@ impl Walk {
         self.link.books.sent(1, 1);
         match self.conn.conn.send(&[question]).await {
             Ok(answers) => {
-                answer_of(answers.into_iter()).ok_or_else(|| Error::bug("the server sent no answer"))
+                answer_of(answers.into_iter()).ok_or_else(|| Error::bug("the server sent no reply"))
             }
             Err(error) => {
                 self.link.lost(&self.conn);
@@ -305,7 +305,7 @@ impl Link {
                 Ok(answers) => answers,
                 Err(error) => {
                     self.lost(&conn);
-                    tracing::debug!(%error, "the connection to the store ended");
+                    tracing::debug!(%error, "lost the connection to the store");
                     return fail(plan.works(), &fault::broken(&error));
                 }
             };
@@ -456,7 +456,7 @@ impl Plan {
                     rest.again.extend(wanted.map(Work::by_itself));
                 }
                 Some(Err(refusal)) => rest.add(step.works, &refusal, &fate),
-                None => fail(step.works, &Error::bug("the server sent too few answers").maybe_happened()),
+                None => fail(step.works, &Error::bug("the server sent too few replies").maybe_happened()),
             }
         }
         rest
@@ -510,7 +510,7 @@ impl Step {
                 let mut answers = answers.into_iter();
                 for work in self.works {
                     let answer = answers.next();
-                    let missing = || Error::bug("the server sent too few answers").maybe_happened();
+                    let missing = || Error::bug("the server sent too few replies").maybe_happened();
                     work.answer(answer.ok_or_else(missing));
                 }
             }

@@ -193,5 +193,5 @@ pub(crate) fn is_used(state: &LockState) -> bool {
 }
 
 pub(crate) fn bad_key() -> Error {
-    strange("a key that is no lock's")
+    strange("a key that is not a lock")
 }

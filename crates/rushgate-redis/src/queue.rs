@@ -639,7 +639,7 @@ fn read_limits(text: &str) -> Result<QueueLimits> {
     };
     let number = |word: &str| match word {
         "-" => Ok(None),
-        word => word.parse::<u64>().map(Some).map_err(|_| strange("no number")),
+        word => word.parse::<u64>().map(Some).map_err(|_| strange("not a number")),
     };
     let small = |word| Ok(number(word)?.and_then(|n| u32::try_from(n).ok()));
     let rate = |n, us| -> Result<Option<Rate>> {

@@ -17,10 +17,10 @@ impl Reply {
         match self {
             Self::Int(n) => u64::try_from(n).map_err(|_| strange("a negative number")),
             Self::Bytes(bytes) => {
-                let text = std::str::from_utf8(&bytes).map_err(|_| strange("no number"))?;
-                text.parse().map_err(|_| strange("no number"))
+                let text = std::str::from_utf8(&bytes).map_err(|_| strange("not a number"))?;
+                text.parse().map_err(|_| strange("not a number"))
             }
-            _ => Err(strange("no number")),
+            _ => Err(strange("not a number")),
         }
     }
 
@@ -28,12 +28,12 @@ impl Reply {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             Self::Status(text) => Ok(text.into_bytes()),
-            _ => Err(strange("no bytes")),
+            _ => Err(strange("not bytes")),
         }
     }
 
     pub(crate) fn text(self) -> Result<String> {
-        String::from_utf8(self.bytes()?).map_err(|_| strange("no text"))
+        String::from_utf8(self.bytes()?).map_err(|_| strange("not text"))
     }
 
     pub(crate) fn list(self) -> Result<Fields> {
@@ -57,7 +57,7 @@ impl Fields {
     }
 
     pub(crate) fn next(&mut self) -> Result<Reply> {
-        self.0.next().ok_or_else(|| strange("too short a list"))
+        self.0.next().ok_or_else(|| strange("a list that is too short"))
     }
 
     pub(crate) fn int(&mut self) -> Result<u64> {
@@ -65,7 +65,7 @@ impl Fields {
     }
 
     pub(crate) fn small(&mut self) -> Result<u32> {
-        u32::try_from(self.int()?).map_err(|_| strange("too large a number"))
+        u32::try_from(self.int()?).map_err(|_| strange("a number that is too large"))
     }
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
@@ -86,7 +86,7 @@ pub(crate) struct Packed<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Packed<'a> {
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(n).ok_or_else(|| strange("too short a record"))?;
+        let (head, rest) = self.0.split_at_checked(n).ok_or_else(|| strange("a record that is too short"))?;
         self.0 = rest;
         Ok(head)
     }
@@ -96,11 +96,11 @@ impl<'a> Packed<'a> {
     }
 
     pub(crate) fn small(&mut self, bytes: usize) -> Result<u32> {
-        u32::try_from(self.number(bytes)?).map_err(|_| strange("too large a number"))
+        u32::try_from(self.number(bytes)?).map_err(|_| strange("a number that is too large"))
     }
 
     pub(crate) fn id(&mut self) -> Result<[u8; 16]> {
-        self.take(16)?.try_into().map_err(|_| strange("too short an id"))
+        self.take(16)?.try_into().map_err(|_| strange("an ID that is too short"))
     }
 
     /// A text, preceded by its length in 1 byte.
@@ -111,14 +111,14 @@ impl<'a> Packed<'a> {
 }
 
 pub(crate) fn str_of(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| strange("no text"))
+    std::str::from_utf8(bytes).map_err(|_| strange("not text"))
 }
 
 pub(crate) fn id_of(bytes: &[u8]) -> Result<[u8; 16]> {
-    bytes.try_into().map_err(|_| strange("no id of 16 bytes"))
+    bytes.try_into().map_err(|_| strange("not an ID of 16 bytes"))
 }
 
 pub(crate) fn strange(what: &str) -> Error {
-    Error::corrupt(format_args!("the store answered {what} where Rushgate expects otherwise"))
-        .hint("keys that begin with `rg:` must be written by Rushgate alone, and by one version of it")
+    Error::corrupt(format_args!("unexpected reply from the store: {what}"))
+        .hint("let only one version of Rushgate write keys that begin with `rg:`")
 }

@@ -40,7 +40,7 @@ fn list_of(sale: &SaleId, reply: Reply) -> Result<Option<Fields>> {
 
 pub(crate) fn read_set(sale: &SaleId, reply: Reply) -> Result<RoomState> {
     if reply == Reply::Int(2) {
-        return Err(Error::invalid("the room's order", "cannot be changed; close the room first"));
+        return Err(Error::invalid("the room order", "cannot be changed; close the room first"));
     }
     let mut fields = list_of(sale, reply)?.ok_or_else(|| strange("no room"))?;
     read_state(&mut fields)
@@ -98,7 +98,7 @@ pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<Draw>> {
 /// The answer of an operation that needs a room with a draw.
 pub(crate) fn read_of_draw(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
     if reply == Reply::Int(2) {
-        return Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"));
+        return Err(Error::invalid("the room", "admits buyers in order of arrival, without a draw"));
     }
     read_shown(sale, reply)
 }
@@ -131,7 +131,7 @@ fn read_digest(fields: &mut Fields) -> Result<Option<[u8; 32]>> {
     let bytes = fields.bytes()?;
     match bytes.is_empty() {
         true => Ok(None),
-        false => bytes.try_into().map(Some).map_err(|_| strange("no 32 bytes")),
+        false => bytes.try_into().map(Some).map_err(|_| strange("not 32 bytes")),
     }
 }
 

@@ -80,5 +80,5 @@ impl Runtime {
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    Error::unavailable("the system did not start a thread").caused_by(error)
+    Error::unavailable("cannot start a thread").caused_by(error)
 }

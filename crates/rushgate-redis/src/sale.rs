@@ -110,7 +110,8 @@ fn unknown_sku(sku: &Sku, sale: &SaleId) -> Error {
 }
 
 pub(crate) fn unknown(id: &SaleId) -> Error {
-    Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
+    Error::not_found(format_args!("the sale `{id}`"))
+        .hint("run `rushgate sale ls` to list the sales of this store")
 }
 
 fn state_of(code: u64) -> Result<HoldState> {
@@ -265,7 +266,7 @@ pub(crate) fn expire(home: &Home, n: u32) -> Call {
 }
 
 pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
-    u32::try_from(reply.int()?).map_err(|_| strange("too large a number"))
+    u32::try_from(reply.int()?).map_err(|_| strange("a number that is too large"))
 }
 
 pub(crate) fn settle(home: &Home, generation: u32, verdicts: &[(ReservationId, Verdict)]) -> Call {
@@ -340,7 +341,7 @@ pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
 }
 
 fn without_ledger() -> Error {
-    Error::invalid("the sale", "has no ledger, from which it could be rebuilt")
+    Error::invalid("the sale", "has no ledger to rebuild from")
 }
 
 pub(crate) fn begin_rebuild(home: &Home, by: Op) -> Call {

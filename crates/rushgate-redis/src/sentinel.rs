@@ -73,7 +73,7 @@ impl Sentinels {
         self.primary.send_if_modified(|known| {
             let newer = known.as_ref().is_none_or(|known| named.epoch >= known.epoch && named != *known);
             if newer {
-                tracing::debug!(service = %self.service, primary = %named.address, "the primary");
+                tracing::debug!(service = %self.service, primary = %named.address, "found the primary");
                 *known = Some(named);
             }
             newer
@@ -137,20 +137,18 @@ impl Sentinels {
             }
             // The error has no code of its own.
             Some(Err(refusal)) if refusal.text.contains("No such master") => Err(self.unknown()),
-            Some(Err(refusal)) if fault::lacks_command(&refusal, "SENTINEL") => {
-                Err(Error::misconfigured("the server is no sentinel").hint(
-                    "name the sentinels, whose port is 26379 unless they say otherwise, or write redis://HOST:PORT for a \
-                     server by itself",
-                ))
-            }
+            Some(Err(refusal)) if fault::lacks_command(&refusal, "SENTINEL") => Err(Error::misconfigured(
+                "the server is not a sentinel",
+            )
+            .hint("name the sentinels (default port 26379), or use redis://HOST:PORT for a single server")),
             Some(Err(refusal)) => Err(fault::refused(&refusal)),
             None => Err(self.unknown()),
         }
     }
 
     fn unknown(&self) -> Error {
-        Error::misconfigured(format_args!("the sentinels know no service `{}`", self.service))
-            .hint("write the name that follows `sentinel monitor` in the sentinels' configuration")
+        Error::misconfigured(format_args!("the sentinels do not know the service `{}`", self.service))
+            .hint("use the service name from `sentinel monitor` in the sentinels' configuration")
     }
 
     /// Follows the announcements of one sentinel. A replaced primary may answer for another ten seconds, until the
@@ -174,14 +172,14 @@ impl Sentinels {
         sentinel
             .listen(SWITCHED)
             .await
-            .inspect_err(|error| tracing::debug!(%error, "a sentinel is away"))
+            .inspect_err(|error| tracing::debug!(%error, "a sentinel does not respond"))
             .ok()
     }
 
     async fn look(&self) {
         match self.ask().await {
             Ok(named) => self.note(named),
-            Err(error) => tracing::debug!(%error, "the sentinels do not tell the primary"),
+            Err(error) => tracing::debug!(%error, "the sentinels did not name the primary"),
         }
     }
 }

@@ -43,14 +43,14 @@ impl Url {
             "rediss+cluster" | "valkeys+cluster" => cluster(Parts::read("rediss", rest)?),
             "redis" | "valkey" => alone("redis", rest),
             "rediss" | "valkeys" => alone("rediss", rest),
-            _ => Err(wrong("has another scheme")),
+            _ => Err(wrong("has an unsupported scheme")),
         }
     }
 }
 
 fn wrong(why: &str) -> Error {
     Error::invalid("the store's URL", why).hint(
-        "write redis://[user[:password]@]host[:port][/database], redis+sentinel://host[:port],…/service[/database] \
+        "use redis://[user[:password]@]host[:port][/database], redis+sentinel://host[:port],…/service[/database] \
          or redis+cluster://host[:port],…; rediss for TLS; user and password percent-encoded",
     )
 }
@@ -59,7 +59,7 @@ fn wrong(why: &str) -> Error {
 fn without_options(rest: &str) -> Result<&str> {
     match rest.contains(['?', '#']) {
         true => Err(wrong(
-            "has options behind `?` or `#`, of which there are none (in a password these are %3F and %23)",
+            "has options after `?` or `#`, which are not supported (write %3F and %23 in a password)",
         )),
         false => Ok(rest),
     }
@@ -67,7 +67,7 @@ fn without_options(rest: &str) -> Result<&str> {
 
 fn alone(scheme: &str, rest: &str) -> Result<Url> {
     let url = format!("{scheme}://{}", without_options(rest)?);
-    let server = Server::parse(&url).ok_or_else(|| wrong("cannot be read"))?;
+    let server = Server::parse(&url).ok_or_else(|| wrong("is malformed"))?;
     let shown = server.shown().to_owned();
     Ok(Url { deployment: Deployment::Alone(server), shown })
 }
@@ -76,7 +76,7 @@ fn sentinel(parts: Parts<'_>) -> Result<Url> {
     let (service, database) = match parts.path[..] {
         [service] if !service.is_empty() => (service, "0"),
         [service, database] if !service.is_empty() => (service, database),
-        _ => return Err(wrong("names no service behind the sentinels")),
+        _ => return Err(wrong("lacks the service name after the sentinels")),
     };
     let nodes = parts.servers(SENTINEL_PORT, database)?;
     let suffix = if database == "0" { String::new() } else { format!("/{database}") };
@@ -86,7 +86,7 @@ fn sentinel(parts: Parts<'_>) -> Result<Url> {
 
 fn cluster(parts: Parts<'_>) -> Result<Url> {
     if !matches!(parts.path[..], [] | ["" | "0"]) {
-        return Err(wrong("names a database, of which a Cluster has but one"));
+        return Err(wrong("names a database, but a Cluster has only database 0"));
     }
     let nodes = parts.servers(6379, "0")?;
     let shown = parts.shown("cluster", &nodes);
@@ -114,7 +114,7 @@ impl<'u> Parts<'u> {
         };
         let servers: Option<Vec<_>> =
             self.hosts.iter().map(|host| server(host).filter(|_| !host.is_empty())).collect();
-        servers.ok_or_else(|| wrong("cannot be read"))
+        servers.ok_or_else(|| wrong("is malformed"))
     }
 
     fn shown(&self, kind: &str, nodes: &[Server]) -> String {

@@ -51,7 +51,7 @@ impl Way {
                 linked
             }
             Self::Member(_) if self.has_ended() => {
-                Err(Error::unavailable("another node of the Cluster has taken the server's place"))
+                Err(Error::unavailable("another node of the Cluster has replaced the server"))
             }
             Self::Member(member) => member.or_look(link(&member.server, Part::Member).await).await,
         }

@@ -309,7 +309,7 @@ async fn a_server_that_is_down_is_unavailable_and_nothing_happened(kind: Kind) {
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     let error = RedisStore::open(&server.url()).await.err().expect("nobody listens");
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
-    assert!(error.to_string().contains("cannot be reached"), "{error}");
+    assert!(error.to_string().contains("cannot reach "), "{error}");
 }
 
 async fn a_full_server_takes_nothing_in_and_lets_work_end(kind: Kind) {
@@ -722,8 +722,8 @@ async fn nothing_is_sent_to_a_server_whose_certificate_is_not_trusted(kind: Kind
 async fn whoever_confuses_tls_with_none_is_told_so(kind: Kind) {
     let (plain, encrypted) = (RedisSetup::new(kind).start(), RedisSetup::new(kind).encrypted().start());
     for (url, hint) in [
-        (plain.url().replace("redis:", "rediss:"), "write redis in place of rediss"),
-        (encrypted.url().replace("rediss:", "redis:"), "write rediss in place of redis"),
+        (plain.url().replace("redis:", "rediss:"), "change rediss to redis"),
+        (encrypted.url().replace("rediss:", "redis:"), "change redis to rediss"),
     ] {
         let error = RedisStore::open(&url).await.err().expect("they do not understand each other");
         // One side sees a silent peer, the other a closed connection.
@@ -749,7 +749,7 @@ async fn something_that_is_no_store_is_said_to_be_none() {
     };
     let error = open("redis").await;
     assert!(
-        error.is_misconfigured() && error.to_string().ends_with("is no Redis or Valkey server"),
+        error.is_misconfigured() && error.to_string().ends_with("is not a Redis or Valkey server"),
         "{error:?}"
     );
     let error = open("rediss").await;

@@ -91,7 +91,7 @@ impl FromStr for Scope {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || {
-            Error::invalid("the scope", format_args!("`{text}` is none")).hint(
+            Error::invalid("the scope", format_args!("`{text}` is malformed")).hint(
                 "write KIND:NAME, such as queue:mail, queue:mail* or lock:*; kinds are lock, queue and sale",
             )
         };
@@ -211,8 +211,8 @@ impl Known {
 /// Refuses scopes that make no sense for a buyer.
 pub(crate) fn check_sales(scopes: &[Scope]) -> Result<(), Error> {
     match scopes.iter().find(|scope| scope.kind != Kind::Sale) {
-        Some(scope) => Err(Error::invalid("the scope", format_args!("`{scope}` is of no use to a buyer"))
-            .hint("name a sale, such as sale:phones or sale:*")),
+        Some(scope) => Err(Error::invalid("the scope", format_args!("`{scope}` does not apply to buyers"))
+            .hint("use a sale, such as sale:phones or sale:*")),
         None => Ok(()),
     }
 }
@@ -310,9 +310,9 @@ impl TokenFile {
             text => text.map_err(|error| self.unusable("cannot be read", error))?,
         };
         let written: Written =
-            serde_json::from_slice(&text).map_err(|error| self.unusable("is no file of tokens", error))?;
+            serde_json::from_slice(&text).map_err(|error| self.unusable("is malformed", error))?;
         let keys: Result<Vec<_>, _> = written.keys.into_iter().map(SigningKey::try_from).collect();
-        let keys = keys.map_err(|error| self.unusable("has a key that is none", error))?;
+        let keys = keys.map_err(|error| self.unusable("contains an invalid signing key", error))?;
         if !keys.is_empty() {
             self.warn_of_readers();
         }
@@ -324,7 +324,8 @@ impl TokenFile {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(&self.path).map(|data| data.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o077 != 0) {
-            tracing::warn!(file = %self.path.display(), "others may read the keys that buyers' tokens are signed with: chmod 600");
+            tracing::warn!(file = %self.path.display(), "other users can read the signing keys in this file: run \
+                                                         chmod 600");
         }
     }
 
@@ -332,11 +333,11 @@ impl TokenFile {
     fn write(&self, known: &Known) -> Result<(), Error> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
-        let unusable = |error| self.unusable("cannot be written", error);
+        let unusable = |error| self.unusable("is not writable", error);
         let keys = known.keys.iter().cloned().map(WrittenKey::from).collect();
         let written = Written { tokens: known.tokens.clone(), keys };
         let mut text =
-            serde_json::to_vec_pretty(&written).map_err(|error| self.unusable("cannot be written", error))?;
+            serde_json::to_vec_pretty(&written).map_err(|error| self.unusable("is not writable", error))?;
         text.push(b'\n');
         let mut beside = self.path.clone().into_os_string();
         beside.push(format!(".{:08x}", rand::random::<u32>()));
@@ -352,7 +353,7 @@ impl TokenFile {
 
     fn unusable(&self, what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
         let path = self.path.display();
-        Error::misconfigured(format_args!("the file of tokens `{path}` {what}: {error}")).caused_by(error)
+        Error::misconfigured(format_args!("the token file `{path}` {what}: {error}")).caused_by(error)
     }
 }
 
@@ -461,7 +462,9 @@ impl TokenDoor {
             if version != latest.version {
                 match self.file.read() {
                     Ok(known) => (latest.known, latest.version) = (Arc::new(known), version),
-                    Err(error) => tracing::error!(%error, "the tokens stay as they were"),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot reload the token file; the tokens are unchanged")
+                    }
                 }
             }
         }

@@ -78,11 +78,8 @@ impl AuditLog {
             options.create(true).append(true).open(path)
         };
         let unusable = |error: io::Error| {
-            Error::misconfigured(format_args!(
-                "the audit log `{}` cannot be written: {error}",
-                path.display()
-            ))
-            .caused_by(error)
+            Error::misconfigured(format_args!("cannot write the audit log `{}`: {error}", path.display()))
+                .caused_by(error)
         };
         Ok(Self { path: path.to_owned(), file: file.map_err(unusable)? })
     }
@@ -123,13 +120,13 @@ impl Action {
         let body: Option<Value> = body.and_then(|body| serde_json::from_slice(body).ok());
         let Record { who, verb, path, .. } = &self.record;
         let shown = body.as_ref().map(tracing::field::display);
-        tracing::warn!(target: "rushgate::audit", by = %who, verb, path, body = shown, status, code, "an operator's action");
+        tracing::warn!(target: "rushgate::audit", by = %who, verb, path, body = shown, status, code, "admin action");
         let Some(log) = &self.log else { return };
         let took_us = self.began.elapsed().as_micros();
         let body = body.as_ref();
         let line = Line { record: &self.record, body, body_bytes: self.body.len(), status, code, took_us };
         if let Err(error) = log.write(&line) {
-            tracing::error!(%error, file = %log.path.display(), "an operator's action was not written down");
+            tracing::error!(%error, file = %log.path.display(), "an admin action was not written to the audit log");
         }
     }
 }

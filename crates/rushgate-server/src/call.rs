@@ -119,12 +119,12 @@ pub(crate) fn check_head(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> 
         return Err(Problem::plain(Code::HeadersTooLarge));
     }
     if headers.get_all(header::HOST).iter().nth(1).is_some() {
-        return Err(Problem::new(Code::BadRequest, "there are two Host headers"));
+        return Err(Problem::new(Code::BadRequest, "the request has more than one Host header"));
     }
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     if codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some() {
-        return Err(Problem::new(Code::BadRequest, "the body may be chunked, and not encoded otherwise"));
+        return Err(Problem::new(Code::BadRequest, "the only supported Transfer-Encoding is chunked"));
     }
     Ok(())
 }
@@ -163,7 +163,7 @@ pub(crate) async fn bytes(
     limit: usize,
     arrival: Duration,
 ) -> Result<Bytes, Problem> {
-    let too_large = || Problem::new(Code::PayloadTooLarge, format_args!("the body may have {limit} bytes"));
+    let too_large = || Problem::new(Code::PayloadTooLarge, format_args!("the body exceeds {limit} bytes"));
     let said =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|length| length > limit as u64) {
@@ -173,7 +173,7 @@ pub(crate) async fn bytes(
     let Ok(whole) = whole else { return Err(Problem::plain(Code::RequestTimeout)) };
     let bytes = whole.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
         Some(_) => too_large(),
-        None => Problem::new(Code::MalformedJson, "the body broke off"),
+        None => Problem::new(Code::MalformedJson, "the body ended early"),
     })?;
     let bytes = bytes.to_bytes();
     if !bytes.is_empty() {
@@ -197,14 +197,17 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     if media.trim().eq_ignore_ascii_case("application/json") && is_utf8 && is_plain {
         return Ok(());
     }
-    Err(Problem::new(Code::UnsupportedMediaType, "send the body as application/json, in UTF-8, not encoded"))
+    Err(Problem::new(
+        Code::UnsupportedMediaType,
+        "send the body as application/json in UTF-8, without Content-Encoding",
+    ))
 }
 
 /// Parses a body. An empty one counts as an empty object.
 pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     if depth(bytes) > DEPTH_MAX {
-        let detail = format_args!("the JSON is more than {DEPTH_MAX} deep");
+        let detail = format_args!("the JSON is nested more than {DEPTH_MAX} levels deep");
         return Err(Problem::new(Code::MalformedJson, detail));
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);

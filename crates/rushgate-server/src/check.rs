@@ -194,7 +194,7 @@ impl Checker {
             Verdict::Yes => Ok(()),
             Verdict::No => Err(self.refusal(Code::ProofRefused)),
             Verdict::Unknown(why) => {
-                tracing::warn!(%sale, why, admitted = self.rules.admit_unknown, "a buyer could not be checked");
+                tracing::warn!(%sale, why, admitted = self.rules.admit_unknown, "the bot check failed");
                 if self.rules.admit_unknown { Ok(()) } else { Err(Problem::plain(Code::CheckUnavailable)) }
             }
         }
@@ -231,14 +231,14 @@ impl Checker {
         let forgets = Forgets(Arc::clone(&self.asking), with);
         let ask = async move {
             let Ok(_place) = places.acquire().await else {
-                return Verdict::Unknown("it is closed".to_owned());
+                return Verdict::Unknown("the bot check is closed".to_owned());
             };
             check.ask(visit).await
         };
         async move {
             let _forgets = forgets;
             let verdict = tokio::time::timeout(rules.timeout, ask).await;
-            let verdict = verdict.unwrap_or_else(|_| Verdict::Unknown("no answer in time".to_owned()));
+            let verdict = verdict.unwrap_or_else(|_| Verdict::Unknown("timed out".to_owned()));
             match verdict {
                 Verdict::Yes => admitted.keep(who, Instant::now(), rules.remember),
                 Verdict::No => refused.keep(with, Instant::now(), REFUSED_FOR),
@@ -252,7 +252,7 @@ impl Checker {
     /// Adds the URL where the page gets a proof, if it is known.
     fn refusal(&self, code: Code) -> Problem {
         let problem = Problem::plain(code)
-            .hint("have the page get a proof, and ask again with it in the header Rushgate-Proof");
+            .hint("get a proof in the page, then repeat the request with the header Rushgate-Proof");
         match &self.page {
             Some(page) => problem.with("prove_at", page.as_str()),
             None => problem,
@@ -267,7 +267,8 @@ pub(crate) fn proof(headers: &HeaderMap) -> Option<HeaderValue> {
 
 fn readable(proof: &HeaderValue) -> Result<&str, Problem> {
     let unusable = || {
-        let why = format_args!("the header Rushgate-Proof is not 1 to {PROOF_MAX} visible ASCII characters");
+        let why =
+            format_args!("the header Rushgate-Proof must have 1 to {PROOF_MAX} visible ASCII characters");
         Problem::new(Code::Invalid, why).field("Rushgate-Proof")
     };
     let text = proof.to_str().map_err(|_| unusable())?;

@@ -46,10 +46,10 @@ impl Clerks {
     async fn look_after(&mut self) {
         while !self.shutdown.is_cancelled() {
             if let Err(error) = self.send_to_new_sales().await {
-                tracing::warn!(%error, "the sales cannot be listed; trying again");
+                tracing::warn!(%error, "cannot list the sales; retrying");
             }
             if let Err(error) = self.send_to_new_schedules().await {
-                tracing::warn!(%error, "the schedules cannot be listed; trying again");
+                tracing::warn!(%error, "cannot list the schedules; retrying");
             }
             tokio::select! {
                 () = self.shop.more_to_look_after.notified() => {}
@@ -100,7 +100,7 @@ impl Clerks {
                 }
             };
             if let Err(error) = tokio::try_join!(swept, carried) {
-                tracing::error!(sale = %id, %error, "nobody looks after the sale for the moment");
+                tracing::error!(sale = %id, %error, "the background services of the sale stopped; restarting them");
             }
             charge
         });
@@ -120,7 +120,7 @@ impl Clerks {
             let shutdown = self.shutdown.clone();
             self.tasks.spawn(async move {
                 if let Err(error) = Scheduler::new(queue).run(shutdown).await {
-                    tracing::error!(queue = %name, %error, "nobody fires its schedules for the moment");
+                    tracing::error!(queue = %name, %error, "the scheduler of the queue stopped; restarting it");
                 }
                 charge
             });

@@ -44,10 +44,10 @@ impl FromStr for Origin {
     fn from_str(text: &str) -> Result<Self, Error> {
         let unusable = |what: &str| {
             Err(Error::invalid(&format!("the origin `{text}`"), what)
-                .hint("write a scheme and a host, such as https://shop.example or http://localhost:5173"))
+                .hint("use a scheme and a host, such as https://shop.example or http://localhost:5173"))
         };
         if text.contains('*') {
-            return unusable("would let in more than one: name each");
+            return unusable("contains a wildcard; list each origin");
         }
         let text = text.to_ascii_lowercase();
         let uri = text.parse::<Uri>().ok();
@@ -56,15 +56,15 @@ impl FromStr for Origin {
             Some((scheme @ ("http" | "https"), authority)) if text == format!("{scheme}://{authority}") => {
                 let own = if scheme == "http" { 80 } else { 443 };
                 match authority.port_u16() {
-                    _ if authority.as_str().contains('@') => unusable("has a user in it"),
+                    _ if authority.as_str().contains('@') => unusable("contains a user"),
                     Some(port) if port == own => {
-                        unusable("has its scheme's own port, which browsers leave out")
+                        unusable("contains the default port of its scheme, which browsers omit")
                     }
-                    None if authority.as_str() != authority.host() => unusable("has no number as its port"),
+                    None if authority.as_str() != authority.host() => unusable("has an invalid port"),
                     _ => Ok(Self(text)),
                 }
             }
-            _ => unusable("is not a scheme and a host alone"),
+            _ => unusable("must be a scheme and a host only"),
         }
     }
 }

@@ -118,7 +118,7 @@ impl Watcher {
                     Ok(events) if !events.is_empty() => return Some(self.write(&events)),
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::debug!(sale = %self.sale.id(), %error, "events cannot be read");
+                        tracing::debug!(sale = %self.sale.id(), %error, "cannot read the events");
                         return None;
                     }
                 }
@@ -127,7 +127,7 @@ impl Watcher {
                 changed = self.latest.changed() => changed.ok()?,
                 () = sleep_until(self.ping_at) => {
                     self.ping_at = Instant::now() + PING_EVERY;
-                    return Some(Bytes::from_static(b": still here\n\n"));
+                    return Some(Bytes::from_static(b": keep-alive\n\n"));
                 }
                 () = self.closing.cancelled() => return None,
             }
@@ -219,11 +219,11 @@ impl TaskWatcher {
                     message(next.saturating_sub(1), "missed", &format!("{{\"next\":{next}}}"))
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "events cannot be read");
+                    tracing::debug!(%error, "cannot read the events");
                     return None;
                 }
             },
-            () = sleep_until(self.ping_at) => ": still here\n\n".to_owned(),
+            () = sleep_until(self.ping_at) => ": keep-alive\n\n".to_owned(),
             () = self.closing.cancelled() => return None,
         };
         self.ping_at = Instant::now() + PING_EVERY;

@@ -93,7 +93,7 @@ fn read(text: &[u8]) -> Option<IpAddr> {
 
 fn too_often(who: &str, rate: Rate, wait: Duration) -> Problem {
     let Rate { n, per } = rate;
-    Problem::new(Code::TooMany, format_args!("{who} may ask {n} times in {per:?}")).retry_after(wait)
+    Problem::new(Code::TooMany, format_args!("{who} may send {n} requests per {per:?}")).retry_after(wait)
 }
 
 /// The unit of a limit: an IPv6 client usually controls its whole /64 network.

@@ -65,21 +65,21 @@ impl Metrics {
     /// Formats the counters, and the current state of what the caller may see.
     pub async fn text(&self, shop: &Shop, caller: &Caller) -> Result<String> {
         let mut registry = Registry::with_prefix("rushgate");
-        registry.register("http_requests", "Requests that were answered", self.requests.clone());
+        registry.register("http_requests", "HTTP requests answered", self.requests.clone());
         registry.register_with_unit(
             "http_request",
-            "How long answers took, waits included",
+            "Response time, including long polls",
             Unit::Seconds,
             self.seconds.clone(),
         );
-        registry.register("http_connections", "Connections that are open", self.connections.clone());
+        registry.register("http_connections", "Open connections", self.connections.clone());
         register_store(&mut registry, &shop.gate);
         register_queues(&mut registry, &shop.gate, caller).await?;
         register_sales(&mut registry, shop, caller).await?;
         register_locks(&mut registry, &shop.gate, caller).await?;
         let mut text = String::new();
         encode(&mut text, &registry)
-            .map_err(|error| rushgate::Error::bug("metrics cannot be written").caused_by(error))?;
+            .map_err(|error| rushgate::Error::bug("cannot encode metrics").caused_by(error))?;
         Ok(text)
     }
 }
@@ -94,10 +94,10 @@ impl Drop for Connected {
 
 fn register_store(registry: &mut Registry, gate: &Rushgate) {
     let calls = gate.calls();
-    registry.register("store_calls", "Calls given to the store", ConstCounter::new(calls.calls));
+    registry.register("store_calls", "Calls to the store", ConstCounter::new(calls.calls));
     registry.register(
         "store_transactions",
-        "Write transactions that the store committed",
+        "Write transactions committed by the store",
         ConstCounter::new(calls.transactions),
     );
 }
@@ -124,10 +124,10 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
         oldest.get_or_create(&vec![name]).set(Duration::from_millis(stats.lag_ms).as_secs_f64());
     }
     registry.register("queue_tasks", "Tasks by state", tasks);
-    registry.register("queue_dropped", "Tasks dropped because the queue was at its bound", dropped);
+    registry.register("queue_dropped", "Tasks dropped because the queue was at capacity", dropped);
     registry.register_with_unit(
         "queue_oldest_due",
-        "How long the oldest due task has been due",
+        "Lag: time since the oldest ready task became due",
         Unit::Seconds,
         oldest,
     );
@@ -158,9 +158,9 @@ async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -
             }
         }
     }
-    registry.register("sale_attempts", "Attempts to reserve that this process has answered", attempts);
+    registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
     registry.register("sale_units", "Units by place", units);
-    registry.register("sale_paused", "Whether a sale is stopped until it is rebuilt", paused);
+    registry.register("sale_paused", "Whether the sale is halted until a rebuild", paused);
     Ok(())
 }
 
@@ -171,7 +171,7 @@ async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Calle
     held.set(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
     let waiters = Gauge::<u64, AtomicU64>::default();
     waiters.set(seen().map(|lock| lock.waiters.len() as u64).sum());
-    registry.register("locks_held", "Locks that are held", held);
-    registry.register("lock_waiters", "Waiters in the lines of locks", waiters);
+    registry.register("locks_held", "Locks held", held);
+    registry.register("lock_waiters", "Clients waiting for locks", waiters);
     Ok(())
 }

@@ -54,7 +54,7 @@ enum Again {
 }
 
 codes! {
-    /// The body is not the JSON that was expected.
+    /// The body is not valid JSON for this route.
     MalformedJson = "malformed_json", 400, Never;
     /// The body or the query has an unknown field.
     UnknownField = "unknown_field", 400, Never;
@@ -72,11 +72,11 @@ codes! {
     Forbidden = "forbidden", 403, Never;
     /// Cross-origin request refused: this origin is not allowed.
     BadOrigin = "bad_origin", 403, Never;
-    /// The sale has a waiting room. Join it, and reserve with the pass that it issues.
+    /// The sale has a waiting room. Join it, and reserve with the admission token that it issues.
     PassNeeded = "pass_needed", 403, Never;
-    /// The pass has expired. Join the waiting room again.
+    /// The admission token has expired. Join the waiting room again.
     PassExpired = "pass_expired", 403, Never;
-    /// The pass is not valid for this sale and buyer.
+    /// The admission token is not valid for this sale and buyer.
     PassRefused = "pass_refused", 403, Never;
     /// A bot check is required: send its proof in the header Rushgate-Proof.
     ProofNeeded = "proof_needed", 403, Never;
@@ -104,7 +104,7 @@ codes! {
     Unmet = "unmet", 409, Never;
     /// The batch is not open. Nothing was changed.
     NotOpen = "not_open", 409, Never;
-    /// The queue has no retention, so nobody can wait for the end of its tasks.
+    /// The queue has no retention, so clients cannot wait for its tasks to finish.
     NothingKept = "nothing_kept", 409, Never;
     /// The name is taken. Nothing was changed.
     Exists = "exists", 409, Never;
@@ -131,7 +131,7 @@ codes! {
     ReceiptRefused = "receipt_refused", 409, Never;
     /// The buyer is not in the waiting room.
     NotInLine = "not_in_line", 409, Never;
-    /// The buyer was admitted, and the pass has expired. Join the waiting room again.
+    /// The buyer was admitted, but the admission token has expired. Join the waiting room again.
     PassMissed = "pass_missed", 409, Never;
     /// The waiting room is closed: the sale has ended or is sold out for good.
     RoomClosed = "room_closed", 409, Never;
@@ -171,7 +171,7 @@ codes! {
     /// The outcome is unknown: the request may have taken effect. Repeat it with the same Idempotency-Key, token or
     /// ticket.
     OutcomeUnknown = "outcome_unknown", 503, Later;
-    /// The sale is paused: it needs a rebuild, or accepts only receipts for now.
+    /// The sale is halted: it needs a rebuild, or accepts only receipts for now.
     SalePaused = "sale_paused", 503, Later;
     /// The server is shutting down.
     Closing = "closing", 503, Later;
@@ -391,19 +391,19 @@ fn field_of(words: &str) -> Option<&'static str> {
         "the lease" => "lease_ms",
         "the delay" => "delay_ms",
         "the deadline" => "deadline_after_ms",
-        "the debounce's max_wait" => "max_wait_ms",
-        "the time for which the id is unique" => "unique_for_ms",
+        "the debounce max_wait" => "max_wait_ms",
+        "the uniqueness window" => "unique_for_ms",
         "the number of attempts" => "max_attempts",
-        "the number of tasks to wait for in one call" => "after",
-        "the page's limit" => "limit",
+        "the number of dependencies in one call" => "after",
+        "the page limit" => "limit",
         "the concurrency" => "concurrency",
         "the number of events kept" => "events",
-        "the retention's age" | "the retention's count" => "retention",
-        "the rate" | "the rate's time" => "rate",
+        "the retention age" | "the retention count" => "retention",
+        "the rate" | "the rate period" => "rate",
         "the percentage" => "percent",
         "the note" => "note",
-        "the owner's label" => "label",
-        "the worker's name" => "worker",
+        "the owner label" => "label",
+        "the worker name" => "worker",
         "the interval" => "every_ms",
         "the cron pattern" => "cron",
         "the time zone" => "zone",
@@ -412,9 +412,9 @@ fn field_of(words: &str) -> Option<&'static str> {
         "the number of SKUs" => "skus",
         "the number of lines" => "lines",
         "the quantity" => "quantity",
-        "the pass" => "pass_ms",
+        "the lifetime of the admission token" => "pass_ms",
         "the beacon" => "beacon",
-        "the orders' queue" => "orders",
+        "the orders queue" => "orders",
         _ => return None,
     })
 }

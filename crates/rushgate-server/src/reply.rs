@@ -68,8 +68,10 @@ impl<T: Serialize> Reply<T> {
         let bytes = match serde_json::to_vec(&self.view) {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) => {
-                return Problem::from(rushgate::Error::bug("an answer is no JSON").caused_by(error))
-                    .into_response();
+                return Problem::from(
+                    rushgate::Error::bug("cannot encode an answer as JSON").caused_by(error),
+                )
+                .into_response();
             }
         };
         let body = match self.owed {

@@ -332,7 +332,7 @@ impl Route {
         let carried_out = pin!(self.carry_out(shop, path, peer, head, body));
         let answered = AssertUnwindSafe(carried_out.instrument(span.clone())).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
-            tracing::error!(verb = self.verb, "a request ended in a panic");
+            tracing::error!(verb = self.verb, "a request handler panicked");
             Err(Problem::plain(Code::Bug))
         });
         let took = began.elapsed();
@@ -498,8 +498,11 @@ impl Route {
         let Some(least) = self.needs else { return Ok(Caller::nobody()) };
         let caller = shop.door.caller(bearer(headers)).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
         if caller.role < least {
-            let detail =
-                format_args!("this is for the role {}; the token's is {}", least.word(), caller.role.word());
+            let detail = format_args!(
+                "this route requires the role {}; the token has {}",
+                least.word(),
+                caller.role.word()
+            );
             return Err(Problem::new(Code::Forbidden, detail));
         }
         match self.kind {

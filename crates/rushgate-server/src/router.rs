@@ -82,7 +82,7 @@ impl Router {
         let found = self
             .paths
             .at(path)
-            .map_err(|_| Problem::new(Code::NotFound, "there is no such route; see /openapi.json"))?;
+            .map_err(|_| Problem::new(Code::NotFound, "no such route; see /openapi.json"))?;
         let read = |(place, value)| {
             let value = percent_decode_str(value).decode_utf8().ok()?;
             // Scopes are compared with this text, so it must be the normalized name that the store sees.
@@ -105,7 +105,7 @@ impl Router {
             return response;
         }
         let Some(params) = params else {
-            let detail = "the path is no UTF-8 when its %-signs are read";
+            let detail = "the percent-decoded path is not UTF-8";
             return Problem::new(Code::BadPath, detail).into_response();
         };
         // hyper omits the body of an answer to HEAD.

@@ -229,7 +229,7 @@ impl Server {
     pub async fn bind(self, address: SocketAddr) -> Result<Bound> {
         if !address.ip().is_loopback() && self.tokens.is_none() && !self.insecure {
             return Err(Error::misconfigured(format_args!(
-                "{address} can be reached from other machines, and there are no tokens"
+                "Cannot bind {address} without tokens: other machines can reach it."
             ))
             .hint(
                 "Create tokens, or pass --insecure if every client that can reach the address is trusted.",
@@ -238,12 +238,12 @@ impl Server {
         self.of_buyer.iter().chain(&self.of_address).try_for_each(Rate::check)?;
         if self.tokens.is_none() && (self.of_buyer.is_some() || self.of_address.is_some()) {
             return Err(Error::misconfigured(
-                "buyers are to be counted, and there are no tokens: everybody is an operator",
+                "rate limits per buyer or address require tokens: without tokens every client is an operator",
             ));
         }
         if self.tokens.is_none() && self.check.is_some() {
             return Err(Error::misconfigured(
-                "buyers are to be checked, and there are no tokens: everybody is an operator",
+                "the bot check requires tokens: without tokens every client is an operator",
             ));
         }
         let door = match self.tokens {
@@ -330,7 +330,7 @@ impl Bound {
         clerks_end.cancel();
         let stopped = clerks.await;
         if let Err(error) = &stopped {
-            tracing::error!(%error, "the order workers ended in a panic");
+            tracing::error!(%error, "the order workers panicked");
         }
         ServeReport { accepted, is_orderly: is_orderly && stopped.is_ok() }
     }
@@ -387,7 +387,7 @@ async fn accept(
             }
             Err(error) => {
                 // Out of file descriptors, or the peer has left. The next accept may succeed.
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -419,8 +419,8 @@ async fn greet(
     };
     match greeted {
         Ok(Ok(stream)) => converse(stream, peer, router, closing, arrival).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a connection came to no TLS"),
-        Err(_) => tracing::debug!("a connection came to no TLS in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
@@ -452,6 +452,6 @@ async fn converse(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }

@@ -75,8 +75,9 @@ impl TryFrom<WrittenKey> for SigningKey {
     fn try_from(written: WrittenKey) -> Result<Self, Error> {
         let WrittenKey { id, label, scopes, created_ms, secret } = written;
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(secret).ok().and_then(|bytes| bytes.try_into().ok());
-        let wrong =
-            || Error::misconfigured(format_args!("the secret of the key `{id}` is no base64url of 32 bytes"));
+        let wrong = || {
+            Error::misconfigured(format_args!("the secret of the key `{id}` is not 32 bytes in base64url"))
+        };
         let secret = Secret(bytes.ok_or_else(wrong)?);
         Ok(Self { id, label, scopes, created_ms, secret })
     }

@@ -61,10 +61,12 @@ impl Certificate {
                 loaded.written = written;
                 match load(&self.chain, &self.key) {
                     Ok(config) => {
-                        tracing::info!(file = %self.chain.display(), "the certificate was replaced");
+                        tracing::info!(file = %self.chain.display(), "reloaded the certificate");
                         loaded.config = config;
                     }
-                    Err(error) => tracing::error!(%error, "the certificate before is kept"),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot reload the certificate; the previous one is kept")
+                    }
                 }
             }
         }
@@ -79,12 +81,12 @@ fn written(chain: &Path, key: &Path) -> Written {
 fn load(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let certificates = certificates(chain)?;
     let secret = PrivateKeyDer::from_pem_slice(&read(key)?);
-    let secret = secret.map_err(|_| unusable(key, "there is no private key in PEM in it"))?;
+    let secret = secret.map_err(|_| unusable(key, "it contains no PEM private key"))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(certificates, secret));
     let mut config = config.map_err(|error| {
-        unusable(key, format_args!("it does not go with the certificate `{}`: {error}", chain.display()))
+        unusable(key, format_args!("it does not match the certificate `{}`: {error}", chain.display()))
     })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -95,7 +97,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<std::result::Result<Vec<_>, _>>();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(unusable(path, "there is no certificate in PEM in it")),
+        _ => Err(unusable(path, "it contains no PEM certificate")),
     }
 }
 
@@ -104,5 +106,5 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn unusable(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::misconfigured(format_args!("`{}` cannot be used for TLS: {why}", path.display()))
+    Error::misconfigured(format_args!("cannot use `{}` for TLS: {why}", path.display()))
 }

@@ -49,50 +49,50 @@ pub(crate) fn explain(stop: Stop, path: &str) -> Error {
 /// the message.
 pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
     let text = match fault.sqlite_error() {
-        Some(error) => format!("{fault}; SQLite's code {}", error.extended_code),
+        Some(error) => format!("{fault}; SQLite code {}", error.extended_code),
         None => fault.to_string(),
     };
     let unchanged = |what: &str| format!("{what} ({text}); nothing was changed");
     let error = match fault.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Error::full(unchanged(&format!("no room is left for `{path}`")))
-            .hint("make room on the disk (or raise the store's limit), then try again"),
+        Some(ErrorCode::DiskFull) => Error::full(unchanged(&format!("the disk is full, or `{path}` has reached its size limit")))
+            .hint("free disk space or raise the store's limit, then retry"),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             Error::unavailable(unchanged(&format!("another process has kept `{path}` locked for too long")))
-                .hint("try again; look for a process that holds a transaction open on this file")
+                .hint("retry; check for a process that keeps a transaction open on this file")
         }
         Some(ErrorCode::DatabaseCorrupt) => damaged(&unchanged(&format!("`{path}` is damaged"))),
         Some(ErrorCode::NotADatabase) => {
             Error::corrupt(unchanged(&format!("`{path}` is not an SQLite database")))
-                .hint("name another file, or move this one away")
+                .hint("use another file, or move this one")
         }
         Some(ErrorCode::ReadOnly) if is_moved(&fault) => moved(path),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
         Some(ErrorCode::CannotOpen) => Error::misconfigured(unchanged(&format!(
-            "`{path}` or its log beside it cannot be opened"
+            "cannot open `{path}` or its write-ahead log"
         )))
-        .hint("check that this user may write to the file and to its directory, and has open files left"),
+        .hint("check that this user has write permission on the file and its directory, and the limit of open files"),
         Some(ErrorCode::SystemIoFailure) => {
             Error::unavailable(unchanged(&format!("the disk failed while `{path}` was in use")))
-                .hint("look at the system's log; the disk may be full, gone or broken")
+                .hint("check the system log: the disk may be full, missing or broken")
         }
         Some(ErrorCode::OutOfMemory) => {
-            Error::unavailable(unchanged("SQLite ran out of memory")).hint("try again with more memory")
+            Error::unavailable(unchanged("SQLite is out of memory")).hint("retry with more memory")
         }
         // Not an SQLite error code: a stored value has an unexpected form.
-        None => damaged(&unchanged(&format!("`{path}` holds a value that cannot be read"))),
+        None => damaged(&unchanged(&format!("`{path}` contains a value that cannot be read"))),
         Some(_) => Error::bug(unchanged(&format!("an SQLite statement failed on `{path}`"))),
     };
     error.caused_by(fault)
 }
 
 fn damaged(why: &str) -> Error {
-    Error::corrupt(why).hint("restore it from a backup, or salvage it with `sqlite3 FILE .recover`")
+    Error::corrupt(why).hint("restore it from a backup, or recover it with `sqlite3 FILE .recover`")
 }
 
 /// The error of a file without write permission.
 pub(crate) fn read_only(path: &str) -> Error {
-    Error::misconfigured(format_args!("`{path}` may not be written to; nothing was changed")).hint(
-        "give the user that runs Rushgate permission to write to the file and to its directory, or name another file",
+    Error::misconfigured(format_args!("`{path}` is not writable; nothing was changed")).hint(
+        "grant the user that runs Rushgate write permission on the file and its directory, or use another file",
     )
 }
 
@@ -100,8 +100,7 @@ pub(crate) fn read_only(path: &str) -> Error {
 pub(crate) fn moved(path: &str) -> Error {
     let why =
         format_args!("`{path}` was moved, deleted or replaced while it was in use; nothing was changed");
-    Error::misconfigured(why)
-        .hint("put the file back, or restart this process to begin with the one that is there now")
+    Error::misconfigured(why).hint("restore the file, or restart this process to use the current one")
 }
 
 fn is_moved(fault: &rusqlite::Error) -> bool {
@@ -115,12 +114,10 @@ fn is_moved(fault: &rusqlite::Error) -> bool {
 pub(crate) fn translate_commit(fault: rusqlite::Error, path: &str) -> Error {
     match fault.sqlite_error_code() {
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => translate(fault, path),
-        _ => Error::unavailable(format_args!(
-            "the disk failed while a commit was written to `{path}` ({fault})"
-        ))
-        .hint("look at the system's log, then restart this process and ask again")
-        .caused_by(fault)
-        .maybe_happened(),
+        _ => Error::unavailable(format_args!("the disk failed during a commit to `{path}` ({fault})"))
+            .hint("check the system log, then restart this process and retry")
+            .caused_by(fault)
+            .maybe_happened(),
     }
 }
 

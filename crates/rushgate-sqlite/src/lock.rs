@@ -96,7 +96,7 @@ pub(crate) fn acquire(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
 fn acquire_contended(step: &mut Step<'_>, ask: &Acquire) -> Result<Acquired> {
     let now = step.now;
     let Some(row) = LockRow::load(step, &ask.name)? else {
-        return Err(rushgate_core::Error::bug("a lock's row vanished within a step").into());
+        return Err(rushgate_core::Error::bug("the row of a lock disappeared within a step").into());
     };
     if row.live_holder(now) == Some(ask.token) {
         return confirm(step, ask, &row);
@@ -371,7 +371,7 @@ pub(crate) fn release_with(step: &mut Step<'_>, release_with: &ReleaseWith) -> R
             Ok(ReleasedWith::NotTaken(refused))
         }
         Some(enqueued) => release(step, name, *token).map(|_| ReleasedWith::Released(enqueued)),
-        None => Err(rushgate_core::Error::bug("an enqueue of one task was answered with none").into()),
+        None => Err(rushgate_core::Error::bug("the store returned no answer for an enqueued task").into()),
     }
 }
 

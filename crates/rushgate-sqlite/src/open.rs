@@ -53,7 +53,7 @@ impl Location {
     /// Parses `sqlite:PATH` and `sqlite::memory:`, with the option `?durability=power|process`.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let rest = url.strip_prefix("sqlite:").ok_or_else(|| {
-            Error::invalid("the store's URL", format_args!("`{url}` does not begin with `sqlite:`"))
+            Error::invalid("the store's URL", format_args!("`{url}` does not start with `sqlite:`"))
         })?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -63,14 +63,16 @@ impl Location {
                 "durability=power" => Durability::D2,
                 "durability=process" => Durability::D1,
                 _ => {
-                    let why =
-                        format!("has the unknown option `{pair}`; there is `durability=power` or `=process`");
+                    let why = format!(
+                        "has the unknown option `{pair}`; use `durability=power` or `durability=process`"
+                    );
                     return Err(Error::invalid("the store's URL", why));
                 }
             };
         }
         match path {
-            "" => Err(Error::invalid("the store's URL", "names no file").hint("write `sqlite:rushgate.db`")),
+            "" => Err(Error::invalid("the store's URL", "names no file")
+                .hint("use a path, such as `sqlite:rushgate.db`")),
             ":memory:" => Ok(Self { target: Target::Memory, durability: Durability::D0 }),
             path => Ok(Self { target: Target::File(path.into()), durability }),
         }
@@ -131,8 +133,9 @@ impl Location {
         let path = self.shown();
         match File::open(&log) {
             Ok(file) => Ok(Some(Log { file, path })),
-            Err(fault) => Err(Error::misconfigured(format_args!("the log `{log}` cannot be opened"))
-                .hint("check that this user may read and write the file's directory, and has open files left")
+            Err(fault) => Err(Error::misconfigured(format_args!("cannot open the write-ahead log `{log}`"))
+                .hint("check that this user has read and write permission on the directory, and the limit of open \
+                       files")
                 .caused_by(fault)),
         }
     }
@@ -207,12 +210,12 @@ fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let shown = path.display();
     if path.is_dir() {
         return Err(Error::misconfigured(format_args!("`{shown}` is a directory"))
-            .hint(format_args!("name a file in it, such as `sqlite:{shown}/rushgate.db`")));
+            .hint(format_args!("use a file in it, such as `sqlite:{shown}/rushgate.db`")));
     }
     if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("") && is_missing(folder)) {
         let folder = folder.display();
         return Err(Error::misconfigured(format_args!("the directory `{folder}` does not exist"))
-            .hint(format_args!("make it with `mkdir -p {folder}`, or name a file elsewhere")));
+            .hint(format_args!("create it with `mkdir -p {folder}`, or use another path")));
     }
     if flags.contains(OpenFlags::SQLITE_OPEN_CREATE) {
         // The file contains the secrets of sales. SQLite reports why a file cannot be created.
@@ -240,7 +243,8 @@ fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
     }
     let why =
         format!("the file system of `{path}` cannot share memory between processes; nothing was changed");
-    Err(Error::misconfigured(why).hint("keep the file on a local disk, not on a network file system"))
+    Err(Error::misconfigured(why)
+        .hint("move the file to a local disk: network file systems are not supported"))
 }
 
 /// Fails for a database that belongs to another program or a newer version.
@@ -256,14 +260,14 @@ fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
     let fresh = application == 0 && version == 0 && tables == 0;
     if application != APPLICATION_ID && !fresh {
         let why = format!("`{path}` is an SQLite database of another program; nothing was changed");
-        return Err(Error::misconfigured(why).hint("give Rushgate a file of its own"));
+        return Err(Error::misconfigured(why).hint("use a separate file for Rushgate"));
     }
     let known = MIGRATIONS.len();
     if version > known as i64 {
         let why = format!(
-            "`{path}` has schema {version}, this build knows schemas up to {known}; nothing was changed"
+            "`{path}` has schema {version}, this build supports schemas up to {known}; nothing was changed"
         );
-        return Err(Error::misconfigured(why).hint("use a newer build of Rushgate with this file"));
+        return Err(Error::misconfigured(why).hint("use a newer build of Rushgate"));
     }
     Ok(())
 }

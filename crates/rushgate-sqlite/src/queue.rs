@@ -431,7 +431,7 @@ impl Queue<'_, '_> {
         for (id, run) in expired {
             let at = run.lease_until;
             let error = match run.deadline {
-                _ if run.attempts >= run.max_attempts => Some("lease ran out"),
+                _ if run.attempts >= run.max_attempts => Some("lease expired"),
                 Some(deadline) if deadline <= at => Some(DeadLetter::LATE),
                 _ => None,
             };
@@ -618,7 +618,7 @@ impl Queue<'_, '_> {
     /// Enqueues a task whose ID has a live record.
     fn enqueue_again(&mut self, task: &NewTask, due: i64) -> Result<Enqueued> {
         let Some(present) = self.present(&task.id)? else {
-            return Err(Error::bug("a task's record vanished within a step").into());
+            return Err(Error::bug("the record of a task disappeared within a step").into());
         };
         match task.on_duplicate {
             OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
@@ -946,7 +946,7 @@ impl Queue<'_, '_> {
         Ok(match self.end(back.ticket.id.as_str(), &run, &failure)? {
             Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,
             Ended::Cancelled => GivenBack::Cancelled,
-            Ended::Dead => return Err(Error::bug("a task that was given back died").into()),
+            Ended::Dead => return Err(Error::bug("a released task became a dead letter").into()),
         })
     }
 

@@ -98,5 +98,5 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock, coun
 
 /// The error of a closed store.
 pub(crate) fn closed() -> Error {
-    Error::unavailable("the store was closed").hint("open it again with `Rushgate::connect`")
+    Error::unavailable("the store is closed").hint("reopen it with `Rushgate::connect`")
 }

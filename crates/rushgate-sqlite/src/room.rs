@@ -64,7 +64,7 @@ impl Room {
         match self.rules.order {
             RoomOrder::Draw => Ok(()),
             RoomOrder::FirstCome => {
-                let why = "is served in the order of arrival; it has no draw";
+                let why = "admits buyers in order of arrival, without a draw";
                 Err(Error::invalid("the room", why).into())
             }
         }
@@ -168,7 +168,7 @@ pub(crate) fn set(
     let now = step.now;
     match load(step, sale)? {
         Some(room) if room.rules.order != rules.order => {
-            Err(Error::invalid("the room's order", "cannot be changed; close the room first").into())
+            Err(Error::invalid("the room order", "cannot be changed; close the room first").into())
         }
         Some(room) if room.rules == rules => Ok(room.state(now)),
         Some(mut room) => {

@@ -189,7 +189,7 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
                 Some((Timestamp::from_micros(stopped), Timestamp::from_micros(switched)))
             }
             (None, None) => None,
-            _ => return Err(unreadable(12, Error::corrupt("half of when a sale was rebuilt"))),
+            _ => return Err(unreadable(12, Error::corrupt("an incomplete rebuild time of a sale"))),
         },
         receipts_until: moment(14)?.map(Timestamp::from_micros),
         skus: Vec::new(),
@@ -220,7 +220,7 @@ fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
     };
     let has_places = stock.next.checked_add(stock.ahead).is_some_and(|placed| placed <= stock.total);
     if !has_places {
-        return Err(unreadable(5, Error::corrupt("an SKU with more units handed out than offered")));
+        return Err(unreadable(5, Error::corrupt("a SKU with more units handed out than offered")));
     }
     Ok((spec, stock))
 }
@@ -230,7 +230,7 @@ fn read_skus() -> impl FnMut(&Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
     let mut numbers = 0_usize..;
     move |row| match numbers.next() == Some(row.get(0)?) {
         true => read_sku(row),
-        false => Err(unreadable(0, Error::corrupt("an SKU out of its place"))),
+        false => Err(unreadable(0, Error::corrupt("a SKU in the wrong place"))),
     }
 }
 
@@ -254,7 +254,8 @@ fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> 
 }
 
 pub(crate) fn unknown(id: &SaleId) -> Error {
-    Error::not_found(format_args!("the sale `{id}`")).hint("`rushgate sale ls` lists the sales of this store")
+    Error::not_found(format_args!("the sale `{id}`"))
+        .hint("run `rushgate sale ls` to list the sales of this store")
 }
 
 /// Fails if fewer free units were found than counted, because the file is then damaged.
@@ -262,7 +263,7 @@ fn check_count(missing: u32) -> Result<()> {
     if missing == 0 {
         return Ok(());
     }
-    let why = format_args!("{missing} units fewer are free than were counted").to_string();
+    let why = format_args!("{missing} fewer units are free than the counter shows").to_string();
     Err(unreadable(0, Error::corrupt(why)).into())
 }
 
@@ -405,7 +406,7 @@ struct HoldRow {
 
 impl HoldRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let unreadable = |at| unreadable(at, Error::corrupt("a reservation's row cannot be read"));
+        let unreadable = |at| unreadable(at, Error::corrupt("cannot read the row of a reservation"));
         Ok(Self {
             id: ReservationId::from_bytes(row.get(0)?),
             buyer: parsed(row, 1)?,
@@ -628,7 +629,7 @@ impl Sale<'_, '_> {
 
     fn take_same(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
         let Some(unit) = self.common(wanted)? else {
-            return Err(Error::bug("a common number vanished within a step").into());
+            return Err(Error::bug("a shared unit number disappeared within a step").into());
         };
         let mut units = Units::default();
         for (sku, _) in wanted {
@@ -1057,7 +1058,7 @@ pub(crate) fn reservation(reader: &Reader<'_>, id: &SaleId, of: ReservationId) -
 }
 
 fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
-    let unreadable = |at| unreadable(at, Error::corrupt("an event's row cannot be read"));
+    let unreadable = |at| unreadable(at, Error::corrupt("cannot read the row of an event"));
     let units = Units::read(row.get_ref(4)?.as_str()?).ok_or_else(|| unreadable(4))?;
     Ok(Event {
         seq: row.get::<_, i64>(0)?.cast_unsigned(),

@@ -145,8 +145,8 @@ impl<'w> Step<'w> {
             let answer = answer.answer.downcast_ref::<T>().cloned();
             return answer.ok_or_else(|| {
                 Stop::Refused(rushgate_core::Error::invalid(
-                    "the operation's token",
-                    "was used for another call",
+                    "the operation token",
+                    "was used for a different call",
                 ))
             });
         }

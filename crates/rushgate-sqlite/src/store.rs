@@ -271,7 +271,7 @@ fn start_readers(
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    Error::unavailable("the system did not start a thread").caused_by(error)
+    Error::unavailable("cannot start a thread").caused_by(error)
 }
 
 impl Drop for Inner {
@@ -379,12 +379,12 @@ impl LockStore for SqliteStore {
 
     fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
         let name = name.clone();
-        self.read("ask whether a lock is held", Ok(()), move |reader| lock::held(reader, &name, token))
+        self.read("check whether a lock is held", Ok(()), move |reader| lock::held(reader, &name, token))
     }
 
     fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
         let name = name.clone();
-        self.write("leave a lock's line", Ok(()), move |step| lock::leave(step, &name, token))
+        self.write("leave the wait queue of a lock", Ok(()), move |step| lock::leave(step, &name, token))
     }
 
     fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
@@ -393,7 +393,7 @@ impl LockStore for SqliteStore {
 
     fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
         let name = name.clone();
-        self.write("release a lock by force", Ok(()), move |step| lock::force_release(step, &name))
+        self.write("force-release a lock", Ok(()), move |step| lock::force_release(step, &name))
     }
 
     fn show(&self, name: &LockName) -> Answer<'_, LockState> {
@@ -409,7 +409,7 @@ impl LockStore for SqliteStore {
         let (listening, told) = self.inner.listeners.listen_token(token);
         Box::pin(async move {
             let _listening = listening;
-            told.await.map_err(|_| closed().doing("wait for news of a lock"))
+            told.await.map_err(|_| closed().doing("wait for a notification of a lock"))
         })
     }
 }
@@ -430,7 +430,9 @@ impl QueueStore for SqliteStore {
 
     fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
         let queue = queue.clone();
-        self.write("look at a queue", check_batch(n as usize), move |step| queue::top(step, &queue, n))
+        self.write("read a queue's first tasks", check_batch(n as usize), move |step| {
+            queue::top(step, &queue, n)
+        })
     }
 
     fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
@@ -466,7 +468,7 @@ impl QueueStore for SqliteStore {
     fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
         let queue = queue.clone();
         self.write(
-            "give tasks back",
+            "release tasks",
             check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check)),
             move |step| step.once(op, Vec::len, |step| queue::give_back(step, &queue, &back)),
         )
@@ -499,21 +501,21 @@ impl QueueStore for SqliteStore {
 
     fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
         let (queue, id) = (queue.clone(), id.clone());
-        self.read("ask for a task's uniqueness", Ok(()), move |reader| {
+        self.read("check a uniqueness window", Ok(()), move |reader| {
             queue::unique::unique_until(reader, &queue, &id)
         })
     }
 
     fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
         let (queue, id) = (queue.clone(), id.clone());
-        self.write("lift a task's uniqueness", Ok(()), move |step| {
+        self.write("clear a uniqueness window", Ok(()), move |step| {
             step.once(op, |_| 1, |step| queue::unique::lift(step, &queue, &id))
         })
     }
 
     fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
         let (queue, id) = (queue.clone(), id.clone());
-        self.write("close a task", Ok(()), move |step| {
+        self.write("close a batch", Ok(()), move |step| {
             step.once(op, |_| 1, |step| queue::wait::close(step, &queue, &id))
         })
     }
@@ -521,20 +523,20 @@ impl QueueStore for SqliteStore {
     fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
         let (of, id) = (queue.clone(), id.clone());
         let read = move |reader: &Reader<'_>| queue::wait::waits(reader, &of, &id);
-        self.read_queue("ask what a task waits for", queue, Ok(()), read)
+        self.read_queue("read the dependencies of a task", queue, Ok(()), read)
     }
 
     fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
         let (of, id, after) = (queue.clone(), id.clone(), after.to_owned());
-        let checked = check_range("the page's limit", limit.into(), 1, 100);
-        self.read_queue("list what a task waited for", queue, checked, move |reader| {
+        let checked = check_range("the page limit", limit.into(), 1, 100);
+        self.read_queue("list the dependencies of a task", queue, checked, move |reader| {
             queue::wait::waited(reader, &of, &id, &after, limit)
         })
     }
 
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
         let (of, id) = (queue.clone(), id.clone());
-        self.read_queue("look at a task", queue, Ok(()), move |reader| queue::task(reader, &of, &id))
+        self.read_queue("read a task", queue, Ok(()), move |reader| queue::task(reader, &of, &id))
     }
 
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
@@ -546,7 +548,7 @@ impl QueueStore for SqliteStore {
 
     fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
         let of = queue.clone();
-        self.read_queue("count a queue", queue, Ok(()), move |reader| queue::stats(reader, &of))
+        self.read_queue("count a queue's tasks", queue, Ok(()), move |reader| queue::stats(reader, &of))
     }
 
     fn queues(&self) -> Answer<'_, Vec<QueueName>> {
@@ -560,7 +562,7 @@ impl QueueStore for SqliteStore {
 
     fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
         let queue = queue.clone();
-        self.write("limit a queue", limits.check(), move |step| queue::limit(step, &queue, limits))
+        self.write("set a queue's limits", limits.check(), move |step| queue::limit(step, &queue, limits))
     }
 
     fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
@@ -572,7 +574,7 @@ impl QueueStore for SqliteStore {
 
     fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
         let (of, after) = (queue.clone(), after.to_owned());
-        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let checked = check_range("the page limit", limit.into(), 1, 10_000);
         self.read_queue("list dead letters", queue, checked, move |reader| {
             queue::dead(reader, &of, &after, limit)
         })
@@ -587,7 +589,7 @@ impl QueueStore for SqliteStore {
 
     fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
         let queue = queue.clone();
-        self.write("revive dead letters", which.check(), move |step| {
+        self.write("requeue dead letters", which.check(), move |step| {
             step.once(op, |_| 1, |step| queue::revive(step, &queue, &which))
         })
     }
@@ -608,7 +610,7 @@ impl QueueStore for SqliteStore {
     }
 
     fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
-        const DOING: &str = "wait for a task to be over";
+        const DOING: &str = "wait for a task to finish";
         let (listening, told) = self.inner.listeners.listen_over(queue, id);
         let (of, id) = (queue.clone(), id.clone());
         let awaited =
@@ -640,12 +642,12 @@ impl QueueStore for SqliteStore {
 impl ScheduleStore for SqliteStore {
     fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
         let queue = queue.clone();
-        self.write("enter a schedule", new.check(), move |step| schedule::schedule(step, &queue, &new))
+        self.write("save a schedule", new.check(), move |step| schedule::schedule(step, &queue, &new))
     }
 
     fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
         let (queue, id) = (queue.clone(), id.clone());
-        self.write("take a schedule out", Ok(()), move |step| schedule::unschedule(step, &queue, &id))
+        self.write("delete a schedule", Ok(()), move |step| schedule::unschedule(step, &queue, &id))
     }
 
     fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
@@ -657,7 +659,7 @@ impl ScheduleStore for SqliteStore {
     fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
         let queue = queue.clone();
         let checked = check_batch(n as usize);
-        self.read("look for due schedules", checked, move |reader| schedule::due_schedules(reader, &queue, n))
+        self.read("find due schedules", checked, move |reader| schedule::due_schedules(reader, &queue, n))
     }
 
     fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
@@ -704,7 +706,7 @@ impl SaleStore for SqliteStore {
 
     fn expire(&self, id: &SaleId, n: u32) -> Answer<'_, u32> {
         let id = id.clone();
-        self.write("end holds", check_batch(n as usize), move |step| sale::expire(step, &id, n))
+        self.write("expire holds", check_batch(n as usize), move |step| sale::expire(step, &id, n))
     }
 
     fn settle(
@@ -721,12 +723,12 @@ impl SaleStore for SqliteStore {
 
     fn pause_sale(&self, id: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
         let id = id.clone();
-        self.write("pause a sale", Ok(()), move |step| sale::pause(step, &id, generation, reason))
+        self.write("halt a sale", Ok(()), move |step| sale::pause(step, &id, generation, reason))
     }
 
     fn begin_rebuild(&self, by: Op, id: &SaleId) -> Answer<'_, ()> {
         let id = id.clone();
-        self.write("begin to rebuild a sale", Ok(()), move |step| sale::begin_rebuild(step, by, &id))
+        self.write("start the rebuild of a sale", Ok(()), move |step| sale::begin_rebuild(step, by, &id))
     }
 
     fn load(&self, by: Op, id: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
@@ -738,7 +740,9 @@ impl SaleStore for SqliteStore {
 
     fn switch(&self, by: Op, id: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
         let id = id.clone();
-        self.write("switch a sale", switch.check(), move |step| sale::switch(step, by, &id, &switch))
+        self.write("switch a sale to its new generation", switch.check(), move |step| {
+            sale::switch(step, by, &id, &switch)
+        })
     }
 
     fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
@@ -752,7 +756,7 @@ impl SaleStore for SqliteStore {
 
     fn sale(&self, id: &SaleId) -> Answer<'_, SaleState> {
         let id = id.clone();
-        self.read("look at a sale", Ok(()), move |reader| sale::sale(reader, &id))
+        self.read("show a sale", Ok(()), move |reader| sale::sale(reader, &id))
     }
 
     fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
@@ -761,18 +765,18 @@ impl SaleStore for SqliteStore {
 
     fn reservation(&self, id: &SaleId, of: ReservationId) -> Answer<'_, Option<Hold>> {
         let id = id.clone();
-        self.read("look at a reservation", Ok(()), move |reader| sale::reservation(reader, &id, of))
+        self.read("read a reservation", Ok(()), move |reader| sale::reservation(reader, &id, of))
     }
 
     fn events(&self, id: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
         let id = id.clone();
-        let checked = check_range("the page's limit", limit.into(), 1, 10_000);
+        let checked = check_range("the page limit", limit.into(), 1, 10_000);
         self.read("read a sale's events", checked, move |reader| sale::events(reader, &id, after, limit))
     }
 
     fn books(&self, id: &SaleId) -> Answer<'_, Books> {
         let id = id.clone();
-        self.read("read a sale's books", Ok(()), move |reader| sale::books(reader, &id))
+        self.read("read a sale's snapshot", Ok(()), move |reader| sale::books(reader, &id))
     }
 }
 

@@ -166,9 +166,9 @@ impl Shared {
         }
         let Some(log) = &self.log else { return Ok(()) };
         log.file.sync_data().map_err(|fault| {
-            let why = format_args!("the disk failed while a commit was written to `{}`", log.path);
+            let why = format_args!("the disk failed during a commit to `{}`", log.path);
             let error = Error::unavailable(why)
-                .hint("look at the system's log, then restart this process and ask again")
+                .hint("check the system log, then restart this process and retry")
                 .caused_by(fault)
                 .maybe_happened();
             self.failed.get_or_init(|| error).duplicate()

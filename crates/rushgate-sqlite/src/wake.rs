@@ -256,7 +256,7 @@ impl Watcher {
             match self.look(seen) {
                 Ok(version) => seen = version,
                 Err(fault) => {
-                    tracing::warn!(%fault, "looking for other processes' writes failed; will look again")
+                    tracing::warn!(%fault, "cannot check for writes of other processes; retrying")
                 }
             }
             thread::sleep(LOOK_EVERY);

@@ -61,7 +61,7 @@ where
     }
 
     fn answer(self: Box<Self>, failed: Option<&Error>) {
-        let lost = || Err(Error::bug("a call was answered before it was carried out"));
+        let lost = || Err(Error::bug("a call was answered before it ran"));
         let answer = match failed {
             Some(error) => Err(error.duplicate()),
             None => self.found.unwrap_or_else(lost),
@@ -274,18 +274,18 @@ impl Writer {
     }
 
     fn stop_after_unknown(&mut self, error: &Error) {
-        let why = "a commit failed in this process, and it has written nothing since";
-        let hint = "look at the system's log, then restart this process and ask again";
+        let why = "a commit failed in this process; it no longer writes to the store";
+        let hint = "check the system log, then restart this process and retry";
         self.stop(error, Error::unavailable(why).hint(hint));
     }
 
     /// Stops writing, and answers every later call with `error`.
     fn stop(&mut self, cause: &Error, error: Error) {
-        tracing::error!(%cause, "this process writes no more to the store");
+        tracing::error!(%cause, "this process no longer writes to the store");
         self.broken = Some(error);
         // Closing must not merge the log into the file either.
         if let Err(fault) = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
-            tracing::error!(%fault, "the log will be folded into the file");
+            tracing::error!(%fault, "the write-ahead log will be checkpointed into the file");
         }
     }
 
@@ -310,7 +310,7 @@ impl Writer {
             && let Err(fault) = self.sweep_stretch()
         {
             self.roll_back();
-            tracing::warn!(%fault, "sweeping old rows failed; will try again");
+            tracing::warn!(%fault, "cannot delete old rows; retrying");
         }
     }
 }

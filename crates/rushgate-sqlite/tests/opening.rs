@@ -69,7 +69,7 @@ async fn a_schema_of_a_newer_build_is_left_alone() {
     let (_folder, path) = fresh();
     store(&path).close().await.unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
-    refused_unchanged(&path, "misconfigured", "has schema 99, this build knows schemas up to");
+    refused_unchanged(&path, "misconfigured", "has schema 99, this build supports schemas up to");
 }
 
 /// A room in a file as the previous version left it, drawn or not.

@@ -182,7 +182,7 @@ impl OutboxRelay {
             let moved = self.metrics.moved();
             let Err(error) = self.lead(&shutdown).await else { break };
             add(&self.metrics.0.outages, 1);
-            tracing::warn!(%error, outbox = self.outbox.url(), "the outbox waits for its database");
+            tracing::warn!(%error, outbox = self.outbox.url(), "the outbox database is unavailable; retrying");
             if self.metrics.moved() > moved {
                 pauses = Pauses::new();
             }
@@ -338,7 +338,7 @@ impl Work<'_> {
     fn note_refused(&self, refused: &[(String, String, String)]) {
         add(&self.relay.metrics.0.refused, refused.len());
         for (queue, id, why) in refused {
-            tracing::error!(queue, id, why, "a task of the outbox cannot be moved; it is set aside");
+            tracing::error!(queue, id, why, "cannot relay an outbox task; it is set aside");
         }
     }
 }
@@ -380,7 +380,7 @@ impl OutboxRelay {
             match self.put(queue, one).await {
                 Ok(upto) if upto >= row.number => sent.upto = upto,
                 Err(error) if error.is_invalid() && !error.may_have_happened() => {
-                    tracing::error!(%queue, id = %row.task.id, %error, "a task of the outbox is set aside");
+                    tracing::error!(%queue, id = %row.task.id, %error, "an outbox task was refused and is set aside");
                     sent.refused.push((row.position, error.to_string()));
                     break;
                 }
@@ -407,6 +407,6 @@ impl OutboxRelay {
 
     fn note_outage(&self, queue: &QueueName, error: &Error) {
         add(&self.metrics.0.outages, 1);
-        tracing::warn!(%queue, %error, "the outbox waits for the store");
+        tracing::warn!(%queue, %error, "the store is unavailable; the outbox relay is retrying");
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn ask<'a, T>(
         if !worth_asking_again(&error) || Instant::now() + pause >= until || closing.is_cancelled() {
             return Err(error);
         }
-        tracing::debug!(%error, ?pause, "asking the store again");
+        tracing::debug!(%error, ?pause, "retrying a store call");
         sleep(pause).await;
     }
 }

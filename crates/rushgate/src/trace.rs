@@ -70,7 +70,7 @@ pub trait TraceContext: Send + Sync + 'static {
 /// [`is_invalid`](Error::is_invalid) if it was set before.
 pub fn set_trace_context(context: impl TraceContext) -> Result<()> {
     let set = CONTEXT.set(Box::new(context));
-    set.map_err(|_| Error::invalid("the trace context", "is set already; once is for the whole process"))
+    set.map_err(|_| Error::invalid("the trace context", "is already set for this process"))
 }
 
 /// Adds the current span's trace to `payload`, as [`Queue::new_task`](crate::Queue::new_task) does: for a

@@ -356,7 +356,7 @@ async fn what_cannot_be_a_task_is_set_aside_and_holds_nothing_up(shop: Shop) {
     let whys: Vec<_> = aside.iter().map(|task| (task.id.as_str(), task.why.as_str())).collect();
     let expected = [
         ("large", "1048577 bytes"),
-        ("lost", "the queue's name is empty"),
+        ("lost", "the queue name is empty"),
         ("a b", "white space"),
         ("hasty", "priority is out of range"),
     ];

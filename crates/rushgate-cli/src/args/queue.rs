@@ -460,7 +460,7 @@ Examples:
     rushgate --store redis://localhost queue import mail
 
 An invalid line is reported with its number; the lines before it were imported. Uniqueness windows
-are not exported. A task whose ID is held by one is skipped.
+are not exported. Tasks whose ID is live are skipped.
 Exit status: 1 if the queue is full, 2 if a line is invalid.")]
 pub(crate) struct ImportArgs {
     /// Name of the queue.
@@ -639,7 +639,7 @@ pub(crate) struct Limit<T>(pub(crate) Option<T>);
 fn number<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
     match text {
         "none" => Ok(Limit(None)),
-        _ => text.parse().map(|n| Limit(Some(n))).map_err(|_| "write a number, or none".to_owned()),
+        _ => text.parse().map(|n| Limit(Some(n))).map_err(|_| "use a number, or none".to_owned()),
     }
 }
 
@@ -654,7 +654,7 @@ fn retention(text: &str) -> Result<Limit<Retention>, String> {
     if text == "none" {
         return Ok(Limit(None));
     }
-    let wrong = || "write a time and a number, such as 1d/10000, or none".to_owned();
+    let wrong = || "use a duration and a number, such as 1d/10000, or none".to_owned();
     let (age, count) = text.split_once('/').ok_or_else(wrong)?;
     let count = count.parse().map_err(|_| wrong())?;
     Ok(Limit(Some(Retention::new(duration::parse(age)?, count))))

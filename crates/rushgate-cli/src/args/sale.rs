@@ -86,7 +86,7 @@ pub(crate) struct SkuArg {
 /// The last two `=` separate units and limit, so a name may contain `=`.
 fn sku(text: &str) -> Result<SkuArg, String> {
     let wrong =
-        || format!("`{text}` is no SKU; write NAME=UNITS or NAME=UNITS:PER_BUYER, such as phone=10:1");
+        || format!("`{text}` is not a SKU; use NAME=UNITS or NAME=UNITS:PER_BUYER, such as phone=10:1");
     let (name, stock) = text.rsplit_once('=').ok_or_else(wrong)?;
     let (units, per_buyer) = stock.split_once(':').unwrap_or((stock, "1"));
     let number = |text| number(text, wrong);
@@ -156,7 +156,7 @@ pub(crate) struct LineArg {
 
 fn line(text: &str) -> Result<LineArg, String> {
     let (sku, quantity) = text.rsplit_once('=').unwrap_or((text, "1"));
-    let quantity = number(quantity, || format!("`{text}` is no line; write SKU or SKU=QUANTITY"))?;
+    let quantity = number(quantity, || format!("`{text}` is not a line; use SKU or SKU=QUANTITY"))?;
     Ok(LineArg { sku: sku.to_owned(), quantity })
 }
 
@@ -381,8 +381,8 @@ Examples:
   rushgate sale rebuild phones --orders postgres://shop@db/orders
   rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
 
-It may be stopped and run again at any time. A store that had lost the whole sale has it again, not yet open.
-A ledger that does not know a sale with recorded orders is refused, and so is a missing file, unless --new-ledger is given.
+You can stop it and run it again at any time. If the store lost the whole sale, it is created again, not yet open.
+A missing file, or a ledger without a sale that has recorded orders, is refused unless --new-ledger is given.
 Exit status: 1 if another rebuild has started, or if the sale is unknown.")]
 pub(crate) struct RebuildArgs {
     /// ID of the sale.

@@ -39,8 +39,8 @@ async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
 
 fn read<T>(what: &str, answer: Result<Vec<T>>, findings: &mut Findings) -> Vec<T> {
     answer.unwrap_or_else(|error| {
-        let what = format_args!("the {what} cannot be read");
-        findings.failed(what, &error.into(), "see the server's log");
+        let what = format_args!("cannot read the {what}");
+        findings.failed(what, &error.into(), "check the server log");
         Vec::new()
     })
 }
@@ -50,17 +50,22 @@ fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) 
     findings.dead_letters += stats.dead;
     let waits = Duration::from_millis(stats.lag_ms);
     if stats.paused {
-        findings.warn(format!("queue {name} is paused"), format!("`rushgate queue resume {name}`"));
+        findings.warn(
+            format!("queue {name} is paused"),
+            format!("resume it with `rushgate queue resume {name}`"),
+        );
     } else if stats.leased == 0 && stats.rate_until.is_none() && waits > UNATTENDED {
         findings.warn(
-            format!("nobody works on queue {name}: a task has been due for {} s", waits.as_secs()),
+            format!("queue {name} has no active worker: a task has been due for {} s", waits.as_secs()),
             format!("start a worker; `rushgate queue why {name} ID` explains one task"),
         );
     }
     if stats.dead > 0 {
         findings.warn(
             format!("queue {name} has {}", counted(stats.dead, "dead letter")),
-            format!("`rushgate queue dead ls {name}` says why; `dead retry` and `dead delete` end them"),
+            format!(
+                "run `rushgate queue dead ls {name}` to see the errors, then `dead retry` or `dead delete`"
+            ),
         );
     }
 }
@@ -68,12 +73,12 @@ fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) 
 fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
     let (id, Some(pause)) = (&sale.spec.id, sale.paused) else { return };
     let why = match pause.reason {
-        PauseReason::LostWrites => "the store lost writes that it had acknowledged",
-        PauseReason::Operator => "an operator said so",
-        PauseReason::Rebuilding => "it is being rebuilt",
+        PauseReason::LostWrites => "the store lost acknowledged writes",
+        PauseReason::Operator => "an operator halted it",
+        PauseReason::Rebuilding => "a rebuild is in progress",
     };
     findings.warn(
-        format!("sale {id} is stopped: {why}"),
-        format!("`rushgate sale rebuild {id}` rebuilds it from the ledger"),
+        format!("sale {id} is halted: {why}"),
+        format!("run `rushgate sale rebuild {id}` to rebuild it from the ledger"),
     );
 }

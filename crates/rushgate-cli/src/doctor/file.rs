@@ -27,20 +27,23 @@ pub(super) fn look(file: &Path, findings: &mut Findings) {
     findings.free_bytes = statvfs(file).ok().map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize));
     if let Some(free) = findings.free_bytes.filter(|free| *free < FREE_MIN) {
         findings.warn(
-            format!("only {} are free on the disk", bytes(free)),
-            "make room: a store that is full takes nothing more, and loses nothing",
+            format!("the disk has only {} free", bytes(free)),
+            "free disk space: a full store accepts no writes, but loses no data",
         );
     }
     if let Some(log) = findings.log_bytes.filter(|log| *log > LOG_MAX) {
         findings.warn(
-            format!("the log has {}; a reader may be holding it open", bytes(log)),
+            format!(
+                "the write-ahead log has {}; an open read transaction may keep it from shrinking",
+                bytes(log)
+            ),
             "end the process with the long read transaction; the log shrinks with the next writes",
         );
     }
     if let Some(name) = network(file) {
         findings.warn(
-            format!("the file is on {name}, where processes of several machines cannot share it"),
-            "put it on a disk of the machine, or use a Redis or Valkey server",
+            format!("the file is on {name}, which processes on several machines cannot share"),
+            "move it to a local disk, or use a Redis or Valkey server",
         );
     }
 }

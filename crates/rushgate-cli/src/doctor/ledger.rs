@@ -11,14 +11,14 @@ pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut F
         if let Some(sale) = open.iter().find(|sale| sale.spec.orders.is_some()) {
             findings.warn(
                 format!("sale {} has a ledger, which was not checked", sale.spec.id),
-                "name the ledger: --orders URL, RUSHGATE_ORDERS, or `orders` in rushgate.toml",
+                "pass --orders URL, or set RUSHGATE_ORDERS or `orders` in rushgate.toml",
             );
         }
         return;
     }
     if let Err(error) = compare(globals, open, findings).await {
-        let meanwhile = "reservations go on and their orders wait in the queue; bring it back";
-        findings.failed("the ledger cannot be used", &error, meanwhile);
+        let meanwhile = "restore the ledger; until then, reservations continue and orders wait in the queue";
+        findings.failed("cannot use the ledger", &error, meanwhile);
     }
 }
 
@@ -38,8 +38,8 @@ async fn look_at_sale(ledger: &dyn Ledger, sale: &SaleState, findings: &mut Find
     let id = &sale.spec.id;
     if ledger.find_sale(id).await?.is_some_and(|known| known.is_ahead_of(sale)) {
         findings.warn(
-            format!("the ledger knows more of sale {id} than the store, which has lost writes"),
-            format!("`rushgate sale rebuild {id}` rebuilds it from the ledger"),
+            format!("the store has lost writes of sale {id} that the ledger has"),
+            format!("run `rushgate sale rebuild {id}` to rebuild it from the ledger"),
         );
     }
     Ok(())

@@ -107,11 +107,9 @@ fn findings(info: &StoreInfo, has_unseen_settings: bool) -> Findings {
 fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static str> {
     let is_sqlite = info.url.starts_with("sqlite:");
     match info.durability {
-        Durability::D0 if is_sqlite => Some("name a file: --store sqlite:PATH"),
-        Durability::D0 => {
-            Some("set `appendonly yes`; with `appendfsync always` a write survives a power cut, too")
-        }
-        Durability::D1 if is_sqlite => Some("leave `durability=process` out of the URL"),
+        Durability::D0 if is_sqlite => Some("use a file: --store sqlite:PATH"),
+        Durability::D0 => Some("set `appendonly yes`, and `appendfsync always` to survive a power failure"),
+        Durability::D1 if is_sqlite => Some("remove `durability=process` from the URL"),
         Durability::D1 if has_unseen_settings => None,
         Durability::D1 => Some("set `appendfsync always`, or `min-replicas-to-write` with replicas"),
         Durability::D2 | Durability::D3 | Durability::D4 => None,
@@ -120,9 +118,9 @@ fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static 
 
 fn promise(durability: Durability) -> &'static str {
     match durability {
-        Durability::D0 => "nothing: it is lost with the process that keeps it",
-        Durability::D1 => "the death of a process, not a power cut",
-        Durability::D2 => "a power cut on this machine",
+        Durability::D0 => "nothing: it is lost if the process or the server stops",
+        Durability::D1 => "a process crash, but not a power failure",
+        Durability::D2 => "a power failure of this machine",
         Durability::D3 => "the loss of a machine",
         Durability::D4 => "whatever the ledger's database survives",
     }
@@ -162,7 +160,7 @@ fn text(findings: &Findings, output: Output) -> String {
                 counted(findings.dead_letters, "dead letter")
             ),
         ),
-        ("locks", format!("{} held, {} waited for", findings.locks_held, findings.locks_waited_for)),
+        ("locks", format!("{} held, {} with waiters", findings.locks_held, findings.locks_waited_for)),
         ("sales", findings.sales.to_string()),
     ]);
     lines.extend(
@@ -178,7 +176,7 @@ fn text(findings: &Findings, output: Output) -> String {
         text += &format!("{}     {what}\n{:<11} {fix}\n", output.paint(Paint::Notice, "warning"), "");
     }
     if findings.warnings.is_empty() {
-        text += &format!("{}\n", output.paint(Paint::Good, "all is well"));
+        text += &format!("{}\n", output.paint(Paint::Good, "no problems found"));
     }
     text
 }

@@ -24,17 +24,17 @@ pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
     let state = match state_of_functions(url).await {
         Ok(state) => state,
         Err(error) => {
-            let fix = "`rushgate functions check` says more";
-            return findings.failed("the function library could not be checked", &error.into(), fix);
+            let fix = "run `rushgate functions check` for details";
+            return findings.failed("cannot check the function library", &error.into(), fix);
         }
     };
     findings.functions = Some(state.word());
     findings.functions_in_words = Some(what(&state));
     let fix = match state {
         State::Missing | State::Same => return,
-        State::Newer { .. } | State::Foreign => "`rushgate functions install --force` replaces it",
+        State::Newer { .. } | State::Foreign => "run `rushgate functions install --force` to replace it",
         State::OtherBuild | State::Older { .. } | State::Edited { .. } => {
-            "`rushgate functions install` replaces it"
+            "run `rushgate functions install` to replace it"
         }
     };
     findings.warn(format!("functions: the server has {}", what(&state)), fix);
@@ -52,7 +52,7 @@ pub(super) fn look(options: ServeOptions, findings: &mut Findings) {
     match options.settle() {
         Ok(settings) => look_at_settings(&settings, findings),
         Err(fault) => {
-            findings.warn(format!("`rushgate serve` would not start: {fault}"), "mend its settings")
+            findings.warn(format!("`rushgate serve` would not start: {fault}"), "correct its settings")
         }
     }
 }
@@ -62,13 +62,13 @@ fn look_at_settings(settings: &Settings, findings: &mut Findings) {
     if is_public && settings.tls.is_none() {
         findings.warn(
             format!("{} is served without TLS: tokens are visible on the network", settings.listen),
-            "set `tls_cert` and `tls_key`, or put TLS in front of it on the same machine",
+            "set `tls_cert` and `tls_key`, or run a TLS proxy on the same machine",
         );
     }
     if is_public && settings.tokens.is_none() {
         findings.warn(
             format!("every client that can reach {} is an operator", settings.listen),
-            "`rushgate token create`, and set `tokens`",
+            "run `rushgate token create`, and set `tokens`",
         );
     }
     if let Some(path) = &settings.tokens {
@@ -76,15 +76,16 @@ fn look_at_settings(settings: &Settings, findings: &mut Findings) {
     }
     if let Some(Tls { certificate, key }) = &settings.tls {
         if let Err(error) = check_certificate(certificate, key) {
-            findings.warn(error.to_string(), "`rushgate serve` does not start with it");
+            findings
+                .warn(error.to_string(), "correct the TLS files: `rushgate serve` does not start with them");
         }
         look_at_secret(key, findings);
     }
     let wanted = u64::from(settings.connections) + OTHERS;
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         findings.warn(
-            format!("a process may have {limit} files open, and `connections` wants {wanted}"),
-            "raise the limit (`ulimit -n`, LimitNOFILE), or others wait to be accepted",
+            format!("the limit of open files is {limit}, and `connections` needs {wanted}"),
+            "raise the limit (`ulimit -n`, LimitNOFILE); otherwise further connections wait",
         );
     }
 }
@@ -92,11 +93,12 @@ fn look_at_settings(settings: &Settings, findings: &mut Findings) {
 fn look_at_tokens(path: &Path, findings: &mut Findings) {
     match TokenFile::at(path).list() {
         Ok(tokens) if tokens.is_empty() => findings.warn(
-            format!("nobody is let in: there is no token in `{}`", path.display()),
-            "`rushgate token create` makes one",
+            format!("every request is refused: `{}` has no tokens", path.display()),
+            "create one with `rushgate token create`",
         ),
         Ok(_) => look_at_secret(path, findings),
-        Err(error) => findings.warn(error.to_string(), "`rushgate serve` does not start without it"),
+        Err(error) => findings
+            .warn(error.to_string(), "correct the token file: `rushgate serve` does not start without it"),
     }
 }
 
@@ -104,8 +106,8 @@ fn look_at_secret(path: &Path, findings: &mut Findings) {
     let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
         findings.warn(
-            format!("others on this machine can read `{}`", path.display()),
-            format!("chmod 600 {}", path.display()),
+            format!("other users of this machine can read `{}`", path.display()),
+            format!("run chmod 600 {}", path.display()),
         );
     }
 }

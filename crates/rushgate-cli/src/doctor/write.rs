@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(1);
 /// A readable store may still refuse writes: full disk, no memory, too few replicas.
 pub(super) async fn attempt(gate: &Rushgate, findings: &mut Findings) {
     if let Err(error) = write(gate).await {
-        findings.failed("a write fails", &error, "see the server's log");
+        findings.failed("a test write failed", &error, "check the server log");
     }
 }
 

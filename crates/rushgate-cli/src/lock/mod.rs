@@ -37,19 +37,19 @@ async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -
         }
         ReleaseOutcome::AlreadyLost => {
             let message = format_args!("the token does not hold `{}`", args.name).to_string();
-            Err(Fault::refused("not_held", message).hint("`rushgate lock show` says who does").into())
+            Err(Fault::refused("not_held", message).hint("run `rushgate lock show` to see the holder").into())
         }
     }
 }
 
 async fn break_it(gate: &rushgate::Rushgate, args: BreakArgs, output: Output) -> Result<Exit> {
     let Some(holder) = gate.force_release(&args.name).await? else {
-        return Err(Fault::refused("not_held", format_args!("nobody holds `{}`", args.name)).into());
+        return Err(Fault::refused("not_held", format_args!("`{}` is not held", args.name)).into());
     };
     let view = HolderView::from(&holder);
     output.line(
         &json!({ "outcome": "broken", "holder": view }),
-        format_args!("broken: {} lost it", who(&holder)),
+        format_args!("force-released: {} lost the lock", who(&holder)),
     )?;
     Ok(Exit::Done)
 }

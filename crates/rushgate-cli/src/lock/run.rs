@@ -14,7 +14,7 @@ use crate::args::lock::{OnLost, RunArgs};
 use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
 use crate::lock::who;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::signals::{Signals, died_of};
 use crate::warden::{Warden, now};
 
@@ -24,7 +24,7 @@ const LABEL_MAX: usize = 200;
 const RELEASE_MIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
-    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let label = args.label.clone().unwrap_or_else(|| label(&args.command));
     let lock = gate.lock(&args.name)?.lease(args.lease).wait(args.wait).label(label);
     // A signal drops the acquisition, which leaves the wait queue.
@@ -46,15 +46,15 @@ pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Resul
 /// Names the holder, if there still is one.
 async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
     let holders = lock.holders().await.unwrap_or_default();
-    let holder = holders.first().map_or("nobody now".to_owned(), who);
+    let holder =
+        holders.first().map_or("not held now".to_owned(), |holder| format!("held by {}", who(holder)));
     let line = match busy.waiters {
         0 => String::new(),
-        ahead => format!("; {ahead} more in line"),
+        ahead => format!("; {} ahead", counted(ahead, "waiter")),
     };
-    let message =
-        format!("`{}` was not obtained within {}: held by {holder}{line}", lock.name(), Spoken(wait));
+    let message = format!("cannot acquire `{}` within {}: {holder}{line}", lock.name(), Spoken(wait));
     Fault::refused("busy", message)
-        .hint("wait longer with --wait, or see `rushgate lock show` and `rushgate lock break`")
+        .hint("pass a longer --wait, or see `rushgate lock show` and `rushgate lock break`")
 }
 
 /// The command as a label for others: one line, cut to the maximum length.
@@ -213,13 +213,13 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
     let name = guard.name().clone();
     let lost = |reason: &dyn std::fmt::Display| {
         Fault::refused("lease_lost", format_args!("lease lost: `{name}`: {reason}"))
-            .hint("what the command wrote after that must be refused by its fence")
+            .hint("check that your database rejects later writes of the command by their fencing token")
     };
     let exit = match ended? {
         Ended::Status(exit) => exit,
         // The rest of the store's lease is released in the background.
         Ended::Lost(reason) => {
-            return Err(lost(&format_args!("{reason}; the command was ended")).into());
+            return Err(lost(&format_args!("{reason}; the command was terminated")).into());
         }
     };
     // After the lease there is nothing left to release, so a server that does not answer costs no more than that.
@@ -230,9 +230,11 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
     match released {
         Ok(ReleaseOutcome::Released) => Ok(exit),
         Ok(ReleaseOutcome::AlreadyLost) if on_lost == OnLost::Warn => Ok(exit),
-        Ok(ReleaseOutcome::AlreadyLost) => Err(lost(&"it was no longer held when the command ended").into()),
+        Ok(ReleaseOutcome::AlreadyLost) => {
+            Err(lost(&"the lock was no longer held when the command ended").into())
+        }
         Err(error) => {
-            output.warn(format_args!("`{name}` could not be released and ends with its lease: {error}"));
+            output.warn(format_args!("cannot release `{name}`; it expires with its lease: {error}"));
             Ok(exit)
         }
     }

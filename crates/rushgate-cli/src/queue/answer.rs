@@ -128,8 +128,8 @@ pub(super) async fn close(gate: &Rushgate, args: CloseArgs, output: Output) -> R
     let answer = gate.queue(&args.queue)?.close_batch(&args.id).await?;
     let id = &args.id;
     let words = match answer {
-        Closed::Closed { left: 0 } => format!("closed {id}: it waits for nothing"),
-        Closed::Closed { left } => format!("closed {id}: it waits for {}", counted(left, "task")),
+        Closed::Closed { left: 0 } => format!("closed {id}: no members left"),
+        Closed::Closed { left } => format!("closed {id}: {} left", counted(left, "task")),
         Closed::NotOpen => format!("not_open {id}"),
         Closed::NotFound => format!("not_found {id}"),
     };

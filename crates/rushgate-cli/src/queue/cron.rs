@@ -107,7 +107,7 @@ async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
     let page = Page { after: args.after, limit: args.n };
     let schedules = gate.queue(&args.queue)?.schedules(page).await?;
     if let Some(last) = schedules.last().filter(|_| schedules.len() == args.n as usize) {
-        output.note(format_args!("there may be more; go on with --after {}", last.id));
+        output.note(format_args!("there may be more; continue with --after {}", last.id));
     }
     if schedules.is_empty() {
         output.remark(format_args!("no schedules in `{}`", args.queue));
@@ -115,7 +115,7 @@ async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
     let views: Vec<_> = schedules.iter().map(View::from).collect();
     let rows = schedules.iter().map(|of| {
         let when = of.recurrence.parse::<Recurrence>();
-        let when = when.map_or_else(|_| "(cannot be read here)".to_owned(), |when| when.to_string());
+        let when = when.map_or_else(|_| "(invalid)".to_owned(), |when| when.to_string());
         let at = |moment_of: Option<Timestamp>| moment_of.map_or("-".to_owned(), moment);
         let next = if of.paused { "paused".to_owned() } else { at(of.next) };
         [of.id.to_string(), when, next, at(of.previous)]
@@ -173,8 +173,8 @@ fn none(which: &WhichSchedule, output: Output) -> Result<()> {
 async fn tend(gate: &Rushgate, args: CronTendArgs, output: Output) -> Result<Exit> {
     log::show(output);
     let queue: Queue = gate.queue(&args.queue)?;
-    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
-    output.remark(format_args!("looking after the schedules of `{}`; INT or TERM stops", args.queue));
+    let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
+    output.remark(format_args!("running the schedules of `{}`; stop with Ctrl-C or SIGTERM", args.queue));
     let report = tokio::select! {
         report = Scheduler::new(queue).run(shutdown) => report?,
         _ = second_signal => return Ok(Exit::Done),

@@ -13,7 +13,7 @@ use crate::output::Output;
 pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Result<Exit> {
     let letters = gate.queue(&args.queue)?.dead(&args.after, args.n).await?;
     if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
-        output.note(format_args!("there may be more; go on with --after {}", last.id));
+        output.note(format_args!("there may be more; continue with --after {}", last.id));
     }
     if letters.is_empty() {
         output.remark(format_args!("no dead letters in `{}`", args.queue));
@@ -30,7 +30,7 @@ pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) 
     let revived = gate.queue(&args.which.queue)?.retry_dead(selection(&args.which)?).await?;
     let kept = match revived.kept {
         0 => String::new(),
-        kept => format!(", kept {kept} whose id is live or for which the queue is full"),
+        kept => format!(", kept {kept} whose ID is live or for which the queue is full"),
     };
     output.line(&revived, format_args!("requeued {}{kept}", revived.revived))?;
     Ok(exit(&args.which, revived.revived))

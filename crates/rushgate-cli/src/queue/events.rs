@@ -17,16 +17,16 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
     let mut after = args.after.unwrap_or_default();
     if queue.stats().await?.limits.events.is_none() {
         output.warn(format_args!(
-            "`{0}` keeps no events; to have it keep the latest 10,000: `rushgate queue limit {0} --events 10000`",
+            "`{0}` keeps no events; to keep the latest 10,000, run `rushgate queue limit {0} --events 10000`",
             args.queue
         ));
     }
     loop {
         let page = queue.events(after, TaskEvents::MAX).await?;
         if page.last < after {
-            output.warn(format_args!("there is no event {after}: the latest has number {}", page.last));
+            output.warn(format_args!("event {after} does not exist; the latest is {}", page.last));
         } else if page.is_missed(after) && (args.after.is_some() || after > 0) {
-            output.warn(format_args!("events before number {} are not kept any more", page.first));
+            output.warn(format_args!("events before {} are no longer kept", page.first));
         }
         // Warn about events that are no longer kept only once.
         after = page.first.saturating_sub(1).max(after).min(page.last);
@@ -43,7 +43,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
 
 /// Prints events after number `after`, until a signal comes.
 async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Result<Exit> {
-    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let mut events = gate.queue(queue)?.follow().after(after);
     loop {
         tokio::select! {
@@ -51,7 +51,7 @@ async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Res
             next = events.next() => match next {
                 Ok(Followed::Event(event)) => show(&event, output)?,
                 Ok(Followed::Missed { next }) => {
-                    output.warn(format_args!("too slow: events before number {next} are not kept any more"));
+                    output.warn(format_args!("this reader is too slow: events before {next} are no longer kept"));
                 }
                 // Keep following: the store may come back.
                 Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
@@ -74,16 +74,16 @@ fn words(what: &TaskChange) -> String {
         TaskChange::Claimed { attempt, worker } => format!("claimed by {}, attempt {attempt}", short(worker)),
         TaskChange::Done { attempt } => format!("done, attempt {attempt}"),
         TaskChange::Discarded { attempt } => format!("discarded, attempt {attempt}"),
-        TaskChange::Requeued { attempt } => format!("requeued, attempt {attempt} is over"),
+        TaskChange::Requeued { attempt } => format!("requeued after attempt {attempt}"),
         TaskChange::Failed { attempt, due, error } => {
             format!("failed, attempt {attempt}, due again {}: {}", moment(*due), short(error))
         }
         TaskChange::Lost { attempt } => format!("lost, attempt {attempt}"),
         TaskChange::GivenBack { attempt, due } => {
-            format!("given back, attempt {attempt}, due {}", moment(*due))
+            format!("released, attempt {attempt}, due {}", moment(*due))
         }
         TaskChange::Dead { attempt, error } => format!("dead, attempt {attempt}: {}", short(error)),
-        TaskChange::CancelAsked => "cancel asked".to_owned(),
+        TaskChange::CancelAsked => "cancel requested".to_owned(),
         TaskChange::Cancelled => "cancelled".to_owned(),
         TaskChange::Dropped => "dropped".to_owned(),
         TaskChange::Popped => "popped".to_owned(),

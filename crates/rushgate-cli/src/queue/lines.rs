@@ -151,7 +151,7 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
     output.note(format_args!("{} written", counted(written, "task")));
     if left_out > 0 {
         // The target queue may not have the tasks that they wait for.
-        output.note(format_args!("{} left out, waiting for others", counted(left_out, "task")));
+        output.note(format_args!("{} skipped: they have dependencies", counted(left_out, "task")));
     }
     Ok(Exit::Done)
 }
@@ -181,18 +181,16 @@ pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) ->
         file if file == Path::new("-") => import.all(std::io::stdin().lock()).await,
         file => match File::open(file) {
             Ok(file) => import.all(BufReader::new(file)).await,
-            Err(error) => {
-                Err(Fault::usage(format_args!("`{}` cannot be read: {error}", file.display())).into())
-            }
+            Err(error) => Err(Fault::usage(format_args!("cannot read `{}`: {error}", file.display())).into()),
         },
     };
     let Import { tally, progress, .. } = import;
     drop(progress);
     let dropped = tally.dropped.map(|n| format!(", dropped {n}")).unwrap_or_default();
-    let late = tally.late.map(|n| format!(", left out {n} whose deadline has passed")).unwrap_or_default();
-    let recent = tally.recent.map(|n| format!(", skipped {n} still unique")).unwrap_or_default();
+    let late = tally.late.map(|n| format!(", skipped {n} past their deadlines")).unwrap_or_default();
+    let recent = tally.recent.map(|n| format!(", skipped {n} within uniqueness windows")).unwrap_or_default();
     let Tally { added, kept, .. } = tally;
-    output.line(&tally, format_args!("added {added}, kept {kept} that were there{dropped}{late}{recent}"))?;
+    output.line(&tally, format_args!("added {added}, kept {kept} existing{dropped}{late}{recent}"))?;
     ended.map(|()| Exit::Done)
 }
 
@@ -222,7 +220,7 @@ impl Import {
                 Err(error) => {
                     self.put_in().await?;
                     return Err(Fault::usage(format_args!("line {number}: {error}"))
-                        .hint("earlier lines were imported; fix this line and import again: tasks that are still live are skipped")
+                        .hint("fix this line and import again; earlier lines were imported, and live tasks are skipped")
                         .into());
                 }
             }
@@ -268,15 +266,19 @@ impl Import {
                 Enqueued::Kept { .. } | Enqueued::Replaced { .. } => self.tally.kept += 1,
                 // Imported tasks have no dependencies, so this should not happen.
                 Enqueued::Refused { task, .. } => {
-                    return Err(Fault::refused("refused", format_args!("{task} is in the way")).into());
+                    return Err(Fault::refused(
+                        "refused",
+                        format_args!("{task} conflicts with an existing task"),
+                    )
+                    .into());
                 }
                 Enqueued::Full { bound } => {
                     let after = self.tally.added + self.tally.kept;
                     return Err(Fault::refused(
                         "full",
-                        format_args!("the queue is full at {bound}, after {}", counted(after, "task")),
+                        format_args!("the queue is full at {bound} tasks, after {}", counted(after, "task")),
                     )
-                    .hint("import again when there is room: tasks that are still live are skipped")
+                    .hint("import again when the queue has room; live tasks are skipped")
                     .into());
                 }
             }

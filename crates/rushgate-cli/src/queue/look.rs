@@ -66,8 +66,8 @@ struct Shown<'a> {
 
 fn waits_line(waits: &Waits) -> String {
     let Waits { open, left, over, dead, .. } = waits;
-    let open = if *open { ", held open" } else { "" };
-    format!("waits for    {left} left, {over} over, {dead} dead{open}\n")
+    let open = if *open { ", batch open" } else { "" };
+    format!("waits for    {left} left, {over} finished, {dead} dead{open}\n")
 }
 
 pub(super) fn task_state(state: State) -> TaskState {
@@ -94,7 +94,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     let filtered = state.is_some() || !args.after.is_empty();
     let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
-        output.note(format_args!("there may be more; go on with --after {}", last.task.ticket.id));
+        output.note(format_args!("there may be more; continue with --after {}", last.task.ticket.id));
     }
     if tasks.is_empty() {
         output.remark(format_args!("no {} in `{queue}`", if filtered { "such tasks" } else { "tasks" }));
@@ -134,7 +134,7 @@ pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> R
     let known: Vec<_> = gate.queues().await?.iter().map(ToString::to_string).collect();
     let unknown = args.queue.as_ref().is_some_and(|queue| !known.contains(queue));
     if let Some(queue) = args.queue.as_ref().filter(|_| unknown) {
-        output.remark(format_args!("no queue `{queue}`: it holds nothing and has no limits"));
+        output.remark(format_args!("no queue `{queue}`: it has no tasks and no limits"));
     }
     let names = args.queue.map_or(known, |queue| vec![queue]);
     let mut all = Vec::with_capacity(names.len());
@@ -168,6 +168,6 @@ fn table(all: &[(String, QueueStats)]) -> Table<9> {
             if stats.paused { "paused" } else { "runs" }.to_owned(),
         ]
     };
-    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "OLDEST DUE", "LIMITS", "STATE"];
+    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "LAG", "LIMITS", "STATE"];
     Table::new(head, all.iter().map(row))
 }

@@ -62,14 +62,14 @@ pub(super) fn words(answer: &Enqueued) -> String {
         Enqueued::Displaced { revision, dropped } => {
             format!("added revision {}, dropped {dropped}", revision.as_u64())
         }
-        Enqueued::Dropped { bound } => format!("dropped bound {bound}"),
-        Enqueued::Full { bound } => format!("full bound {bound}"),
+        Enqueued::Dropped { bound } => format!("dropped capacity {bound}"),
+        Enqueued::Full { bound } => format!("full capacity {bound}"),
         Enqueued::Recent { until } => format!("recent until {}", moment(*until)),
         Enqueued::Refused { task, why } => {
             let why = match why {
-                Unmet::Unknown => "is not known",
-                Unmet::NotOpen => "is not held open",
-                Unmet::Taken => "is in the way",
+                Unmet::Unknown => "does not exist",
+                Unmet::NotOpen => "is not an open batch",
+                Unmet::Taken => "is already taken",
             };
             format!("refused: {task} {why}")
         }
@@ -102,8 +102,8 @@ pub(super) fn content(bytes: Vec<u8>, content_type: &str) -> Result<Payload> {
     let content_type = ContentType::new(content_type)?;
     if content_type.is_json() && bytes.len() <= Payload::MAX_BYTES {
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| {
-            Fault::usage(format_args!("the payload is no JSON: {error}"))
-                .hint("say what it is, such as --content-type text/plain")
+            Fault::usage(format_args!("the payload is not JSON: {error}"))
+                .hint("pass its type, such as --content-type text/plain")
         })?;
     }
     Ok(Payload::new(content_type, bytes)?)
@@ -122,7 +122,7 @@ fn read(from: &mut dyn Read, name: &Path) -> Result<Vec<u8>> {
     let most = Payload::MAX_BYTES as u64 + 1;
     from.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
     if bytes.len() > Payload::MAX_BYTES {
-        let why = format_args!("the payload has more than {} bytes, which is the most", Payload::MAX_BYTES);
+        let why = format_args!("the payload exceeds the maximum of {} bytes", Payload::MAX_BYTES);
         return Err(Fault::usage(why)
             .hint("store the content elsewhere and enqueue a reference to it")
             .into());
@@ -131,5 +131,5 @@ fn read(from: &mut dyn Read, name: &Path) -> Result<Vec<u8>> {
 }
 
 fn unreadable(name: &Path, error: &std::io::Error) -> Fault {
-    Fault::usage(format_args!("the payload cannot be read from `{}`: {error}", name.display()))
+    Fault::usage(format_args!("cannot read the payload from `{}`: {error}", name.display()))
 }

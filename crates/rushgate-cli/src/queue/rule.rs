@@ -57,23 +57,23 @@ fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {
 /// Limits that are set, or `none`.
 pub(super) fn words(limits: &QueueLimits) -> String {
     let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = *limits;
-    let in_words = |rate: Rate| format!("{} in {}", rate.n, rounded(rate.per));
+    let in_words = |rate: Rate| format!("{} per {}", rate.n, rounded(rate.per));
     let all = [
         bound.map(|n| format!("{n} tasks")),
         concurrency.map(|n| format!("{n} at a time")),
         rate.map(in_words),
-        per_key.concurrency.map(|n| format!("{n} of a key at a time")),
-        per_key.rate.map(|rate| format!("{} of a key", in_words(rate))),
+        per_key.concurrency.map(|n| format!("{n} per key at a time")),
+        per_key.rate.map(|rate| format!("{} per key", in_words(rate))),
     ];
     let set: Vec<_> = all.into_iter().flatten().collect();
     let kept = retention.map(|keep| format!("keeps {} for {}", keep.count, rounded(keep.age)));
     let drops = match overflow {
         Overflow::Refuse => None,
-        Overflow::DropNew => Some("drops newcomers".to_owned()),
-        Overflow::DropOldest => Some("drops the oldest".to_owned()),
+        Overflow::DropNew => Some("drops new tasks".to_owned()),
+        Overflow::DropOldest => Some("drops the oldest tasks".to_owned()),
     };
     let most = (!set.is_empty()).then(|| format!("at most {}", set.join(", ")));
-    let fifo = per_key.fifo.then(|| "first in, first out of each key".to_owned());
+    let fifo = per_key.fifo.then(|| "FIFO per key".to_owned());
     let events = events.map(|n| format!("keeps {n} events"));
     let drops = drops.filter(|_| bound.is_some());
     let all: Vec<_> = [most, fifo, drops, kept, events].into_iter().flatten().collect();

@@ -300,7 +300,7 @@ impl Page {
 
 /// Progress of a task in words.
 pub(super) fn in_words(progress: &TaskProgress) -> String {
-    let percent = progress.percent.map(|percent| format!("{percent} %"));
+    let percent = progress.percent.map(|percent| format!("{percent}%"));
     let note = Some(printable(&progress.note, 60)).filter(|note| !note.is_empty());
     percent.into_iter().chain(note).collect::<Vec<_>>().join(", ")
 }
@@ -314,11 +314,11 @@ fn state(info: &TaskInfo) -> &'static str {
         TaskState::Scheduled => "scheduled",
         TaskState::Ready => "ready",
         TaskState::Blocked => "blocked",
-        TaskState::Leased if info.cancelled => "leased, to be cancelled",
+        TaskState::Leased if info.cancelled => "leased, cancel requested",
         TaskState::Leased if info.replaced => "leased, replaced",
         TaskState::Leased => "leased",
         TaskState::Done => match info.finished.as_ref().map(|finished| finished.how) {
-            Some(Finish::Cancelled) => "done, cancelled",
+            Some(Finish::Cancelled) => "done, canceled",
             Some(Finish::Discarded) => "done, discarded",
             Some(Finish::Dropped) => "done, dropped",
             _ => "done",

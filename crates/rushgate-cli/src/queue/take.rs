@@ -16,7 +16,7 @@ const POP_LEASE: Duration = Duration::from_secs(60);
 pub(super) async fn top(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
     let due = gate.queue(&args.queue)?.top(args.n).await?;
     if due.is_empty() {
-        output.note("nothing is due");
+        output.note("no task is due");
     }
     output.data(&views(&due), tasks(&due))?;
     Ok(Exit::Done)
@@ -49,7 +49,7 @@ async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) 
     if queue.stats().await?.paused {
         output.note(format_args!("`{name}` is paused: no tasks are available"));
     } else {
-        output.note("nothing is due");
+        output.note("no task is due");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::output::Output;
 
 pub(super) async fn wait(gate: &Rushgate, args: WaitArgs, output: Output) -> Result<Exit> {
     let Some(over) = gate.queue(&args.queue)?.wait_for(&args.id, args.wait).await? else {
-        output.note(format_args!("`{}` is not over yet", args.id));
+        output.note(format_args!("`{}` has not finished yet", args.id));
         output.data(&json!({ "id": args.id, "how": "waiting", "result": null, "task": null }), "")?;
         return Ok(Exit::Refused);
     };

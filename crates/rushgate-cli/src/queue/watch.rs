@@ -59,7 +59,7 @@ struct Run {
 type Before = BTreeMap<String, (Instant, QueueStats)>;
 
 pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
-    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let screen = Screen::open(output)?;
     let (mut before, mut ticks) = (Before::new(), interval(args.every.max(Duration::from_millis(10))));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -177,11 +177,11 @@ fn page(looks: &[Look]) -> String {
             if look.paused { "paused" } else { "runs" }.to_owned(),
         ]
     };
-    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "OLDEST DUE", "STATE"];
+    let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "LAG", "STATE"];
     let mut page = Table::new(head, looks.iter().map(row)).to_string();
     for look in looks.iter().filter(|look| !look.workers.is_empty()) {
         // Writing to a string cannot fail.
-        let _ = writeln!(page, "\n{} is worked on by", printable(&look.queue, 40));
+        let _ = writeln!(page, "\nWorkers of {}", printable(&look.queue, 40));
         for (worker, tasks) in look.workers.iter().take(20) {
             let _ = writeln!(page, "  {tasks:>5}  {}", printable(worker, 60));
         }
@@ -189,7 +189,8 @@ fn page(looks: &[Look]) -> String {
             let _ = writeln!(page, "  {}: {}", printable(&run.id, 40), in_words(&run.progress));
         }
     }
-    let _ = write!(page, "\nChanges are per second and net: what came less what went. ^C ends this.");
+    let _ =
+        write!(page, "\nChanges are per second and net: arrivals minus departures. Press Ctrl-C to quit.");
     page
 }
 
@@ -198,7 +199,7 @@ fn words(look: &Look) -> String {
     let at = moment(Timestamp::from_micros(look.at_us));
     let paused = if look.paused { ", paused" } else { "" };
     format!(
-        "{at} {}: ready {}, scheduled {}, leased {}, blocked {}, dead {}, oldest due {}, workers {}{paused}",
+        "{at} {}: ready {}, scheduled {}, leased {}, blocked {}, dead {}, lag {}, workers {}{paused}",
         look.queue,
         count(look.ready, look.ready_per_s),
         count(look.scheduled, look.scheduled_per_s),

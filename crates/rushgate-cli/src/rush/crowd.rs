@@ -284,8 +284,8 @@ impl Wait {
         let units = counted(held.into(), "unit");
         let end = moment(state.now + state.spec.hold.get());
         self.output.over_progress(format_args!(
-            "waiting for {units} in carts to be paid for or to run out, until {end} at the latest; \
-             Ctrl-C waits no longer"
+            "waiting until {end} at the latest for {units} on hold to be paid for or to expire; press Ctrl-C to stop \
+             waiting"
         ));
     }
 }

@@ -141,10 +141,10 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let name = args.sale(seed)?;
     if args.join.is_some() && globals.store.is_none() {
         return Err(Fault::usage("--join requires a store that the other processes share")
-            .hint("name it: --store sqlite:PATH, RUSHGATE_STORE, or `store` in rushgate.toml")
+            .hint("pass --store sqlite:PATH, or set RUSHGATE_STORE or `store` in rushgate.toml")
             .into());
     }
-    let (stop, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (stop, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     // Every return path removes the directory.
     let (place, _folder) = Place::find(globals, args.keep)?;
     let stopping = stop.clone();
@@ -161,7 +161,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
 async fn say_that_it_stops(stopping: CancellationToken, output: Output) {
     stopping.cancelled().await;
     output.over_progress(
-        "stopping: no more buyers arrive, and the sale is audited; a second signal ends the run at once",
+        "stopping: no more buyers arrive, and the sale is audited; a second signal ends the run immediately",
     );
 }
 

@@ -22,7 +22,7 @@ impl Place {
             Some(url) => (None, url.clone()),
             None => {
                 let made = tempfile::Builder::new().prefix("rushgate-rush-").disable_cleanup(keep).tempdir();
-                let folder = made.context("no temporary directory can be made")?;
+                let folder = made.context("cannot create a temporary directory")?;
                 let url = format!("sqlite:{}", folder.path().join("store.db").display());
                 (Some(folder), url)
             }

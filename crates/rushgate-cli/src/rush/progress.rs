@@ -99,7 +99,7 @@ async fn draw(look: impl Look, stop: CancellationToken) {
 
 fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
     let [sold, held, free] = moment.units;
-    let units = [(sold, "sold"), (held, "in carts"), (free, "free")];
+    let units = [(sold, "sold"), (held, "on hold"), (free, "free")];
     // The most important figures come first, because a narrow terminal cuts the line.
     let count = |told: Told| moment.told[told as usize];
     let told = [
@@ -108,9 +108,9 @@ fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
         (count(Told::SoldOut), "sold out"),
         (count(Told::AllHeld), "later"),
         (count(Told::LimitReached), "limit"),
-        (count(Told::Replayed), "again"),
+        (count(Told::Replayed), "replayed"),
     ];
-    let tries = format!("{} tries, {}/s", short(attempts), short(rate));
+    let tries = format!("{} attempts, {}/s", short(attempts), short(rate));
     let parts = [tries, those_there(&units), those_there(&told)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_stock_fits_a_terminal_whatever_the_figures() {
         let n = 99_999_999;
-        let units = those_there(&[(n, "sold"), (n, "in carts"), (n, "free")]);
+        let units = those_there(&[(n, "sold"), (n, "on hold"), (n, "free")]);
         let line = format!("{} tries, {}/s | {units}", short(n), short(n));
         assert!(line.len() < 80, "{line}");
         assert_eq!(fitting(&line, 80), line);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_usual_line_fits_with_all_that_was_told() {
-        let units = those_there(&[(10, "sold"), (3, "in carts"), (0, "free")]);
+        let units = those_there(&[(10, "sold"), (3, "on hold"), (0, "free")]);
         let told = those_there(&[(0, "failed"), (999_999, "sold out"), (999_999, "later"), (31, "again")]);
         let line = format!("{} tries, {}/s | {units} | {told}", short(999_999_999), short(9_999_999));
         assert_eq!(

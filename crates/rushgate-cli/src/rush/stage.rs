@@ -108,10 +108,13 @@ async fn found(sale: &Sale) -> Result<Option<SaleState>> {
 pub(super) fn offered(state: &SaleState) -> Result<&SkuState, Fault> {
     state.skus.iter().find(|sku| sku.sku.as_str() == SKU).ok_or_else(|| {
         let sale = &state.spec.id;
-        Fault::refused("not_found", format_args!("`{sale}` sells no `{SKU}`, which is what the crowd wants"))
-            .hint(format_args!(
-                "join a sale that `rush` made, or one made with: sale create NAME --sku {SKU}=10"
-            ))
+        Fault::refused(
+            "not_found",
+            format_args!("sale `{sale}` has no SKU `{SKU}`, which the simulated buyers reserve"),
+        )
+        .hint(format_args!(
+            "join a sale that `rush` created, or create one with: sale create NAME --sku {SKU}=10"
+        ))
     })
 }
 
@@ -129,6 +132,6 @@ fn warn_of_differences(args: &RushArgs, state: &SaleState, offered: &SkuState, o
         differences.push(format!("holds of {}, not {}", Spoken(hold), Spoken(wanted)));
     }
     if !differences.is_empty() {
-        output.warn(format_args!("`{}` was made before and has {}", state.spec.id, differences.join(", ")));
+        output.warn(format_args!("sale `{}` already exists with {}", state.spec.id, differences.join(", ")));
     }
 }

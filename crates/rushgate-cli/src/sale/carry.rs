@@ -24,7 +24,7 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     log::show(output);
     let sale = gate.sale(&args.id)?;
     let queue = sale.state().await?.spec.orders;
-    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let all = async {
         tokio::try_join!(
             carry(&sale, queue.as_ref(), args.rebuild, globals, &shutdown),
@@ -60,7 +60,7 @@ async fn carry(
     shutdown: &CancellationToken,
 ) -> Result<OrderReport> {
     if queue.is_none() {
-        globals.output().note("the sale has no orders' queue; only holds are ended");
+        globals.output().note("the sale has no orders queue; only expired holds are released");
         return Ok(OrderReport::default());
     }
     let ledger = globals.ledger().await?;

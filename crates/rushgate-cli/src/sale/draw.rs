@@ -20,14 +20,14 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
         None => {
             format!("the draw of {} is valid: {}", record.sale, counted(record.drawn.entrants, "entrant"))
         }
-        Some(why) => format!("the draw of {} does not hold: {why}", record.sale),
+        Some(why) => format!("the draw of {} is invalid: {why}", record.sale),
     };
     text.push_str(&format!("\ncommitment {}\nbeacon {}", record.commitment, record.drawn.beacon.as_str()));
     if let Some(at) = record.entry_closed {
         text.push_str(&format!("\nentry closed at {}", moment(at)));
     }
     for (serial, place) in &places {
-        text.push_str(&format!("\nserial {serial} has place {place}"));
+        text.push_str(&format!("\nserial {serial} has position {place}"));
     }
     let places: Vec<Value> =
         places.iter().map(|(serial, place)| json!({ "serial": serial, "place": place })).collect();
@@ -47,19 +47,20 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
 fn note_unchecked(record: &DrawRecord, args: &DrawVerifyArgs, output: Output) {
     if args.commitment.is_none() {
         output.note(
-            "compare the commitment with what was published before people joined, or give it: --commitment",
+            "compare the commitment with the one published before buyers joined, or pass it with --commitment",
         );
     }
     if args.beacon.is_none() {
-        output.note("compare the beacon with what was announced, to the byte, or give it: --beacon");
+        output.note("compare the beacon byte for byte with the announced one, or pass it with --beacon");
     }
     if record.entry_closed.is_none() {
         output.note(
-            "its entry was not closed before the draw: who knew the secret and the beacon could still join",
+            "the entry was not closed before the draw: anyone who knew the secret and the beacon could still join",
         );
     } else if args.entrants.is_none() {
         output.note(
-            "compare the entrants with what was published when the entry was closed, or give them: --entrants",
+            "compare the number of entrants with the one published when the entry was closed, or pass it with \
+             --entrants",
         );
     }
 }
@@ -67,26 +68,26 @@ fn note_unchecked(record: &DrawRecord, args: &DrawVerifyArgs, output: Output) {
 fn wrong_with(record: &DrawRecord, args: &DrawVerifyArgs) -> Option<String> {
     let is_other = |published: &String| !published.eq_ignore_ascii_case(&record.commitment.to_hex());
     if args.commitment.as_ref().is_some_and(is_other) {
-        return Some("its commitment is not the one that was published".to_owned());
+        return Some("its commitment is not the published one".to_owned());
     }
     let entrants = record.drawn.entrants;
     if let Some(published) = args.entrants.filter(|published| *published != entrants) {
-        return Some(format!("{entrants} took part, and {published} were published"));
+        return Some(format!("it has {entrants} entrants, but {published} were published"));
     }
     let beacon = record.drawn.beacon.as_str();
     if let Some(announced) = args.beacon.as_ref().filter(|announced| *announced != beacon) {
-        return Some(format!("its beacon is `{beacon}`, and not `{announced}`"));
+        return Some(format!("its beacon is `{beacon}`, not `{announced}`"));
     }
     if !record.keeps_its_word() {
-        return Some("its secret is not the one that it was committed to".to_owned());
+        return Some("its secret does not match its commitment".to_owned());
     }
     let (serial, place) = record.wrong_place()?;
-    Some(format!("serial {serial} has place {place}, which is not what the record says"))
+    Some(format!("serial {serial} has position {place}, but the record has another one"))
 }
 
 fn read(file: &Path) -> Result<DrawRecord> {
     let shown = file.display();
-    let unreadable = |error: std::io::Error| Fault::usage(format_args!("`{shown}` cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| Fault::usage(format_args!("cannot read `{shown}`: {error}"));
     let text = if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(unreadable)?;
@@ -95,8 +96,8 @@ fn read(file: &Path) -> Result<DrawRecord> {
         std::fs::read_to_string(file).map_err(unreadable)?
     };
     let record = serde_json::from_str(&text).map_err(|error| {
-        Fault::usage(format_args!("`{shown}` is no record of a draw: {error}"))
-            .hint("`rushgate sale room show SALE --json` prints one once it is drawn")
+        Fault::usage(format_args!("`{shown}` is not a draw record: {error}"))
+            .hint("run `rushgate sale room show SALE --json` after the draw to print one")
     })?;
     Ok(record)
 }

@@ -109,9 +109,9 @@ fn text(state: &SaleState) -> String {
     let moments = [
         ("opens at", spec.opens_at),
         ("closes at", spec.closes_at),
-        ("next give-back", state.next_give_back),
-        ("only receipts are honoured until", state.receipts_until),
-        ("STOPPED until it is rebuilt, since", state.paused.map(|pause| pause.since)),
+        ("next hold expires at", state.next_give_back),
+        ("only receipts are accepted until", state.receipts_until),
+        ("HALTED until it is rebuilt, since", state.paused.map(|pause| pause.since)),
     ];
     let moments = moments.iter().filter_map(|(words, at)| Some(format!(", {words} {}", moment((*at)?))));
     let orders = match &spec.orders {
@@ -167,7 +167,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
     let events = gate.sale(&args.id)?.events(args.after, args.n).await?;
     if let Some(last) = events.last().filter(|_| events.len() == args.n as usize) {
-        output.note(format_args!("there may be more; go on with --after {}", last.seq));
+        output.note(format_args!("there may be more; continue with --after {}", last.seq));
     }
     let views: Vec<_> = events.iter().map(EventView::from).collect();
     let row = |event: &Event| {

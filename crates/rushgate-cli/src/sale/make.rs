@@ -39,7 +39,7 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
         Created::Created => {
             ("created", format!("created {}; open it with: rushgate sale open {}", args.id, args.id))
         }
-        Created::Exists => ("exists", format!("there is a sale `{}` already; nothing was changed", args.id)),
+        Created::Exists => ("exists", format!("sale `{}` already exists; nothing was changed", args.id)),
     };
     output.line(&json!({ "outcome": outcome, "sale": args.id }), text)?;
     Ok(Exit::done_if(created == Created::Created))
@@ -86,6 +86,7 @@ pub(super) fn word(status: SaleStatus) -> &'static str {
 /// Parses a reservation ID.
 pub(super) fn reservation(text: &str) -> Result<rushgate::ReservationId, Fault> {
     text.parse().map_err(|error| {
-        Fault::usage(format_args!("{error}")).hint("`sale reserve` prints it, and `sale events` lists them")
+        Fault::usage(format_args!("{error}"))
+            .hint("copy it from the output of `sale reserve` or `sale events`")
     })
 }

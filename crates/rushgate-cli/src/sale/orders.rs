@@ -27,7 +27,7 @@ async fn retry(gate: &Rushgate, which: DeadOrders, output: Output) -> Result<Exi
     let retried = gate.sale(&which.id)?.retry_orders(selection(&which)?).await?;
     let kept = match retried.kept {
         0 => String::new(),
-        kept => format!(", kept {kept} whose id is live"),
+        kept => format!(", kept {kept} whose ID is live"),
     };
     output.line(&retried, format_args!("retried {}{kept}", retried.revived))?;
     Ok(Exit::done_if(which.all || retried.revived > 0))

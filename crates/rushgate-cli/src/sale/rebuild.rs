@@ -13,7 +13,7 @@ use crate::output::{Output, counted, moment};
 
 pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> Result<Exit> {
     let paused = gate.sale(&args.id)?.pause().await?;
-    let text = format!("{} is stopped; go on with: rushgate sale rebuild {}", args.id, args.id);
+    let text = format!("{} is halted; resume it with: rushgate sale rebuild {}", args.id, args.id);
     output.line(&json!({ "sale": args.id, "paused": paused }), text)?;
     Ok(Exit::done_if(paused))
 }
@@ -56,8 +56,8 @@ fn told(sale: &str, report: &RebuildReport) -> String {
     let RebuildReport { generation, orders, reassigned, refused, .. } = report;
     let (reassigned, refused) = (reassigned.len(), refused.len());
     format!(
-        "rebuilt {sale} as generation {generation} from {}; {reassigned} have other units, {refused} \
-         found no room in the ledger",
+        "rebuilt {sale} as generation {generation} from {}; {reassigned} got other units, {refused} refused by the \
+         ledger",
         counted(*orders, "order"),
     )
 }
@@ -68,19 +68,19 @@ pub(super) async fn restore(gate: &Rushgate, args: RestoreArgs, output: Output) 
         Restored::Restored(hold) => held("restored", hold),
         Restored::Known(hold) => held("known", hold),
         Restored::Expired => {
-            (json!({ "outcome": "expired" }), "the hold of this receipt has run out".to_owned())
+            (json!({ "outcome": "expired" }), "the hold of this receipt has expired".to_owned())
         }
         Restored::NoneLeft { sku, free } => (
             json!({ "outcome": "none_left", "sku": sku, "free": free }),
-            format!("none left: the units are others\' now, and {free} of {sku} are free"),
+            format!("none left: other buyers have the units, and {free} of {sku} are free"),
         ),
         Restored::LimitReached { sku, limit, has } => (
             json!({ "outcome": "limit_reached", "sku": sku, "limit": limit, "has": has }),
-            format!("limit reached: the buyer has {has} of {sku}, and {limit} are allowed"),
+            format!("purchase limit exceeded: {has} of {sku} owned, limit {limit} per buyer"),
         ),
         Restored::Paused { retry_at } => (
             json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
-            format!("the sale is stopped; ask again after {}", moment(*retry_at)),
+            format!("the sale is halted; retry after {}", moment(*retry_at)),
         ),
         Restored::NotHonoured(why) => (json!({ "outcome": "not_honoured", "why": why }), why.to_string()),
     };

@@ -50,7 +50,7 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
     let choice = if args.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
     let sale = gate.sale(&args.id)?;
     let answer = as_it_stands(&sale, sale.reserve_units(&buyer, &lines, choice, &key).await?).await?;
-    let (mut json, mut text) = shown(&answer);
+    let (mut json, mut text) = shown(&answer, &lines);
     let stands = stands(&answer);
     if let Some(hold) = stands {
         let receipt = sale.receipt(hold).await?;
@@ -78,7 +78,7 @@ fn stands(answer: &Reserved) -> Option<&Hold> {
     matches!(hold.state, HoldState::Held | HoldState::Confirming | HoldState::Confirmed).then_some(hold)
 }
 
-fn shown(answer: &Reserved) -> (Value, String) {
+fn shown(answer: &Reserved, lines: &[Line]) -> (Value, String) {
     match answer {
         Reserved::Reserved(hold) => held("reserved", hold),
         Reserved::Replayed(hold) => held("replayed", hold),
@@ -88,31 +88,42 @@ fn shown(answer: &Reserved) -> (Value, String) {
         ),
         Reserved::SoldOut { sku, free } => (
             json!({ "outcome": "sold_out", "sku": sku, "free": free }),
-            format!("sold out: {free} of {sku} are free, and none is held"),
+            format!("sold out: {free} of {sku} free, none on hold"),
         ),
         Reserved::AllHeld { sku, free, next_give_back } => (
             json!({
                 "outcome": "all_held", "sku": sku, "free": free, "next_give_back_us": micros(*next_give_back)
             }),
             format!(
-                "all held: {free} of {sku} are free, others may come back{}",
-                from("; the next at", *next_give_back)
+                "all on hold: {free} of {sku} free; retry later{}",
+                from("; next hold expires at", *next_give_back)
             ),
         ),
         Reserved::LimitReached { sku, limit, has } => (
             json!({ "outcome": "limit_reached", "sku": sku, "limit": limit, "has": has }),
-            format!("limit reached: the buyer has {has} of {sku}, and {limit} are allowed"),
+            format!(
+                "purchase limit exceeded: {} of {sku} requested, {has} owned, limit {limit} per buyer",
+                requested(lines, sku)
+            ),
         ),
         Reserved::NotOpen { opens_at } => (
             json!({ "outcome": "not_open", "opens_at_us": micros(*opens_at) }),
-            format!("not open{}", from("; it opens at", *opens_at)),
+            format!("not open yet{}", from("; opens at", *opens_at)),
         ),
         Reserved::Ended => (json!({ "outcome": "ended" }), "the sale has ended".into()),
         Reserved::Paused { retry_at } => (
             json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
-            format!("nobody is let in for the moment; ask again after {}", moment(*retry_at)),
+            format!(
+                "the sale is halted, or accepts only receipts for now; retry after {}",
+                moment(*retry_at)
+            ),
         ),
     }
+}
+
+/// Quantity of a SKU in the request.
+fn requested(lines: &[Line], sku: &Sku) -> u32 {
+    lines.iter().filter(|line| line.sku == *sku).map(|line| line.quantity).sum()
 }
 
 pub(super) fn held(outcome: &str, hold: &Hold) -> (Value, String) {
@@ -183,12 +194,11 @@ async fn decided(
         Decision::Pending(hold) => ("pending", hold),
         Decision::Refused(hold) => ("refused", hold),
         Decision::Unknown => {
-            output.line(&json!({ "outcome": "unknown" }), "there is no such reservation")?;
+            output.line(&json!({ "outcome": "unknown" }), "no such reservation")?;
             return Ok(Exit::Refused);
         }
         Decision::Paused => {
-            output
-                .line(&json!({ "outcome": "paused" }), "the sale is stopped; decide once it was rebuilt")?;
+            output.line(&json!({ "outcome": "paused" }), "the sale is halted; retry after it is rebuilt")?;
             return Ok(Exit::Refused);
         }
     };

@@ -11,7 +11,7 @@ use crate::args::room::{
     RoomVerb,
 };
 use crate::exit::Exit;
-use crate::output::{Output, moment};
+use crate::output::{Output, counted, moment};
 
 pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
     match verb {
@@ -86,8 +86,8 @@ async fn close_entry(gate: &Rushgate, args: RoomCloseEntryArgs, output: Output) 
 
 fn entry_open(sale: &str, room: &RoomState, output: Output) -> Result<Exit> {
     let text = format!(
-        "nothing is drawn: the entry is open, and {} have joined. Close it with: rushgate sale room close-entry {sale}; \
-         publish how many take part, and draw by a text that is known only later",
+        "not drawn: the entry is open, and {} have joined. Close it with: rushgate sale room close-entry {sale}; \
+         publish the number of entrants, then draw with a beacon that becomes known only later",
         room.joined,
     );
     output.line(&json!({ "outcome": "entry_open", "sale": sale, "joined": room.joined }), text)?;
@@ -102,14 +102,14 @@ async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exi
         None => return no_room(&args.id, output),
     };
     let by_this = room.drawn.as_ref().is_some_and(|drawn| drawn.beacon == beacon);
-    let before = if by_this { "" } else { "it was drawn before, and stays so\n" };
+    let before = if by_this { "" } else { "already drawn with another beacon; nothing was changed\n" };
     output.data(&shown(&args.id, &room), format_args!("{before}{}", told(&room)))?;
     Ok(Exit::done_if(by_this))
 }
 
 async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<Exit> {
     let closed = gate.sale(&args.id)?.room().close().await?;
-    let text = if closed { "closed; everybody may buy" } else { "it had none" };
+    let text = if closed { "closed; all buyers may reserve" } else { "the sale has no waiting room" };
     output.line(&json!({ "sale": args.id, "closed": closed }), text)?;
     Ok(Exit::done_if(closed))
 }
@@ -138,7 +138,7 @@ fn shown(sale: &str, room: &RoomState) -> Value {
 fn told(room: &RoomState) -> String {
     let RoomRules { rate, pass, from, .. } = room.rules;
     let mut text = format!(
-        "{} joined, {} served, {} let in\n{} in {}, passes hold for {}\n",
+        "{} joined, {} served, {} admitted\n{} per {}, admission tokens last {}\n",
         room.joined,
         room.served,
         room.admitted,
@@ -147,20 +147,20 @@ fn told(room: &RoomState) -> String {
         Spoken(pass),
     );
     if let Some(from) = from.filter(|from| room.now < *from) {
-        text.push_str(&format!("nobody is let in before {}\n", moment(from)));
+        text.push_str(&format!("admission starts at {}\n", moment(from)));
     }
     if let Some(entry) = room.closed_entry {
         let late = room.joined.saturating_sub(entry.entrants);
-        let behind = if late > 0 { format!("; {late} stand behind them") } else { String::new() };
+        let behind = if late > 0 { format!("; {late} wait behind them") } else { String::new() };
         text.push_str(&format!(
-            "entry closed at {}: {} take part{behind}\n",
+            "entry closed at {}: {}{behind}\n",
             moment(entry.at),
-            entry.entrants
+            counted(entry.entrants, "entrant")
         ));
     }
     match (&room.drawn, room.commitment) {
         (Some(drawn), _) => text.push_str(&format!(
-            "drawn among {} by {}\nsecret {}\n",
+            "drawn among {} with beacon {}\nsecret {}\n",
             drawn.entrants,
             drawn.beacon.as_str(),
             drawn.secret.to_hex()
@@ -174,12 +174,14 @@ fn told(room: &RoomState) -> String {
 /// State of a buyer, as JSON and in words.
 fn told_turn(turn: &Turn) -> (Value, String) {
     match turn {
-        Turn::NoRoom => {
-            (json!({ "outcome": "no_room" }), "there is no waiting room: everybody may buy".to_owned())
-        }
-        Turn::NotIn => {
-            (json!({ "outcome": "not_in" }), "not in line; `sale room join` takes a place".to_owned())
-        }
+        Turn::NoRoom => (
+            json!({ "outcome": "no_room" }),
+            "the sale has no waiting room: all buyers may reserve".to_owned(),
+        ),
+        Turn::NotIn => (
+            json!({ "outcome": "not_in" }),
+            "not in the waiting room; join with: rushgate sale room join".to_owned(),
+        ),
         Turn::Waiting { serial, place, ahead, at, now } => {
             let wait = at.map(|at| at.since(*now));
             let json = json!({
@@ -190,19 +192,19 @@ fn told_turn(turn: &Turn) -> (Value, String) {
         }
         Turn::Admitted { pass, until, .. } => {
             let json = json!({ "outcome": "admitted", "pass": pass, "until_us": until.as_micros() });
-            (json, format!("let in until {}\n{pass}", moment(*until)))
+            (json, format!("admitted until {}\n{pass}", moment(*until)))
         }
         Turn::Missed { until } => {
             let json = json!({ "outcome": "missed", "until_us": until.as_micros() });
             (json, format!("the admission token expired at {}; join again", moment(*until)))
         }
-        Turn::Closed => (json!({ "outcome": "closed" }), "the sale is over or sold out".to_owned()),
+        Turn::Closed => (json!({ "outcome": "closed" }), "the sale has ended or is sold out".to_owned()),
     }
 }
 
 fn waiting(serial: u64, ahead: Option<u64>, wait: Option<Duration>) -> String {
     match (ahead, wait) {
-        (None, _) => format!("joined with serial {serial}; the draw decides the place"),
+        (None, _) => format!("joined with serial {serial}; the draw decides the position"),
         (Some(ahead), None) => format!("{ahead} ahead, in the order of the draw"),
         (Some(ahead), Some(wait)) => {
             let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);

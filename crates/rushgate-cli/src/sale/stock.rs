@@ -25,17 +25,17 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
             Ok(Exit::Done)
         }
         StockChanged::KeyReused => {
-            let message = "this operation was used for another change; nothing was changed".to_owned();
+            let message = "the operation token was used for another change; nothing was changed".to_owned();
             Err(Fault::refused("key_reused", message).into())
         }
         StockChanged::Paused => {
-            let message = format!("`{}` is stopped until it is rebuilt; nothing was changed", args.id);
+            let message = format!("sale `{}` is halted until it is rebuilt; nothing was changed", args.id);
             Err(Fault::refused("paused", message).into())
         }
         StockChanged::TooLarge { most } => {
             let message = format!(
-                "this change of `{}` may have at most {most} units; nothing was changed. A SKU has at most 10,000,000, and \
-                 one change withdraws at most 20,000 that were given back",
+                "the change of `{}` is too large: at most {most} units are possible now; nothing was changed. A SKU \
+                 has at most 10,000,000 units, and one change withdraws at most 20,000 released units",
                 args.sku
             );
             Err(Fault::refused("change_too_large", message).into())

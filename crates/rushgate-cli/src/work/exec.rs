@@ -34,7 +34,7 @@ pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
     const OURS: [&str; 7] =
         ["--concurrency", "--lease", "--timeout", "--grace", "--until-empty", "--keep-output", "--json"];
     for word in exec.iter().filter_map(|word| word.to_str()).filter(|word| OURS.contains(word)) {
-        output.note(format_args!("note: `{word}` comes after --exec and is handed to the command"));
+        output.note(format_args!("note: `{word}` comes after --exec and is passed to the command"));
     }
 }
 
@@ -188,15 +188,15 @@ async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 /// Output of a command as the result of its task, or the reason why it cannot be one.
 async fn result(mut output: JoinSet<Vec<u8>>, kept: &ContentType) -> Result<Payload, String> {
     let Ok(Some(Ok(written))) = timeout(OUTPUT_END_MAX, output.join_next()).await else {
-        return Err("something that it left behind keeps its output open".into());
+        return Err("a background process keeps its output open".into());
     };
     if written.len() > Completion::RESULT_MAX {
-        return Err(format!("its output has more than {} bytes", Completion::RESULT_MAX));
+        return Err(format!("its output exceeds {} bytes", Completion::RESULT_MAX));
     }
     if kept.is_json()
         && let Err(error) = serde_json::from_slice::<IgnoredAny>(&written)
     {
-        return Err(format!("its output is no JSON: {error}"));
+        return Err(format!("its output is not JSON: {error}"));
     }
     Payload::new(kept.clone(), written).map_err(|error| error.to_string())
 }

@@ -40,8 +40,8 @@ impl Page {
     /// Listens on the address. [`serve`](Self::serve) answers the requests.
     pub(super) async fn bind(address: SocketAddr, metrics: WorkerMetrics) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
-            Fault::usage(format_args!("metrics cannot be shown at {address}: {error}"))
-                .hint("give another port; 0 has the system choose one")
+            Fault::usage(format_args!("cannot serve metrics at {address}: {error}"))
+                .hint("pass another port, or 0 for any free port")
         })?;
         Ok(Self { listener, metrics })
     }
@@ -61,7 +61,7 @@ impl Page {
             match self.listener.accept().await {
                 Ok((stream, _)) => drop(connections.spawn(talk(stream, self.metrics.clone()))),
                 Err(error) => {
-                    tracing::warn!(%error, "a reader of the metrics cannot be heard");
+                    tracing::warn!(%error, "cannot accept a metrics connection");
                     sleep(ACCEPT_AGAIN).await;
                 }
             }

@@ -63,7 +63,7 @@ impl Stop {
 async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
     let queues = args.queues.iter().map(|queue| Ok((gate.queue(&queue.name)?, queue.weight)));
     let queues = queues.collect::<Result<Vec<_>>>()?;
-    let (shutdown, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let fault = Stop { stop: shutdown.clone(), ..Stop::default() };
     let hands = match &args.webhook {
         Some(url) => Hands::Webhook(Arc::new(webhook::Webhook::new(url, &args, output)?)),
@@ -83,7 +83,7 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
     let report = tokio::select! {
         report = worker.run_until(shutdown.cancelled()) => report?,
         _ = second_signal => {
-            output.note("stopped at once; the tasks at hand come again when their leases run out");
+            output.note("stopped immediately; running tasks become available when their leases expire");
             return Ok(Exit::Done);
         }
         never = shown(page) => match never {},
@@ -98,13 +98,9 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
 async fn check_they_keep(queues: &[(Queue, u32)]) -> Result<()> {
     for (queue, _) in queues {
         if queue.stats().await?.limits.retention.is_none() {
-            let why =
-                format_args!("`{}` keeps nothing of tasks that are over, so no output either", queue.name());
+            let why = format_args!("queue `{}` has no retention, so it cannot keep output", queue.name());
             return Err(Fault::usage(why)
-                .hint(format_args!(
-                    "give it a retention: rushgate queue limit {} --keep 1h/1000",
-                    queue.name()
-                ))
+                .hint(format_args!("set a retention: rushgate queue limit {} --keep 1h/1000", queue.name()))
                 .into());
         }
     }
@@ -153,7 +149,7 @@ async fn until_empty(
             (0, 0) => shutdown.cancel(),
             (0, blocked) if blocked != told => {
                 output.note(format_args!(
-                    "{} left, waiting for others: `rushgate queue why` tells for which",
+                    "{} left, waiting for dependencies: `rushgate queue why` lists them",
                     counted(blocked, "task")
                 ));
                 told = blocked;
@@ -189,7 +185,7 @@ fn say(report: WorkerReport, output: Output) -> Result<()> {
         return output.line(&json!({ "summary": summary }), "");
     }
     output.note(format_args!(
-        "{done} done, {retried} to be retried, {dead} dead, {cancelled} cancelled, {given_back} given back, {lost} lost"
+        "{done} done, {retried} to be retried, {dead} dead, {cancelled} canceled, {given_back} released, {lost} lost"
     ));
     Ok(())
 }

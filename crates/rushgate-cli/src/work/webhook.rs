@@ -37,7 +37,7 @@ impl Webhook {
     pub(super) fn new(url: &str, args: &WorkArgs, output: Output) -> Result<Self> {
         let secret = Secret::find("the webhook", args.secret_file.as_deref(), SECRET)?;
         if secret.is_none() {
-            output.note(format_args!("note: nothing is signed; set {SECRET} or --secret-file"));
+            output.note(format_args!("note: webhook requests are not signed; set {SECRET} or --secret-file"));
         }
         let url = signed::address("the webhook", url)?;
         Ok(Self { client: http::client(url.scheme_str())?, url, secret, output })
@@ -47,12 +47,12 @@ impl Webhook {
         let mut line = Line::new(self.output, &job);
         let request = match self.request(&job, SystemTime::now()) {
             Ok(request) => request,
-            Err(error) => return line.given_up(&format!("it cannot be sent: {error}")),
+            Err(error) => return line.given_up(&format!("cannot send the request: {error}")),
         };
         tokio::select! {
             answer = self.client.request(request) => match answer {
                 Ok(answer) => judge(&mut line, answer).await,
-                Err(error) => line.failed(&format!("no answer: {}", chain(&error))),
+                Err(error) => line.failed(&format!("no response: {}", chain(&error))),
             },
             // A canceled task is over, whatever the answer.
             () = job.cancel.cancelled() => {

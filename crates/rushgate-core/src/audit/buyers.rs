@@ -27,12 +27,12 @@ pub(super) fn nobody_over_the_limit(books: &Books) -> Check {
 pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTreeMap<&Sku, u32>) -> Check {
     let over = |(buyer, sku): &(&BuyerId, &Sku), n: u32| {
         let limit = limits.get(sku).copied().unwrap_or(0);
-        (n > limit).then(|| format!("{buyer} has {n} of {sku}, allowed {limit}"))
+        (n > limit).then(|| format!("buyer `{buyer}` owns {n} of {sku}, limit {limit}"))
     };
     let offenders = has.iter().filter_map(|(key, n)| over(key, *n)).collect();
     let most = has.values().max().copied().unwrap_or(0);
     let buyers = has.keys().map(|(buyer, _)| buyer).collect::<BTreeSet<_>>().len();
-    check(name, claim, format!("units are with {}, the most is {most}", counted(buyers, "buyer")), offenders)
+    check(name, claim, format!("{} own units, at most {most} per SKU", counted(buyers, "buyer")), offenders)
 }
 
 /// The store enforces the limit by these counters, so a counter that is too low lets a buyer exceed it.
@@ -43,14 +43,14 @@ pub(super) fn buyers_are_counted(books: &Books) -> Check {
         let rows = has.remove(&(&count.buyer, &count.sku)).unwrap_or(0);
         if count.units != rows {
             offenders.push(format!(
-                "the counter says that buyer `{}` has {} of {}, the reservations {rows}",
+                "the counter of buyer `{}` shows {} of {}, the reservations {rows}",
                 count.buyer, count.units, count.sku
             ));
         }
     }
     let uncounted = has
         .into_iter()
-        .map(|((buyer, sku), n)| format!("buyer `{buyer}` has {n} of {sku} that no counter counts"));
+        .map(|((buyer, sku), n)| format!("buyer `{buyer}` owns {n} of {sku} without a counter"));
     offenders.extend(uncounted);
     let figures = counted(books.buyers.len(), "counter");
     check("buyers_are_counted", "each buyer's counter matches the reservations", figures, offenders)

@@ -34,7 +34,7 @@ impl Both<'_> {
         let figures = format!("{} in the orders queue", counted(self.books.pending.len(), "order"));
         check(
             "orders_are_delivered",
-            "what the ledger has not heard of is in the orders queue",
+            "every change that the ledger lacks is in the orders queue",
             figures,
             offenders,
         )
@@ -59,8 +59,7 @@ impl Both<'_> {
         let rows = by_id(self.books);
         for (id, order) in waiting {
             if !rows.get(id).is_some_and(|row| is_about(order, row)) {
-                offenders
-                    .push(format!("the orders queue has an order of {id} that is not what the store has"));
+                offenders.push(format!("the orders queue has an order of {id} that differs from the store"));
             }
         }
         for order in &self.books.pending {
@@ -90,7 +89,7 @@ impl Both<'_> {
             let is_known = row.state == HoldState::Held && ledger.contains_key(&row.id);
             if !is_on_its_way && !is_known {
                 offenders.push(format!(
-                    "reservation {} of buyer `{}` is {:?}, ledger has {}, and no order in the queue tells it",
+                    "reservation {} of buyer `{}` is {:?}, ledger has {}, and the orders queue has no order for it",
                     row.id,
                     row.buyer,
                     row.state,
@@ -115,7 +114,7 @@ impl Both<'_> {
             let known = known.total.max(total);
             if known < sku.total {
                 offenders.push(format!(
-                    "store offers {} of {}, ledger {known}, and no order in the queue tells it",
+                    "store offers {} of {}, ledger {known}, and the orders queue has no change for it",
                     sku.total, sku.sku
                 ));
             }
@@ -123,7 +122,7 @@ impl Both<'_> {
         let untold = missing(&self.withdrawn(&sku.sku), &united(told));
         if !untold.is_empty() {
             offenders.push(format!(
-                "store has withdrawn {} no. {}, ledger has not, and no order in the queue tells it",
+                "store has withdrawn {} no. {}, ledger has not, and the orders queue has no change for it",
                 sku.sku,
                 listed(&untold)
             ));

@@ -17,7 +17,7 @@ pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
     let mut offenders = Vec::new();
     for order in &ledger.orders {
         if !sequence.insert((order.generation, order.seq)) {
-            offenders.push(format!("event {} of generation {} made two orders", order.seq, order.generation));
+            offenders.push(format!("event {} of generation {} has two orders", order.seq, order.generation));
         }
         for (sku, unit) in &order.units {
             if !seen.insert((sku, *unit)) {
@@ -62,11 +62,11 @@ pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
             ));
         }
         if is_live && !order.given_back.is_empty() {
-            offenders.push(format!("the order of {} is {:?} and gave units back", order.id, order.state));
+            offenders.push(format!("the order of {} is {:?} and has released units", order.id, order.state));
         }
         if order.generation == 0 || order.generation > ledger.generation {
             offenders.push(format!(
-                "the order of {} is of generation {}, the sale of {}",
+                "the order of {} has generation {}, the sale has {}",
                 order.id, order.generation, ledger.generation
             ));
         }
@@ -81,7 +81,7 @@ pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
         }
     }
     let figures = counted(offenders.len(), "contradiction");
-    check("ledger_is_sound", "no row of the ledger contradicts another", figures, offenders)
+    check("ledger_is_sound", "the records of the ledger are consistent", figures, offenders)
 }
 
 /// Whether an order may have this state while the reservation has that one. The ledger may lag behind a decision, but
@@ -102,7 +102,7 @@ impl Both<'_> {
         let mut offenders = Vec::new();
         if ledger.knows_the_sale() {
             match &ledger.spec {
-                None => offenders.push("the ledger does not say how the sale was made".into()),
+                None => offenders.push("the ledger lacks the specification of the sale".into()),
                 Some(spec) => offenders.extend(differing(&books.spec, spec)),
             }
             let is_behind = ledger.generation < books.generation;
@@ -124,7 +124,7 @@ impl Both<'_> {
             self.ledger.skus.iter().map(|sku| (&sku.sku, sku)).collect();
         for sku in self.books.skus.iter().filter(|_| self.ledger.knows_the_sale()) {
             let Some(known) = in_ledger.get(&sku.sku) else {
-                offenders.push(format!("ledger does not know {}", sku.sku));
+                offenders.push(format!("ledger does not have {}", sku.sku));
                 continue;
             };
             if known.per_buyer != sku.per_buyer {
@@ -171,8 +171,9 @@ impl Both<'_> {
         }
         let strange = |order: &&LedgerOrder| !rows.contains_key(&order.id) && !self.has_moved(order.id);
         let strangers = self.ledger.orders.iter().filter(strange);
-        offenders
-            .extend(strangers.map(|order| format!("{} is an order that the store does not know", order.id)));
+        offenders.extend(
+            strangers.map(|order| format!("{} has an order, but the store does not have it", order.id)),
+        );
         let confirmed = |n: usize| format!("{n} confirmed");
         let held = self.books.reservations.iter();
         let figures = format!(
@@ -243,7 +244,7 @@ impl Both<'_> {
             let expected = if refusal.units_taken { EventKind::Quarantined } else { EventKind::Rejected };
             let was = rejected.get(&refusal.id);
             if was != Some(&expected) && !(was.is_none() && waiting.contains(&refusal.id)) {
-                offenders.push(format!("ledger has refused {}, store has not rejected it so", refusal.id));
+                offenders.push(format!("ledger has refused {}, store has no matching rejection", refusal.id));
             }
         }
         let figures = counted(self.ledger.refusals.len(), "refusal");
@@ -263,5 +264,5 @@ fn differing(store: &SaleSpec, ledger: &SaleSpec) -> Option<String> {
     let (store, ledger) = (fields(store), fields(ledger));
     let names = store.keys().filter(|name| store.get(*name) != ledger.get(*name));
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    (!names.is_empty()).then(|| format!("ledger has another {} than store", names.join(", ")))
+    (!names.is_empty()).then(|| format!("ledger and store differ in {}", names.join(", ")))
 }

@@ -79,7 +79,10 @@ pub(super) fn reservations_match_the_log(books: &Books) -> Check {
     let mut offenders = Vec::new();
     for event in &books.events {
         if !is_well_formed(event) {
-            offenders.push(format!("event {} ({:?}) has other fields than its kind", event.seq, event.kind));
+            offenders.push(format!(
+                "event {} ({:?}) has fields that do not match its kind",
+                event.seq, event.kind
+            ));
         }
         let Some(row) = event.reservation.and_then(|id| rows.get(&id)) else { continue };
         if names_units(event.kind) {
@@ -101,12 +104,12 @@ pub(super) fn reservations_match_the_log(books: &Books) -> Check {
     for row in &books.reservations {
         if row.generation != books.generation {
             offenders.push(format!(
-                "{} is of generation {}, the sale of {}",
+                "{} has generation {}, the sale has {}",
                 row.id, row.generation, books.generation
             ));
         }
         if row.asked.as_ref().is_some_and(|(lines, choice)| !fits(lines, *choice, &row.units)) {
-            offenders.push(format!("{} has {}, which is not what was asked for", row.id, named(&row.units)));
+            offenders.push(format!("{} has {}, which does not match its request", row.id, named(&row.units)));
         }
     }
     let figures = counted(books.reservations.len(), "reservation");
@@ -115,13 +118,16 @@ pub(super) fn reservations_match_the_log(books: &Books) -> Check {
 
 fn differs_from_its_event(books: &Books, row: &ReservationRow, event: &Event) -> Option<String> {
     if event.seq != row.seq {
-        return Some(format!("{} says that event {} made it, the log says {}", row.id, row.seq, event.seq));
+        return Some(format!(
+            "{} names event {} as its origin, the log names {}",
+            row.id, row.seq, event.seq
+        ));
     }
     // A reservation restored or loaded after a loss keeps its own deadline.
     let deadline = event.at + books.spec.hold.get();
     let (has, expected) = (row.deadline.as_micros(), deadline.as_micros());
     (row.asked.is_some() && has != expected)
-        .then(|| format!("{} is held until {has} µs, by its event until {expected} µs", row.id))
+        .then(|| format!("{} is held until {has} µs, according to its event until {expected} µs", row.id))
 }
 
 /// Whether an event of this kind names the units of its reservation.
@@ -163,12 +169,12 @@ pub(super) fn log_is_complete(books: &Books) -> Check {
     let mut offenders = Vec::new();
     for (event, expected) in books.events.iter().zip(1..) {
         if event.seq != expected {
-            offenders.push(format!("event {} stands where {expected} should", event.seq));
+            offenders.push(format!("found event {}, expected {expected}", event.seq));
             break;
         }
     }
     if books.events.len() as u64 != books.seq {
-        offenders.push(format!("the sale counted {} events", books.seq));
+        offenders.push(format!("the counter of the sale shows {} events", books.seq));
     }
     check("log_is_complete", "the event log has no gaps", counted(books.events.len(), "event"), offenders)
 }
@@ -227,7 +233,8 @@ impl<'a> Replay<'a> {
     fn give_back(&mut self, event: &'a Event, withdraw: bool) {
         for (sku, unit) in units_of(event) {
             if self.owner.remove(&(sku, unit)) != event.reservation {
-                self.offenders.push(format!("event {} gave back {sku} no. {unit} of another", event.seq));
+                self.offenders
+                    .push(format!("event {} released {sku} no. {unit} of another reservation", event.seq));
             }
             if withdraw {
                 self.withdraw(event, sku, UnitRange::one(unit));
@@ -284,26 +291,26 @@ pub(super) fn log_replays(books: &Books) -> Check {
     let mut offenders = std::mem::take(&mut replay.offenders);
     if rows != replay.owner {
         offenders.push(format!(
-            "the log leads to {} owned units, the store has {}",
+            "replaying the log gives {} owned units, the store has {}",
             replay.owner.len(),
             rows.len()
         ));
     }
     for sku in &books.skus {
         if replay.total.get(&sku.sku) != Some(&sku.total) {
-            offenders.push(format!("{}: the log leads to another number of units", sku.sku));
+            offenders.push(format!("{}: replaying the log gives a different number of units", sku.sku));
         }
         let free = replay.free(&sku.sku);
         if free != UnitRange::gather(in_order(sku.free.iter().copied())) {
             let n = UnitRange::total(&free);
-            offenders.push(format!("{}: the log leads to {n} free units", sku.sku));
+            offenders.push(format!("{}: replaying the log gives {n} free units", sku.sku));
         }
         if united(replay.withdrawn(&sku.sku)) != united(sku.withdrawn.iter().copied()) {
-            offenders.push(format!("{}: the log leads to other withdrawn units", sku.sku));
+            offenders.push(format!("{}: replaying the log gives different withdrawn units", sku.sku));
         }
     }
     let figures = format!(
-        "the log of {} leads to {}",
+        "replaying {} gives {}",
         counted(books.events.len(), "event"),
         counted(replay.owner.len(), "owned unit")
     );

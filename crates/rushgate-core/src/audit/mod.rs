@@ -97,7 +97,7 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanw
             name: "ledger".into(),
             claim: "the ledger was read".into(),
             ok: false,
-            figures: "the sale has a ledger, but none was given to the audit".into(),
+            figures: "the sale has a ledger, but the audit ran without it".into(),
         }),
         None => {}
     }
@@ -120,7 +120,7 @@ pub fn audit_store(books: &Books) -> Audit {
         sale::deadlines_are_indexed(books),
         check(
             "store_is_sound",
-            "no record of the store contradicts itself",
+            "the records of the store are consistent",
             counted(books.contradictions.len(), "contradiction"),
             books.contradictions.clone(),
         ),

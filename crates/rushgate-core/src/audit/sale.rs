@@ -10,7 +10,7 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     for kind in [EventKind::Opened, EventKind::Ended, EventKind::Paused, EventKind::Rebuilt] {
         let n = books.events.iter().filter(|event| event.kind == kind).count();
         if n > 1 {
-            offenders.push(format!("the log has {n} events {kind:?}"));
+            offenders.push(format!("the log has {n} {kind:?} events"));
         }
     }
     let status = match (last(EventKind::Ended), last(EventKind::Opened)) {
@@ -25,7 +25,7 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     let stopped = last(EventKind::Paused).map(|event| event.at);
     if stopped != books.paused.map(|pause| pause.since) {
         offenders.push(format!(
-            "the sale is stopped {}, the log says {}",
+            "the sale is halted {}, the log says {}",
             since(books.paused.map(|pause| pause.since)),
             since(stopped)
         ));
@@ -74,14 +74,14 @@ pub(super) fn deadlines_are_indexed(books: &Books) -> Check {
     for entry in &indexed {
         if expected.binary_search(entry).is_err() {
             offenders.push(format!(
-                "the index has {} at {} µs, which no hold has",
+                "the index has {} at {} µs, but no hold has this deadline",
                 entry.reservation,
                 entry.at.as_micros()
             ));
         }
     }
     if indexed.len() != expected.len() && offenders.is_empty() {
-        offenders.push("the index has an entry twice".into());
+        offenders.push("the index has a duplicate entry".into());
     }
     let figures = counted(expected.len(), "undecided hold");
     check("deadlines_are_indexed", "every undecided hold is in the deadline index", figures, offenders)

@@ -27,7 +27,7 @@ pub(super) fn conservation(books: &Books) -> Check {
             sku.sku, sku.total
         ));
         if sum != u64::from(sku.total) {
-            offenders.push(format!("{}: the places add up to {sum}, not {}", sku.sku, sku.total));
+            offenders.push(format!("{}: the parts add up to {sum}, not {}", sku.sku, sku.total));
         }
         let counters = [
             ("held", u64::from(sku.held), held as u64),
@@ -70,8 +70,7 @@ pub(super) fn no_unit_twice(books: &Books) -> Check {
     if rows != owner && offenders.is_empty() {
         let differing = rows.iter().filter(|(unit, id)| owner.get(*unit) != Some(id)).count()
             + owner.keys().filter(|unit| !rows.contains_key(*unit)).count();
-        offenders
-            .push(format!("{differing} units belong to another by their own row than by the reservations"));
+        offenders.push(format!("{differing} unit rows disagree with the reservations"));
     }
     check(
         "no_unit_twice",

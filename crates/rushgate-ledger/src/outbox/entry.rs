@@ -72,14 +72,14 @@ impl OutboxEntry {
     pub fn new(queue: &QueueName, task: &NewTask) -> Result<Self> {
         task.check()?;
         if task.deadline.is_some() {
-            return Err(Error::invalid("the deadline", "has no place in a row of an outbox"));
+            return Err(Error::invalid("the deadline", "cannot be set in an outbox row"));
         }
         if task.unique_for.is_some() {
-            let what = "the time for which the id is unique";
-            return Err(Error::invalid(what, "has no place in a row of an outbox"));
+            let what = "the uniqueness window";
+            return Err(Error::invalid(what, "cannot be set in an outbox row"));
         }
         if task.is_to_wait() || task.part_of.is_some() {
-            return Err(Error::invalid("a task that waits for others", "has no place in a row of an outbox"));
+            return Err(Error::invalid("the dependencies", "cannot be set in an outbox row"));
         }
         let (on_duplicate, max_wait_ms) = match task.on_duplicate {
             OnDuplicate::Keep => ("keep", None),

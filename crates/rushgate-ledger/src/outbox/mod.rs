@@ -50,7 +50,7 @@ impl Outbox {
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
                 Ok(Self(Kind::Postgres(postgres::Postgres::open(url).await?)))
             }
-            _ => Err(Error::invalid("the outbox's URL", "is of a kind that has no outbox")
+            _ => Err(Error::invalid("the outbox's URL", "has an unsupported scheme")
                 .hint("use sqlite:PATH or postgres://USER@HOST/DATABASE")),
         }
     }
@@ -82,7 +82,7 @@ impl Outbox {
 
     /// Lists tasks that were set aside, by position: up to `limit` (1 to 10,000) after `after`.
     pub async fn refused(&self, after: i64, limit: u32) -> Result<Vec<RefusedTask>> {
-        check_range("the page's limit", limit.into(), 1, 10_000)?;
+        check_range("the page limit", limit.into(), 1, 10_000)?;
         match &self.0 {
             Kind::Postgres(of) => of.refused(after, limit).await,
             Kind::Sqlite(of) => of.refused(after, limit).await,

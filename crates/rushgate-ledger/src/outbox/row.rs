@@ -222,14 +222,14 @@ mod tests {
     #[test]
     fn what_cannot_be_a_task_is_set_aside_and_says_why() {
         let wrong: Vec<(Row, &str)> = vec![
-            (row(1, "", "x"), "the queue's name is empty"),
-            (row(1, "a", "a b"), "the task's id contains ' '"),
+            (row(1, "", "x"), "the queue name is empty"),
+            (row(1, "a", "a b"), "the task ID contains ' '"),
             (Row { payload: None, bytes: 9_000_000, ..row(1, "a", "x") }, "9000000 bytes"),
             (Row { priority: Some(10), ..row(1, "a", "x") }, "priority is out of range"),
             (Row { priority: Some(-1), ..row(1, "a", "x") }, "priority is out of range"),
             (Row { max_attempts: Some(0), ..row(1, "a", "x") }, "the number of attempts is 0"),
             (Row { due_at_ms: Some(i64::MAX), ..row(1, "a", "x") }, "due_at_ms is out of range"),
-            (Row { key: Some("a b".into()), ..row(1, "a", "x") }, "the task's key"),
+            (Row { key: Some("a b".into()), ..row(1, "a", "x") }, "the task key"),
             (Row { kind: Some("a b".into()), ..row(1, "a", "x") }, "kind"),
             (Row { content_type: String::new(), ..row(1, "a", "x") }, "the content type is empty"),
             (Row { on_duplicate: "drop".into(), ..row(1, "a", "x") }, "on_duplicate is \"drop\""),

@@ -94,8 +94,8 @@ impl Sqlite {
         let mut path = self.path.clone().into_os_string();
         path.push("-relay");
         let unusable = |error: std::io::Error| {
-            Error::misconfigured("the file beside the outbox, by which relays take turns, cannot be used")
-                .hint("give this user the right to write to the directory")
+            Error::misconfigured("cannot use the lock file beside the outbox")
+                .hint("grant this user write permission on the directory")
                 .caused_by(error)
         };
         let file =
@@ -151,14 +151,14 @@ impl Sqlite {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::bug("the outbox's work panicked").caused_by(error))?
+    done.map_err(|error| Error::bug("the outbox thread panicked").caused_by(error))?
 }
 
 /// Opens the application's file. Changes only settings of the connection, none of the file.
 fn connect(path: &Path) -> Result<Connection> {
     if !path.is_file() {
-        return Err(Error::misconfigured(format_args!("there is no file `{}`", path.display()))
-            .hint("name the shop's own database, in whose transactions tasks are enqueued"));
+        return Err(Error::misconfigured(format_args!("file `{}` does not exist", path.display()))
+            .hint("name the application's database, whose transactions enqueue tasks"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(fault::error)?;
@@ -180,7 +180,7 @@ fn connect(path: &Path) -> Result<Connection> {
 /// Identifies the file by its inode: a copy has another one, a moved file keeps it.
 fn home(path: &Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt as _;
-    let gone = |error| Error::unavailable("the outbox's file cannot be looked at").caused_by(error);
+    let gone = |error| Error::unavailable("cannot inspect the outbox file").caused_by(error);
     Ok(std::fs::metadata(path).map_err(gone)?.ino().to_string())
 }
 

@@ -35,7 +35,7 @@ impl Desk {
     pub(super) async fn advance(&self, sale: &SaleId) -> Result<u32> {
         let new =
             self.asked(async |session| advance(session, sale).await).await?.ok_or_else(|| unknown(sale))?;
-        u32::try_from(new).map_err(|_| Error::corrupt(format_args!("the ledger has the generation {new}")))
+        u32::try_from(new).map_err(|_| Error::corrupt(format_args!("the ledger is in generation {new}")))
     }
 
     /// Runs `steps`, and retries once if the connection was lost.
@@ -86,7 +86,7 @@ fn known_sale(sale: &SaleId, row: &tokio_postgres::Row) -> Result<KnownSale> {
     let (spec, secret): (Option<String>, Option<Vec<u8>>) = (row.get(2), row.get(3));
     Ok(KnownSale {
         generation: u32::try_from(generation)
-            .map_err(|_| Error::corrupt(format_args!("the ledger has the generation {generation}")))?,
+            .map_err(|_| Error::corrupt(format_args!("the ledger is in generation {generation}")))?,
         latest_seq: seq.unwrap_or(0).cast_unsigned(),
         spec: specification(sale, spec, secret)?,
     })
@@ -206,7 +206,7 @@ async fn read_refusals(session: Session<'_>, sale: i32) -> Sql<Vec<LedgerRefusal
 
 fn reservation(stored: &[u8]) -> Sql<ReservationId> {
     let bytes = <[u8; 16]>::try_from(stored);
-    let bytes = bytes.map_err(|_| Fault::Undecodable("a reservation's id of another length".into()))?;
+    let bytes = bytes.map_err(|_| Fault::Undecodable("a reservation ID of the wrong length".into()))?;
     Ok(ReservationId::from_bytes(bytes))
 }
 

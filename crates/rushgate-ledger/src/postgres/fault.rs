@@ -111,14 +111,12 @@ impl Fault {
     pub(crate) fn error(self) -> Error {
         match self {
             Self::Postgres(error) => postgres_error(error),
-            Self::Raced => Error::unavailable("other writers were in the way again and again")
-                .hint("repeat the call; nothing was written"),
-            Self::Undecodable(why) => {
-                Error::corrupt(format_args!("a row of the ledger cannot be read: {why}"))
-                    .hint("see who else writes to the schema; restore a backup")
-            }
+            Self::Raced => Error::unavailable("repeated conflicts with other writers")
+                .hint("retry the call; nothing was written"),
+            Self::Undecodable(why) => Error::corrupt(format_args!("cannot read a row of the ledger: {why}"))
+                .hint("check which other programs write to the schema, then restore a backup"),
             Self::NoAnswer => Error::unavailable("Postgres did not answer in time")
-                .hint("look at the server's load and the way to it; then repeat the call"),
+                .hint("check the server's load and the network, then retry the call"),
             Self::Pool(error) => pool_error(error),
             Self::Told(error) => error,
         }
@@ -147,10 +145,10 @@ fn pool_error(error: PoolError) -> Error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             postgres_error(error)
         }
-        PoolError::Timeout(_) => Error::unavailable("no connection to Postgres could be had in time")
-            .hint("check that the server is up, and raise pool= if every connection is in use"),
-        PoolError::Closed => Error::unavailable("the ledger is closed").hint("connect again"),
-        error => Error::bug("the pool of connections failed").caused_by(error),
+        PoolError::Timeout(_) => Error::unavailable("timed out waiting for a connection to Postgres")
+            .hint("check that the server is up; raise pool= in the URL if all connections are in use"),
+        PoolError::Closed => Error::unavailable("the ledger is closed").hint("reconnect"),
+        error => Error::bug("the connection pool failed").caused_by(error),
     }
 }
 
@@ -162,73 +160,72 @@ fn postgres_error(error: tokio_postgres::Error) -> Error {
     let text = error.to_string();
     let told = if error.is_closed() {
         Error::unavailable("the connection to Postgres was lost")
-            .hint("check that the server is up; then repeat the call")
+            .hint("check that the server is up, then retry the call")
     } else if text.starts_with("authentication") || text.starts_with("invalid configuration") {
-        Error::misconfigured("Postgres wants credentials that the URL does not have")
-            .hint("put the user and the password into the URL")
+        Error::misconfigured("Postgres requires credentials that the URL lacks")
+            .hint("add the user and the password to the URL")
     } else if text.contains("TLS") {
         let why = error.source().map(ToString::to_string).unwrap_or_default();
-        Error::misconfigured(format_args!("no TLS connection to Postgres could be made: {why}"))
-            .hint("set sslmode= and sslrootcert= in the URL as the server needs them")
+        Error::misconfigured(format_args!("cannot establish a TLS connection to Postgres: {why}"))
+            .hint("set sslmode= and sslrootcert= in the URL to match the server")
     } else if text.starts_with("error serializing") || text.starts_with("error deserializing") {
-        Error::corrupt("a value of the ledger has another type than expected")
-            .hint("see who else changes the schema; restore a backup")
+        Error::corrupt("a value of the ledger has an unexpected type")
+            .hint("check which other programs change the schema, then restore a backup")
     } else if is_io(&error) || text.starts_with("error c") || text.starts_with("timeout") {
         let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-        Error::unavailable(format_args!("Postgres cannot be reached{why}"))
+        Error::unavailable(format_args!("cannot reach Postgres{why}"))
             .hint("check that the server is up and that the URL names its host and port")
     } else {
-        Error::unavailable("Postgres gave an answer that was not understood")
-            .hint("check that the URL leads to a Postgres server")
+        Error::unavailable("Postgres sent an unexpected response")
+            .hint("check that the URL names a Postgres server")
     };
     told.caused_by(error)
 }
 
 /// The error of a server that is up but accepts no writes.
 pub(super) fn takes_no_writes() -> Error {
-    Error::misconfigured("Postgres takes no writes: it is read-only, or a replica")
-        .hint("name the primary in the URL, and see default_transaction_read_only")
+    Error::misconfigured("Postgres accepts no writes: it is read-only or a replica")
+        .hint("name the primary in the URL, and check default_transaction_read_only")
 }
 
 /// Classifies by SQLSTATE, because messages may be localized.
 fn db_error(error: &DbError) -> Error {
     let code = error.code().code();
-    let unavailable = |why: &str| {
-        Error::unavailable(why).hint("nothing is lost; the same call can be repeated once the server is up")
-    };
+    let unavailable =
+        |why: &str| Error::unavailable(why).hint("retry the call when the server is up; nothing is lost");
     match code {
         "53100" => Error::full("the disk of Postgres is full")
-            .hint("make room; nothing was written, so the same call can be repeated"),
-        "53300" => Error::unavailable("Postgres has no connection left")
+            .hint("free disk space, then retry the call; nothing was written"),
+        "53300" => Error::unavailable("Postgres has reached its maximum number of connections")
             .hint("raise max_connections on the server, or lower pool= in the URL"),
-        "53200" => unavailable("Postgres has no memory left"),
+        "53200" => unavailable("Postgres is out of memory"),
         "25006" => takes_no_writes(),
-        "57P01" => unavailable("Postgres ended the connection: it shuts down, or an operator ended it"),
-        "57P02" => unavailable("Postgres restarts after a crash of one of its processes"),
-        "57P03" => unavailable("Postgres starts up or shuts down"),
-        "57014" => Error::unavailable("Postgres gave up the statement: statement_timeout passed").hint(
-            "see who holds locks in the ledger (pg_stat_activity), or raise statement_timeout= in the URL",
+        "57P01" => unavailable("Postgres closed the connection: it is shutting down, or an operator terminated it"),
+        "57P02" => unavailable("Postgres is restarting after a crash of one of its processes"),
+        "57P03" => unavailable("Postgres is starting up or shutting down"),
+        "57014" => Error::unavailable("Postgres canceled the statement: statement_timeout exceeded").hint(
+            "check which session holds locks in the ledger (pg_stat_activity), or raise statement_timeout= in the URL",
         ),
-        "25P03" => unavailable("Postgres ended a transaction that was idle for too long"),
-        "40001" | "40P01" | "55P03" => Error::unavailable("other writers were in the way again and again")
-            .hint("repeat the call; nothing was written"),
-        "28P01" | "28000" => Error::misconfigured("Postgres refuses the user or the password")
+        "25P03" => unavailable("Postgres terminated a transaction that was idle for too long"),
+        "40001" | "40P01" | "55P03" => Error::unavailable("repeated conflicts with other writers")
+            .hint("retry the call; nothing was written"),
+        "28P01" | "28000" => Error::misconfigured("Postgres rejected the user or the password")
             .hint("check the user and the password in the URL, and pg_hba.conf on the server"),
-        "3D000" => Error::misconfigured("the database does not exist").hint("make it with createdb"),
-        "42501" => Error::misconfigured("the user lacks a right in the ledger's schema")
-            .hint("let the schema's owner write, or grant INSERT, SELECT and UPDATE on its tables"),
+        "3D000" => Error::misconfigured("the database does not exist").hint("create it with createdb"),
+        "42501" => Error::misconfigured("the user lacks a privilege on the ledger's schema")
+            .hint("connect as the schema's owner, or grant INSERT, SELECT and UPDATE on its tables"),
         "XX001" | "XX002" => {
-            Error::corrupt("Postgres finds its files damaged").hint("stop the writers and restore a backup")
+            Error::corrupt("Postgres reports damaged files").hint("stop the writers and restore a backup")
         }
         _ if code.starts_with("08") => unavailable("the connection to Postgres was lost"),
         _ if code.starts_with("53") || code.starts_with("58") => {
-            unavailable("Postgres lacks a resource").hint("see the server's log")
+            unavailable("Postgres lacks a resource").hint("check the server log")
         }
         _ if code.starts_with("42") || code.starts_with("3F") => Error::misconfigured(format_args!(
-            "the ledger's schema is not as Rushgate made it (SQLSTATE {code})"
+            "the ledger's schema differs from the one that Rushgate created (SQLSTATE {code})"
         ))
-        .hint("see who changed it; the server's log names the statement"),
-        _ if is_fatal(error) => unavailable("Postgres ended the connection"),
+        .hint("check what changed it; the server log shows the statement"),
+        _ if is_fatal(error) => unavailable("Postgres closed the connection"),
         _ => Error::bug(format_args!("Postgres refused a statement of the ledger (SQLSTATE {code})")),
     }
 }

@@ -39,7 +39,7 @@ impl LateLedger {
         thread::Builder::new()
             .name("rushgate-late".into())
             .spawn(move || tried.open(&url, &ended))
-            .map_err(|fault| Error::unavailable("no thread can be started").caused_by(fault))?;
+            .map_err(|fault| Error::unavailable("cannot start a thread").caused_by(fault))?;
         Ok(Self { url: shown, shared, trying: Mutex::new(Some(trying)) })
     }
 
@@ -61,13 +61,13 @@ impl Shared {
         while ended.recv_timeout(TRY_AGAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
             match PostgresLedger::open(url) {
                 Ok(ledger) => {
-                    tracing::warn!(ledger = ledger.info.url, "the ledger can be reached now");
+                    tracing::warn!(ledger = ledger.info.url, "the ledger is reachable now");
                     let _ = self.opened.set(ledger);
                     return;
                 }
                 Err(error) => {
                     if !error.is_unavailable() {
-                        tracing::error!(%error, "the ledger cannot be opened");
+                        tracing::error!(%error, "cannot open the ledger");
                     }
                     *self.why() = error;
                 }

@@ -84,7 +84,7 @@ impl PostgresLedger {
 }
 
 fn closed() -> Error {
-    Error::unavailable("the ledger is closed").hint("connect again")
+    Error::unavailable("the ledger is closed").hint("reconnect")
 }
 
 fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {

@@ -54,7 +54,7 @@ pub(crate) fn pool(options: &Options) -> Result<Pool> {
             Box::pin(async move { client.batch_execute(&settings).await.map_err(HookError::Backend) })
         }))
         .build()
-        .map_err(|error| Error::bug("no pool of connections could be made").caused_by(error))
+        .map_err(|error| Error::bug("cannot create the connection pool").caused_by(error))
 }
 
 /// Settings of a connection. Every query of the ledger has an index. Plans with full table scans are disabled,
@@ -100,8 +100,8 @@ async fn check_server(client: &Client) -> Result<Server> {
         .map_err(said)?;
     let (number, version): (i32, String) = (row.get(0), row.get(1));
     if number < OLDEST {
-        let why = format!("Postgres {version} is too old; 15 is needed");
-        return Err(Error::misconfigured(why).hint("use a newer server"));
+        let why = format!("Postgres {version} is too old; version 15 or later is required");
+        return Err(Error::misconfigured(why).hint("upgrade the server"));
     }
     if row.get(2) {
         return Err(takes_no_writes());
@@ -135,9 +135,9 @@ async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
     match version {
         Some(version) if version > newest => {
             let why = format!(
-                "the ledger's schema has version {version}; this Rushgate knows versions up to {newest}"
+                "the ledger's schema has version {version}; this build supports versions up to {newest}"
             );
-            Err(Error::misconfigured(why).hint("run the newer Rushgate that made it"))
+            Err(Error::misconfigured(why).hint("use the newer build of Rushgate that created it"))
         }
         version => Ok(version),
     }
@@ -194,5 +194,5 @@ async fn check_owner(client: &Client, schema: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::misconfigured(format_args!("the schema `{schema}` belongs to another program"))
-        .hint("name one of its own for the ledger by ?schema="))
+        .hint("pass ?schema= in the URL to use another schema"))
 }

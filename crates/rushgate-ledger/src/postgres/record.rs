@@ -210,7 +210,7 @@ impl<'c> Recorder<'c> {
         let has: HashMap<&str, i32> = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
         for told in &sale.skus {
             if let Some(limit) = has.get(told.sku.as_str()).filter(|limit| **limit != int(told.per_buyer)) {
-                let why = format!("of {} is {}; the ledger has had it as {limit}", told.sku, told.per_buyer);
+                let why = format!("of {} is {}; the ledger has {limit}", told.sku, told.per_buyer);
                 return Err(Fault::Told(Error::invalid("the limit per buyer", why)));
             }
         }
@@ -220,7 +220,7 @@ impl<'c> Recorder<'c> {
     /// Changes the stock. The transaction holds the sale's exclusive lock.
     pub(super) async fn stock(&mut self, sale: i32, task: &OrderTask) -> Sql<Written> {
         let OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } = task else {
-            return Err(Fault::Told(Error::bug("an order was taken for a change of stock")));
+            return Err(Fault::Told(Error::bug("an order was treated as a stock change")));
         };
         let (names, totals, limits) = ([sku.as_str()], [int(*total)], [int(*per_buyer)]);
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =

@@ -46,8 +46,8 @@ pub(super) fn start(options: Options, counters: Arc<Counters>) -> Result<(Unboun
     std::thread::Builder::new()
         .name("ledger-postgres".into())
         .spawn(move || run(&options, counters, jobs, &opened))
-        .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
-    let server = answer.recv().map_err(|_| Error::bug("the ledger's thread ended while it opened"))??;
+        .map_err(|error| Error::unavailable("cannot start a thread").caused_by(error))?;
+    let server = answer.recv().map_err(|_| Error::bug("the ledger thread ended while opening"))??;
     Ok((sender, server))
 }
 
@@ -60,7 +60,7 @@ fn run(
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = opened.send(Err(Error::unavailable("no runtime could be started").caused_by(error)));
+            let _ = opened.send(Err(Error::unavailable("cannot start a runtime").caused_by(error)));
             return;
         }
     };
@@ -107,7 +107,7 @@ impl Dispatcher {
                 },
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended {
-                        warn!(%error, "a task of the ledger ended badly");
+                        warn!(%error, "a ledger task failed");
                     }
                 }
             }
@@ -148,15 +148,15 @@ impl Dispatcher {
             Job::Write(entries, reply) => waiting.push_back(Call::Write(entries, reply)),
             Job::Books(sale, reply) => drop(self.tasks.spawn_local(async move {
                 let books = desk.books(&sale).await;
-                let _ = reply.send(books.map_err(|error| error.doing("read the ledger's books")));
+                let _ = reply.send(books.map_err(|error| error.doing("read the ledger's snapshot")));
             })),
             Job::Sale(sale, reply) => drop(self.tasks.spawn_local(async move {
                 let known = desk.find_sale(&sale).await;
-                let _ = reply.send(known.map_err(|error| error.doing("look for a sale in the ledger")));
+                let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
             })),
             Job::Advance(sale, reply) => drop(self.tasks.spawn_local(async move {
                 let new = desk.advance(&sale).await;
-                let _ = reply.send(new.map_err(|error| error.doing("give a sale a new generation")));
+                let _ = reply.send(new.map_err(|error| error.doing("raise the generation of a sale")));
             })),
             Job::Ping(reply) => drop(self.tasks.spawn_local(async move {
                 let _ = reply.send(desk.ping().await.map_err(|error| error.doing("ping the ledger")));

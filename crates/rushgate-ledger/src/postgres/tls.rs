@@ -18,7 +18,7 @@ pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::bug("TLS cannot be set up").caused_by(error))?;
+        .map_err(|error| Error::bug("cannot set up TLS").caused_by(error))?;
     let config = match trust {
         Trust::Anything => {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
@@ -34,22 +34,22 @@ fn of_this_machine() -> Result<RootCertStore> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(Error::misconfigured("this machine has no root certificates")
-            .hint("install ca-certificates, or name a file by sslrootcert="));
+            .hint("install ca-certificates, or pass sslrootcert=FILE in the URL"));
     }
     Ok(roots)
 }
 
 fn in_file(path: &Path) -> Result<RootCertStore> {
     let unusable = |why: &dyn std::fmt::Display| {
-        Error::misconfigured(format_args!("the root certificate {} cannot be used: {why}", path.display()))
-            .hint("name a file of PEM certificates by sslrootcert=")
+        Error::misconfigured(format_args!("cannot use the root certificate {}: {why}", path.display()))
+            .hint("pass a file of PEM certificates with sslrootcert=")
     };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unusable(&error))? {
         let certificate = certificate.map_err(|error| unusable(&error))?;
         roots.add(certificate).map_err(|error| unusable(&error))?;
     }
-    if roots.is_empty() { Err(unusable(&"it holds none")) } else { Ok(roots) }
+    if roots.is_empty() { Err(unusable(&"it contains no certificate")) } else { Ok(roots) }
 }
 
 /// Accepts any certificate, but verifies that the server has its private key.

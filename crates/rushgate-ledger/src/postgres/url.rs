@@ -45,7 +45,7 @@ impl Options {
     /// Parses a URL. Errors repeat no part of it, because any part may belong to a password with an unescaped
     /// character.
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        let not_understood = || Error::invalid("the ledger's URL", "cannot be understood").hint(HINT);
+        let not_understood = || Error::invalid("the ledger's URL", "is malformed").hint(HINT);
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let mut options = Self {
             config: Config::new(),
@@ -197,7 +197,7 @@ impl fmt::Debug for Options {
 fn number(key: &str, text: &str, min: u64, max: u64) -> Result<u64> {
     let number = text.parse().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| {
-        Error::invalid("the ledger's URL", format_args!("wants {key} as a number from {min} to {max}"))
+        Error::invalid("the ledger's URL", format_args!("has an invalid {key}; it must be {min} to {max}"))
             .hint(HINT)
     })
 }
@@ -210,7 +210,7 @@ fn check_schema(name: &str) -> Result<String> {
     }
     Err(Error::invalid(
         "the ledger's URL",
-        "wants schema as 1 to 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
+        "has an invalid schema; it must be 1 to 63 of a-z, 0-9 and _, and must not start with a digit or pg_",
     ))
 }
 

@@ -7,26 +7,26 @@ use rusqlite::ErrorCode;
 pub(crate) fn error(fault: rusqlite::Error) -> Error {
     let code = fault.sqlite_error_code();
     let error = match code {
-        Some(ErrorCode::DiskFull) => Error::full("the disk, or the space allowed for the ledger, is full")
-            .hint("make room; nothing was written, so the same call can be repeated"),
+        Some(ErrorCode::DiskFull) => Error::full("the disk is full, or the ledger has reached its size limit")
+            .hint("free disk space, then retry the call; nothing was written"),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::unavailable("another process has been writing to the ledger for too long")
-                .hint("see which process has the file open; then repeat the call")
+            Error::unavailable("another process has locked the ledger for too long")
+                .hint("check which process has the file open, then retry the call")
         }
-        Some(ErrorCode::DatabaseCorrupt) => Error::corrupt("the ledger's file is damaged")
+        Some(ErrorCode::DatabaseCorrupt) => Error::corrupt("the ledger file is damaged")
             .hint("stop the writers, keep a copy of the file and restore a backup"),
-        Some(ErrorCode::NotADatabase) => Error::corrupt("the ledger's file is not an SQLite database")
+        Some(ErrorCode::NotADatabase) => Error::corrupt("the ledger file is not an SQLite database")
             .hint("check the path; if it is right, restore a backup"),
-        Some(ErrorCode::ReadOnly) => Error::misconfigured("the ledger's file cannot be written to")
-            .hint("give this user the right to write to the file and its directory"),
+        Some(ErrorCode::ReadOnly) => Error::misconfigured("the ledger file is not writable")
+            .hint("grant this user write permission on the file and its directory"),
         Some(
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied,
-        ) => Error::misconfigured("the ledger's file cannot be opened")
+        ) => Error::misconfigured("cannot open the ledger file")
             .hint("check that the directory exists and that this user may write to it"),
         Some(ErrorCode::SystemIoFailure) => Error::unavailable("the disk failed to read or write the ledger")
-            .hint("look for the disk's fault in the system's log"),
-        Some(ErrorCode::OutOfMemory) => Error::unavailable("there is no memory left for the ledger"),
-        _ if is_undecodable(&fault) => Error::corrupt("a row of the ledger cannot be read")
+            .hint("check the system log for disk errors"),
+        Some(ErrorCode::OutOfMemory) => Error::unavailable("out of memory for the ledger"),
+        _ if is_undecodable(&fault) => Error::corrupt("cannot read a row of the ledger")
             .hint("stop the writers, keep a copy of the file and restore a backup"),
         _ => Error::bug("SQLite refused a statement of the ledger"),
     };

@@ -101,7 +101,7 @@ impl SqliteLedger {
 }
 
 fn closed() -> Error {
-    Error::unavailable("the ledger is closed").hint("connect again")
+    Error::unavailable("the ledger is closed").hint("reconnect")
 }
 
 fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {

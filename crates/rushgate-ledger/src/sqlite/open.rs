@@ -58,7 +58,7 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
         // SQLite's own error is only "unable to open".
         Some(path) if path.is_dir() => {
             return Err(Error::misconfigured(format_args!("{} is a directory", path.display()))
-                .hint("name a file in it"));
+                .hint("pass a file in it"));
         }
         Some(path) => {
             // The file contains the secrets of sales. SQLite reports why a file cannot be created.
@@ -71,8 +71,8 @@ fn connection(path: Option<&Path>) -> Result<Connection> {
     conn.busy_handler(Some(wait_for_others)).map_err(fault::error)?;
     // SQLite silently opens a file without write permission read-only.
     if conn.is_readonly("main").map_err(fault::error)? {
-        return Err(Error::misconfigured("the ledger's file is read-only")
-            .hint("give this user the right to write to the file and its directory"));
+        return Err(Error::misconfigured("the ledger file is read-only")
+            .hint("grant this user write permission on the file and its directory"));
     }
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
@@ -85,7 +85,7 @@ fn check_owner(conn: &Connection) -> Result<()> {
     let objects: i32 = number(conn, "SELECT count(*) FROM sqlite_schema")?;
     if owner != APPLICATION_ID && (owner != 0 || version != 0 || objects != 0) {
         return Err(Error::misconfigured("the file belongs to another program")
-            .hint("name a file of its own for the ledger"));
+            .hint("use a separate file for the ledger"));
     }
     check_version(version)
 }
@@ -96,8 +96,8 @@ fn check_version(version: i32) -> Result<()> {
         return Ok(());
     }
     let why =
-        format!("the ledger's schema has version {version}; this Rushgate knows versions up to {newest}");
-    Err(Error::misconfigured(why).hint("run the newer Rushgate that wrote it"))
+        format!("the ledger's schema has version {version}; this build supports versions up to {newest}");
+    Err(Error::misconfigured(why).hint("use the newer build of Rushgate that created it"))
 }
 
 fn number(conn: &Connection, sql: &str) -> Result<i32> {
@@ -113,8 +113,8 @@ fn set_wal(conn: &Connection) -> Result<()> {
         match mode {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                let why = format!("the ledger's journal stays in mode `{mode}`; WAL is needed");
-                return Err(Error::misconfigured(why).hint("put the file on a local disk"));
+                let why = format!("the ledger's journal mode is `{mode}`; WAL is required");
+                return Err(Error::misconfigured(why).hint("move the file to a local disk"));
             }
             Err(busy)
                 if busy.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)

@@ -87,7 +87,7 @@ impl<'c> Recorder<'c> {
                 match self.sku(&sale.sale, id, &told.sku)? {
                     Some(sku) if sku.per_buyer != told.per_buyer => {
                         let why = format!(
-                            "of {} is {}; the ledger has had it as {}",
+                            "of {} is {}; the ledger has {}",
                             told.sku, told.per_buyer, sku.per_buyer
                         );
                         return Ok(Err(Error::invalid("the limit per buyer", why)));

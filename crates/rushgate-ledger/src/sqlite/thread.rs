@@ -49,7 +49,7 @@ pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Re
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || server.serve(&jobs))
-        .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
+        .map_err(|error| Error::unavailable("cannot start a thread").caused_by(error))?;
     Ok(sender)
 }
 
@@ -134,7 +134,7 @@ impl Write {
 
 const OPENING: &str = "open a sale in the ledger";
 const WRITING: &str = "write orders to the ledger";
-const ADVANCING: &str = "give a sale a new generation";
+const ADVANCING: &str = "raise the generation of a sale";
 
 fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> Result<Tally> {
     session.run(sql::BEGIN_WRITE, []).map_err(fault::error)?;
@@ -187,12 +187,12 @@ impl Server {
         match read {
             Read::Books(sale, reply) => {
                 let _ = reply.send(
-                    books::books(session, &sale).map_err(|error| error.doing("read the ledger's books")),
+                    books::books(session, &sale).map_err(|error| error.doing("read the ledger's snapshot")),
                 );
             }
             Read::Sale(sale, reply) => {
                 let known = books::find_sale(session, &sale);
-                let _ = reply.send(known.map_err(|error| error.doing("look for a sale in the ledger")));
+                let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
             }
             Read::Ping(reply) => {
                 let _ = reply.send(books::ping(session).map_err(|error| error.doing("ping the ledger")));

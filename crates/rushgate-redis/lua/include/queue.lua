@@ -766,7 +766,7 @@ local function tell(q, ended, most)
         redis.call('HSET', q.dead, linked_by.over .. place .. id, struct.pack('>I7I1', at, how) .. what)
         go_on(q, t, at)
       else
-        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was cancelled'
+        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
           or how == ends_as.dropped and 'was dropped' or 'was deleted'
         die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
       end
@@ -920,8 +920,8 @@ local function reap(q)
     elseif has(t, CANCELLED) then
       finish_task(q, t, t.till, ends_as.cancelled, '')
     elseif t.attempts >= t.max then
-      remember_run(t, t.till, runs_as.lost, 'lease ran out')
-      die(q, t, t.till, 'lease ran out')
+      remember_run(t, t.till, runs_as.lost, 'lease expired')
+      die(q, t, t.till, 'lease expired')
     elseif t.deadline and t.deadline <= t.till then
       remember_run(t, t.till, runs_as.lost, LATE)
       die(q, t, t.till, LATE)

@@ -19,7 +19,7 @@
 -- include: now
 -- include: queue
 if (ARGV[9] == '') ~= (ARGV[10] == '') then
-  return { err = 'INVALID the age and the count of what is kept go together' }
+  return { err = 'INVALID the retention age and the retention count must be set together' }
 end
 -- Waiting tasks that one call reads in order to index them.
 local PAGE = 500

@@ -27,11 +27,12 @@ impl TryFrom<Content> for Payload {
         let content_type = content_type.unwrap_or_else(default);
         let bytes = match (payload, payload_base64) {
             (Some(_), Some(_)) => {
-                return Err(Problem::new(Code::Invalid, "give one or its base64, not both").field("payload"));
+                return Err(Problem::new(Code::Invalid, "set either the payload or its base64, not both")
+                    .field("payload"));
             }
             (Some(json), None) => written_as(&content_type, &json)?,
             (None, Some(text)) => {
-                let wrong = |_| Problem::new(Code::Invalid, "it is no base64").field("payload_base64");
+                let wrong = |_| Problem::new(Code::Invalid, "invalid base64").field("payload_base64");
                 BASE64_STANDARD.decode(text).map_err(wrong)?
             }
             (None, None) => Vec::new(),

@@ -248,11 +248,11 @@ impl TryFrom<TaskBody> for NewTask {
                 OnDuplicate::Debounce { max_wait: Duration::from_millis(wait) }
             }
             (OnDuplicateWord::Debounce, None) => {
-                return Err(Problem::new(Code::Invalid, "debounce needs max_wait_ms").field("max_wait_ms"));
+                return Err(Problem::new(Code::Invalid, "debounce requires max_wait_ms").field("max_wait_ms"));
             }
             (_, Some(_)) => {
                 return Err(
-                    Problem::new(Code::Invalid, "max_wait_ms goes with debounce only").field("max_wait_ms")
+                    Problem::new(Code::Invalid, "max_wait_ms applies to debounce only").field("max_wait_ms")
                 );
             }
             (OnDuplicateWord::Keep, None) => OnDuplicate::Keep,
@@ -279,7 +279,7 @@ impl TryFrom<TaskBody> for NewTask {
 }
 
 fn either(one: &str, other: &str) -> Problem {
-    Problem::new(Code::Invalid, format_args!("give {one} or {other}, not both")).field(one)
+    Problem::new(Code::Invalid, format_args!("set {one} or {other}, not both")).field(one)
 }
 
 /// Outcome of enqueueing one task.
@@ -404,7 +404,7 @@ pub(crate) async fn enqueue(call: Call<TaskBody>) -> Answer<EnqueuedView> {
 /// The only answer to a batch of one.
 fn only<T>(answers: Vec<T>) -> Result<T, Problem> {
     let first = answers.into_iter().next();
-    first.ok_or_else(|| rushgate::Error::bug("the store answered one question with none").into())
+    first.ok_or_else(|| rushgate::Error::bug("the store returned no answer").into())
 }
 
 /// Tasks to enqueue in one atomic step.
@@ -572,7 +572,8 @@ impl Drop for ClaimedTasks {
         runtime.spawn(async move {
             let back = tickets.into_iter().map(GiveBack::from).collect();
             if let Err(error) = queue.give_back(back).await {
-                tracing::warn!(queue = %queue.name(), %error, "tasks that nobody took wait for their leases");
+                tracing::warn!(queue = %queue.name(), %error, "cannot release undelivered tasks; they return when \
+                    their leases expire");
             }
         });
     }
@@ -609,7 +610,7 @@ fn one_or_many(ticket: Option<Ticket>, tickets: Option<Vec<Ticket>>) -> Result<(
         (Some(ticket), None) => Ok((vec![ticket], true)),
         (None, Some(tickets)) => Ok((tickets, false)),
         (Some(_), Some(_)) => Err(either("ticket", "tickets")),
-        (None, None) => Err(Problem::new(Code::Invalid, "give ticket or tickets").field("ticket")),
+        (None, None) => Err(Problem::new(Code::Invalid, "set ticket or tickets").field("ticket")),
     }
 }
 
@@ -649,7 +650,7 @@ pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<Outcomes<Comple
     let (tickets, alone) = one_or_many(ticket, tickets)?;
     let has_result = result.is_some() || result_base64.is_some();
     if !has_result && result_type.is_some() {
-        return Err(Problem::new(Code::Invalid, "it goes with a result").field("result_type"));
+        return Err(Problem::new(Code::Invalid, "result_type requires a result").field("result_type"));
     }
     let content =
         Content { payload: result, payload_base64: result_base64, content_type: result_type, kind: None };
@@ -939,7 +940,7 @@ impl From<Waits> for WaitsView {
 
 pub(crate) async fn waits(call: Call) -> Answer<WaitsView> {
     let waits = call.queue()?.waits(call.path.get("task")).await?;
-    let none = || Problem::new(Code::NotFound, "there is no such live task that waits for others, or did");
+    let none = || Problem::new(Code::NotFound, "no live task with this ID has or had dependencies");
     Ok(Reply::ok(waits.ok_or_else(none)?.into()))
 }
 
@@ -1024,7 +1025,7 @@ pub(crate) async fn waited(call: Call<Nothing, WaitedQuery>) -> Answer<PageView<
 }
 
 fn no_task() -> Problem {
-    Problem::new(Code::NotFound, "there is no such live task; it may be done and not kept")
+    Problem::new(Code::NotFound, "no live task with this ID; it may have finished without retention")
 }
 
 /// State of a task.
@@ -1250,7 +1251,7 @@ fn ended(over: Over) -> Answer<InfoView> {
 
 fn given_up(letter: DeadLetter) -> Problem {
     let DeadLetter { attempts, error, died_at, .. } = letter;
-    Problem::new(Code::Dead, format_args!("it was given up after {attempts} attempts: {error}"))
+    Problem::new(Code::Dead, format_args!("the task is dead after {attempts} attempts: {error}"))
         .with("error", error)
         .with("attempts", attempts)
         .with("died_us", died_at.as_micros())
@@ -1547,7 +1548,7 @@ impl TryFrom<SelectionBody> for Selection {
             (Some(ids), false) => Ok(Self::Ids(ids)),
             (None, true) => Ok(Self::All),
             (Some(_), true) => Err(either("ids", "all")),
-            (None, false) => Err(Problem::new(Code::Invalid, "give ids, or all: true").field("ids")),
+            (None, false) => Err(Problem::new(Code::Invalid, "set ids, or all: true").field("ids")),
         }
     }
 }

@@ -121,7 +121,7 @@ impl RoomView {
 }
 
 fn no_room() -> Problem {
-    Problem::new(Code::NotFound, "the sale has no waiting room: everybody may buy")
+    Problem::new(Code::NotFound, "the sale has no waiting room: all buyers may reserve")
 }
 
 pub(crate) async fn set_room(call: Call<RoomBody>) -> Answer<RoomView> {
@@ -169,7 +169,7 @@ pub(crate) async fn draw(call: Call<DrawBody>) -> Answer<RoomView> {
     };
     match room.drawn.as_ref().filter(|drawn| drawn.beacon == beacon) {
         Some(_) => Ok(Reply::ok(RoomView::of(&sale, &room))),
-        None => Err(Problem::new(Code::Stale, "the room was drawn before, by another text")),
+        None => Err(Problem::new(Code::Stale, "the waiting room was already drawn with another beacon")),
     }
 }
 

@@ -482,7 +482,7 @@ pub(super) fn buyer_of(bound: Option<&BuyerId>, named: Option<BuyerId>) -> Resul
         (Some(_), Some(_)) => {
             Err(Problem::new(Code::Forbidden, "the token is for another buyer").field("buyer"))
         }
-        (None, None) => Err(Problem::new(Code::Invalid, "say who buys").field("buyer")),
+        (None, None) => Err(Problem::new(Code::Invalid, "set buyer").field("buyer")),
     }
 }
 
@@ -534,10 +534,7 @@ impl<B, Q> Call<B, Q> {
 }
 
 fn no_reservation() -> Problem {
-    Problem::new(
-        Code::NotFound,
-        "there is no such reservation; where the store lost it, its receipt brings it back",
-    )
+    Problem::new(Code::NotFound, "no such reservation; if the store lost it, restore it with its receipt")
 }
 
 pub(crate) async fn reservation(call: Call) -> Answer<HoldView> {
@@ -634,7 +631,7 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     let change = match (add, withdraw) {
         (Some(add), None) => StockChange::Add(*add),
         (None, Some(withdraw)) => StockChange::Withdraw(*withdraw),
-        _ => return Err(Problem::new(Code::Invalid, "give add or withdraw").field("add")),
+        _ => return Err(Problem::new(Code::Invalid, "set add or withdraw").field("add")),
     };
     let key = call.key.as_deref().unwrap_or_default();
     // The step is derived from the key, so repeating the request adds nothing twice.

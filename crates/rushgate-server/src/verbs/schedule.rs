@@ -72,7 +72,7 @@ impl ScheduleBody {
         let recurrence = match (&self.cron, self.every_ms) {
             (Some(pattern), None) => Recurrence::cron(pattern)?,
             (None, Some(every)) => Recurrence::every(Duration::from_millis(every))?,
-            _ => return Err(Problem::new(Code::Invalid, "give cron or every_ms").field("cron")),
+            _ => return Err(Problem::new(Code::Invalid, "set cron or every_ms").field("cron")),
         };
         let recurrence = match &self.zone {
             Some(zone) => recurrence.in_zone(zone)?,
@@ -129,7 +129,7 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<ScheduledView> 
             Ok(Reply::ok(ScheduledView::Unchanged { revision: revision.as_u64() }))
         }
         Scheduled::Full => {
-            Err(Problem::new(Code::QueueFull, "the queue has as many schedules as it may have"))
+            Err(Problem::new(Code::QueueFull, "the queue has the maximum number of schedules"))
         }
         Scheduled::Stale => Err(Problem::plain(Code::Stale)),
     }
@@ -178,7 +178,7 @@ impl From<Schedule> for ScheduleView {
 }
 
 fn no_schedule() -> Problem {
-    Problem::new(Code::NotFound, "there is no such schedule")
+    Problem::new(Code::NotFound, "no such schedule")
 }
 
 pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView<ScheduleView>> {

@@ -16,7 +16,7 @@ impl Sale<'_, '_> {
     fn with_ledger(&self) -> Result<()> {
         match self.row.spec.orders {
             Some(_) => Ok(()),
-            None => Err(Error::invalid("the sale", "has no ledger, from which it could be rebuilt").into()),
+            None => Err(Error::invalid("the sale", "has no ledger to rebuild from").into()),
         }
     }
 
@@ -238,7 +238,7 @@ fn on_staged<T>(
     id: &SaleId,
     verb: impl FnOnce(&mut Sale<'_, '_>) -> Result<T>,
 ) -> Result<T> {
-    let row = load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild has lost what it had loaded"))?;
+    let row = load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild lost its loaded data"))?;
     let mut sale = Sale { step, row };
     let answer = verb(&mut sale)?;
     let Sale { step, mut row } = sale;
@@ -291,8 +291,7 @@ pub(crate) fn switch(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) 
     if !goes_on(step, by, id)? {
         return Ok(Rebuilt::Superseded);
     }
-    let staged =
-        load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild has lost what it had loaded"))?;
+    let staged = load(step, id, STAGED)?.ok_or_else(|| Error::bug("a rebuild lost its loaded data"))?;
     let generation = on_sale(step, id, |sale| Ok(sale.row.generation))?;
     if switch.generation <= generation || !adds_up(&staged, switch) {
         return Ok(Rebuilt::Incomplete);
@@ -308,7 +307,7 @@ fn adds_up(staged: &SaleRow, switch: &Switch) -> bool {
 
 fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<()> {
     let old = step.sales.remove(id);
-    let Some(mut old) = old else { return Err(Error::bug("a sale was forgotten within a step").into()) };
+    let Some(mut old) = old else { return Err(Error::bug("a sale disappeared within a step").into()) };
     old.write_back(step)?;
     on_staged(step, id, |sale| {
         for (at, told) in switch.stock.iter().enumerate() {

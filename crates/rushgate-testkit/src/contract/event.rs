@@ -155,7 +155,7 @@ pub(super) async fn a_lease_and_a_deadline_are_told_at_their_moments(desk: Desk)
     let TaskEvents { events, .. } = page(&desk, claimed + 3).await;
     let words: Vec<_> = events.iter().map(word).collect();
     let late = format!("dead c 0 {}", rushgate_core::DeadLetter::LATE);
-    assert_eq!(words, [&late, "lost a 1", "dead b 1 lease ran out"], "in order of time");
+    assert_eq!(words, [&late, "lost a 1", "dead b 1 lease expired"], "in order of time");
     assert_eq!((events[1].at, events[2].at), (began + s(10), began + s(10)));
     assert!(events[0].at < events[1].at);
     assert_eq!(page(&desk, claimed + 3).await.events, events, "a repeated read returns the same events");

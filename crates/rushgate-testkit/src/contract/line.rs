@@ -311,8 +311,8 @@ pub(super) async fn bad_limits_are_refused(desk: Desk) {
         (at_a_time(1_000_001), "the concurrency"),
         (QueueLimits { rate: rate(0, s(1)), ..none }, "the rate"),
         (QueueLimits { rate: rate(10_001, s(1)), ..none }, "the rate"),
-        (QueueLimits { rate: rate(1, Duration::from_micros(999)), ..none }, "the rate's time"),
-        (QueueLimits { rate: rate(1, s(401 * 86_400)), ..none }, "the rate's time"),
+        (QueueLimits { rate: rate(1, Duration::from_micros(999)), ..none }, "the rate period"),
+        (QueueLimits { rate: rate(1, s(401 * 86_400)), ..none }, "the rate period"),
         (per_key(KeyLimits { concurrency: Some(2), fifo: true, rate: None }), "the concurrency per key"),
     ] {
         let error = desk.store.limit(&q(), limits).await.unwrap_err();

@@ -412,7 +412,7 @@ pub(super) async fn a_task_whose_last_attempt_ran_out_is_dead(desk: Desk) {
     assert!(desk.claim(1).await.tasks.is_empty());
     let letters = desk.store.dead(&q(), "", 10).await.unwrap();
     assert_eq!((letters[0].id.as_str(), letters[0].attempts), ("a", 2));
-    assert_eq!(letters[0].error, "lease ran out");
+    assert_eq!(letters[0].error, "lease expired");
 }
 
 pub(super) async fn a_task_dies_when_its_last_lease_ends_and_not_when_somebody_looks(desk: Desk) {
@@ -787,7 +787,7 @@ pub(super) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
     assert_eq!(find("b").await.unwrap(), None, "it is live");
     let _lost = desk.claim_one().await;
     desk.advance(s(11)).await;
-    assert_eq!(find("b").await.unwrap().expect("it is dead").error, "lease ran out");
+    assert_eq!(find("b").await.unwrap().expect("it is dead").error, "lease expired");
 }
 
 pub(super) async fn a_revived_task_has_all_its_attempts(desk: Desk) {

@@ -154,7 +154,7 @@ pub(super) async fn one_that_is_kept_as_done_counts_as_over(desk: Desk) {
     desk.put(task("gone")).await;
     cancel(&desk, "gone").await;
     added(desk.put(following("c", &["gone"])).await);
-    assert_eq!(error(&desk, "c").await, "waited for gone, which was cancelled");
+    assert_eq!(error(&desk, "c").await, "waited for gone, which was canceled");
     added(desk.put(if_dead(following("d", &["gone"]), IfDead::Run)).await);
     assert_eq!(ends(&desk, "d").await, [("gone".into(), TaskEnd::Cancelled)]);
 }
@@ -246,7 +246,7 @@ pub(super) async fn nobody_waits_for_what_can_never_be_done(desk: Desk) {
         added(desk.put(following(after, &[id])).await);
     }
     cancel(&desk, "cancelled").await;
-    assert_eq!(error(&desk, "1").await, "waited for cancelled, which was cancelled");
+    assert_eq!(error(&desk, "1").await, "waited for cancelled, which was canceled");
     desk.store.dequeue(desk.op(), &q(), desk.info("dequeued").await.task.ticket).await.unwrap();
     assert_eq!(error(&desk, "2").await, "waited for dequeued, which was deleted");
     fail_for_good(&desk).await;
@@ -257,7 +257,7 @@ pub(super) async fn nobody_waits_for_what_can_never_be_done(desk: Desk) {
     assert_eq!(cancel(&desk, "marked").await, Cancelled::Marked);
     assert_eq!(desk.info("4").await.state, TaskState::Blocked);
     complete(&desk, marked).await;
-    assert_eq!(error(&desk, "4").await, "waited for marked, which was cancelled");
+    assert_eq!(error(&desk, "4").await, "waited for marked, which was canceled");
     assert_eq!(desk.store.stats(&q()).await.unwrap().blocked, 0);
 }
 
@@ -276,7 +276,7 @@ pub(super) async fn a_lease_that_ran_out_for_good_is_a_death_too(desk: Desk) {
     let claim = Claim { n: 1, lease: lease(s(5)), worker: "w".into() };
     desk.store.claim(desk.op(), &q(), claim).await.unwrap();
     desk.advance(s(6)).await;
-    assert_eq!(error(&desk, "b").await, "waited for a, which is dead: lease ran out");
+    assert_eq!(error(&desk, "b").await, "waited for a, which is dead: lease expired");
     assert_eq!(waits(&desk, "c").await.map(|waits| waits.dead), Some(1));
 }
 

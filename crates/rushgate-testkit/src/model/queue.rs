@@ -246,7 +246,7 @@ impl Queue {
             return;
         }
         if record.attempts >= record.content.max_attempts {
-            let error = "lease ran out".to_owned();
+            let error = "lease expired".to_owned();
             record.remember(until, PastEnd::Lost, &error);
             self.die(until, id, error);
         } else if record.content.deadline.is_some_and(|deadline| deadline <= until) {
@@ -984,7 +984,7 @@ impl Model {
         after: &str,
         limit: u32,
     ) -> Result<Vec<DeadLetter>> {
-        check_range("the page's limit", limit.into(), 1, 10_000)?;
+        check_range("the page limit", limit.into(), 1, 10_000)?;
         let queue = self.queue(now, name);
         let wanted = queue.dead.into_values().filter(|letter| letter.id.as_str() > after);
         Ok(wanted.take(limit as usize).collect())

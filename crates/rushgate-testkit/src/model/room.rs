@@ -60,7 +60,7 @@ impl Room {
 
     fn change(&mut self, now: Timestamp, rules: RoomRules) -> Result<()> {
         if rules.order != self.rules.order {
-            return Err(Error::invalid("the room's order", "cannot be changed; close the room first"));
+            return Err(Error::invalid("the room order", "cannot be changed; close the room first"));
         }
         if rules != self.rules {
             let anew = self.bug == Some(Planted::NewRateServesAnew);
@@ -108,7 +108,7 @@ impl Room {
         match self.rules.order {
             RoomOrder::Draw => Ok(()),
             RoomOrder::FirstCome => {
-                Err(Error::invalid("the room", "is served in the order of arrival; it has no draw"))
+                Err(Error::invalid("the room", "admits buyers in order of arrival, without a draw"))
             }
         }
     }

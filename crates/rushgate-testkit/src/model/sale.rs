@@ -841,7 +841,7 @@ impl Model {
     fn sale_with_ledger(&mut self, id: &SaleId) -> Result<&mut Sale> {
         let sale = self.sale_mut(id)?;
         if sale.spec.orders.is_none() {
-            return Err(Error::invalid("the sale", "has no ledger, from which it could be rebuilt"));
+            return Err(Error::invalid("the sale", "has no ledger to rebuild from"));
         }
         Ok(sale)
     }
@@ -994,7 +994,7 @@ impl Model {
 
     /// See [`SaleStore::events`](rushgate_core::SaleStore::events).
     pub fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Result<Vec<Event>> {
-        check_range("the page's limit", limit.into(), 1, 10_000)?;
+        check_range("the page limit", limit.into(), 1, 10_000)?;
         let events = &self.sale_ref(sale)?.events;
         Ok(events.iter().filter(|event| event.seq > after).take(limit as usize).cloned().collect())
     }

@@ -18,7 +18,7 @@ use crate::patience::{PATIENCE, ask};
 
 /// Outcome of acquiring a lock.
 #[derive(Debug)]
-#[must_use = "a guard that is dropped gives the lock up"]
+#[must_use = "a guard that is dropped releases the lock"]
 pub enum LockOutcome {
     /// The lock is held until the guard is released or dropped.
     Held(LockGuard),
@@ -248,7 +248,7 @@ impl Drop for Place {
             let until = Instant::now() + lives;
             let left = ask(until, &closing, || store.leave(&name, token)).await;
             if let Err(error) = left {
-                tracing::warn!(%name, %error, "could not leave the line; the place ends with its wait");
+                tracing::warn!(%name, %error, "cannot leave the wait queue; the position expires with its wait");
             }
         });
     }
@@ -297,7 +297,7 @@ impl News {
 
     /// Listening failed: sleep until the next poll instead.
     async fn deaf(&mut self, error: Error, time: Duration) -> Option<Grant> {
-        tracing::debug!(%error, token = %self.token, "no news of a place in line");
+        tracing::debug!(%error, token = %self.token, "cannot poll the position in the wait queue");
         sleep(time).await;
         None
     }

@@ -66,13 +66,13 @@ pub enum LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "the lease ran out",
-            Self::NotHeld => "the store says that it is not held any more",
-            Self::Revoked => "it was taken away by force",
-            Self::MaxHold => "it was held for as long as is allowed",
+            Self::Expired => "the lease expired",
+            Self::NotHeld => "the lock is no longer held in the store",
+            Self::Revoked => "it was force-released",
+            Self::MaxHold => "the maximum hold time was reached",
             Self::ReleasedAll => "all locks of this client were released",
             Self::Closed => "the client was closed",
-            Self::Released => "it was given up",
+            Self::Released => "the guard was released",
         })
     }
 }
@@ -401,9 +401,9 @@ impl Drop for LockGuard {
             match timeout_at(until, release).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(lock = %held.name(), %error, "could not release; the lock ends with its lease");
+                    tracing::warn!(lock = %held.name(), %error, "cannot release the lock; it expires with its lease");
                 }
-                Err(_) => tracing::warn!(lock = %held.name(), "could not release; the lock ended with its lease"),
+                Err(_) => tracing::warn!(lock = %held.name(), "cannot release the lock; it expired with its lease"),
             }
         });
     }

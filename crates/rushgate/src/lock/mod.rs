@@ -211,7 +211,7 @@ impl Lock {
                 Ok(Some(Grant { lease_left: Boot::now().until(until), ..grant }))
             }
             Some(Extended::NotHeld) => Ok(None),
-            None => Err(Error::bug("the store answered one extension with none")),
+            None => Err(Error::bug("the store returned no answer for an extension")),
         }
     }
 

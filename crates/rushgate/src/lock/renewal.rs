@@ -312,7 +312,7 @@ async fn renew(renewals: Arc<Renewals>, batch: Vec<Wish>, sent: Boot) {
     match renewals.store.extend(extends).await {
         Ok(answers) => renewals.answered(&batch, sent, &answers),
         Err(error) => {
-            tracing::debug!(%error, "a renewal failed; trying again");
+            tracing::debug!(%error, "lease renewal failed; retrying");
             renewals.failed(&batch);
         }
     }

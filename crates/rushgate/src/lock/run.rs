@@ -83,7 +83,7 @@ impl Lock {
             value = work(held) => value,
         };
         if let Err(error) = guard.release().await {
-            tracing::warn!(lock = %self.name, %error, "the work is done; its lock is being released");
+            tracing::warn!(lock = %self.name, %error, "cannot release the lock after the work; retrying");
         }
         Ok(RunOutcome::Done(value))
     }
@@ -105,6 +105,6 @@ impl Lock {
             .into_iter()
             .next()
             .map(RunOutcome::Deferred)
-            .ok_or_else(|| rushgate_core::Error::bug("the store answered an enqueue of one task with none"))
+            .ok_or_else(|| rushgate_core::Error::bug("the store returned no answer for an enqueued task"))
     }
 }

@@ -89,7 +89,7 @@ struct Owed<'a> {
 
 impl Owed<'_> {
     async fn ask(&self) -> Result<Claimed> {
-        let Some(claim) = &self.claim else { return Err(Error::bug("a claim was asked twice")) };
+        let Some(claim) = &self.claim else { return Err(Error::bug("a claim was used twice")) };
         self.gate.ask(|| self.gate.store().claim(self.op, self.queue, claim.clone())).await
     }
 }
@@ -105,14 +105,16 @@ impl Drop for Owed<'_> {
             let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
             let back: Vec<GiveBack> = match claimed {
                 Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket.into()).collect(),
-                Err(error) => return tracing::warn!(%queue, %error, "a dropped claim waits for its lease"),
+                Err(error) => {
+                    return tracing::warn!(%queue, %error, "cannot release the tasks of a dropped claim");
+                }
             };
             if back.is_empty() {
                 return;
             }
             let back = ask(until, &closing, || store.give_back(give_back, &queue, back.clone())).await;
             if let Err(error) = back {
-                tracing::warn!(%queue, %error, "a dropped claim waits for its lease");
+                tracing::warn!(%queue, %error, "cannot release the tasks of a dropped claim");
             }
         });
     }
@@ -154,7 +156,7 @@ impl Ready {
             answer = &mut self.next => {
                 self.heard = true;
                 if let Err(error) = answer {
-                    tracing::debug!(%error, "no news of the queue");
+                    tracing::debug!(%error, "cannot wait for notifications of the queue");
                     sleep(time.min(DEAF)).await;
                 }
             }

@@ -196,6 +196,6 @@ impl<'a, T> Enqueue<'a, T> {
     pub async fn send(self) -> Result<Enqueued> {
         let answers = self.queue.enqueue_all(vec![self.task?]).await?;
         let first = answers.into_iter().next();
-        first.ok_or_else(|| Error::bug("the store answered an enqueue of one task with none"))
+        first.ok_or_else(|| Error::bug("the store returned no answer for an enqueued task"))
     }
 }

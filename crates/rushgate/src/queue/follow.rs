@@ -76,7 +76,7 @@ impl Follower {
             }
             tokio::select! {
                 told = told => if let Err(error) = told {
-                    tracing::debug!(%error, "no news of the queue");
+                    tracing::debug!(%error, "cannot wait for notifications of the queue");
                     sleep(DEAF).await;
                 },
                 () = sleep(SLEEP_MAX) => {}

@@ -141,13 +141,13 @@ impl Rushgate {
 
 fn write_json<T: Serialize>(content: &T) -> Result<Payload> {
     let bytes = serde_json::to_vec(content)
-        .map_err(|error| Error::invalid("the content", "cannot be written as JSON").caused_by(error))?;
+        .map_err(|error| Error::invalid("the content", "cannot be serialized as JSON").caused_by(error))?;
     Payload::new(ContentType::json(), bytes)
 }
 
 fn read_json<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
     serde_json::from_slice(payload.bytes()).map_err(|error| {
-        Error::invalid("the payload", format_args!("is not the JSON that was expected: {error}"))
+        Error::invalid("the payload", format_args!("cannot be parsed as the expected JSON: {error}"))
     })
 }
 

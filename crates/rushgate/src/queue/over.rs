@@ -41,7 +41,7 @@ impl Over {
     pub fn result<R: DeserializeOwned>(&self) -> Result<Option<R>> {
         let read = |payload: &Payload| {
             serde_json::from_slice(payload.bytes()).map_err(|error| {
-                Error::invalid("the result", format_args!("is not the JSON that was expected: {error}"))
+                Error::invalid("the result", format_args!("cannot be parsed as the expected JSON: {error}"))
             })
         };
         self.payload().map(read).transpose()
@@ -73,9 +73,9 @@ impl<T> Queue<T> {
             }
             is_kept = is_kept || self.stats().await?.limits.retention.is_some();
             if !is_kept {
-                let why = "keeps nothing of tasks that are over, so nobody can wait for one";
+                let why = "has no retention, so its tasks cannot be awaited";
                 return Err(Error::invalid("the queue", why)
-                    .hint("give it a retention, for example `rushgate queue limit QUEUE --keep 1h/1000`"));
+                    .hint("set a retention, for example `rushgate queue limit QUEUE --keep 1h/1000`"));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -83,7 +83,7 @@ impl<T> Queue<T> {
             }
             tokio::select! {
                 told = told => if let Err(error) = told {
-                    tracing::debug!(%error, "no news of the task");
+                    tracing::debug!(%error, "cannot wait for notifications of the task");
                     sleep(left.min(DEAF)).await;
                 },
                 () = sleep(left.min(sleep_max)) => sleep_max = (sleep_max * 2).min(SLEEP_MAX),

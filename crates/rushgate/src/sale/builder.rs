@@ -5,7 +5,7 @@ use rushgate_core::{HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, S
 /// Specification of a new sale, to pass to [`Rushgate::create_sale`](crate::Rushgate::create_sale), which
 /// validates it.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is made before `create_sale`"]
+#[must_use = "nothing is created before `create_sale`"]
 pub struct SaleBuilder {
     id: String,
     skus: Vec<(String, u32, u32)>,

@@ -217,10 +217,10 @@ impl Sale {
     async fn went_back(&self, before: Mark, now: Mark) {
         tracing::error!(
             sale = %self.id(), ?before, ?now,
-            "the store has lost writes that it had acknowledged; the sale is stopped: rebuild it"
+            "the store lost acknowledged writes; the sale is halted until it is rebuilt"
         );
         if let Err(error) = self.pause_as(now.0, PauseReason::LostWrites).await {
-            tracing::error!(sale = %self.id(), %error, "the sale could not be stopped");
+            tracing::error!(sale = %self.id(), %error, "cannot halt the sale");
         }
     }
 
@@ -332,7 +332,7 @@ impl Sale {
         if probes || gate.contradicts(&answer) {
             // A failed refresh does not affect the answer to this buyer.
             if let Err(error) = gate.learn(self.gate.store(), self.id(), (&answer).into()).await {
-                tracing::debug!(sale = %self.id(), %error, "the gate could not learn; it stays as it is");
+                tracing::debug!(sale = %self.id(), %error, "cannot refresh the admission cache; it is unchanged");
             }
         }
         Ok(answer)

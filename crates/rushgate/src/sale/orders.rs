@@ -156,8 +156,8 @@ impl OrderWorker {
     pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
         let state = self.sale.state().await?;
         let Some(queue) = state.spec.orders else {
-            return Err(Error::invalid("the sale", "has no orders' queue, so there is nothing to carry")
-                .hint("name one with SaleBuilder::orders when the sale is made"));
+            return Err(Error::invalid("the sale", "has no orders queue")
+                .hint("set one with SaleBuilder::orders when you create the sale"));
         };
         let gate = self.sale.client().clone();
         let clerk = Arc::new(Clerk {
@@ -318,7 +318,7 @@ impl Clerk {
             };
             let pause = || self.gate.store().pause_sale(&id, generation, PauseReason::LostWrites);
             if self.through_outages("store", pause).await? {
-                tracing::error!(sale = %id, generation, "store and ledger have parted; the sale is stopped");
+                tracing::error!(sale = %id, generation, "store and ledger have diverged; the sale is halted");
                 self.rebuild(self.gate.sale_by_id(&id)).await;
             }
         }
@@ -349,7 +349,7 @@ impl Clerk {
             // Read before the check, so that a server that takes over meanwhile triggers another one.
             let server = self.gate.store().incarnation();
             if let Err(error) = self.look(sale).await {
-                tracing::debug!(sale = %sale.id(), %error, "store and ledger could not be compared");
+                tracing::debug!(sale = %sale.id(), %error, "cannot compare store and ledger");
             }
             let _ = timeout(every, self.other_than(&server)).await;
         }
@@ -398,7 +398,7 @@ impl Clerk {
     async fn write_batch(&self, entries: &[OrderTask]) -> Result<Vec<Written>> {
         let written = self.through_outages("ledger", || self.ledger.write(entries.to_vec())).await?;
         if written.len() != entries.len() {
-            return Err(Error::bug("the ledger answered another number of entries than it was given"));
+            return Err(Error::bug("the ledger returned the wrong number of answers"));
         }
         add(&self.counters.batches, 1);
         add(&self.counters.written, entries.len());
@@ -418,7 +418,7 @@ impl Clerk {
                 answer => return answer,
             };
             add(&self.counters.outages, 1);
-            tracing::warn!(%error, "orders wait for the {whose}");
+            tracing::warn!(%error, "the {whose} is unavailable; orders are pending");
             sleep(pauses.draw()).await;
         }
     }
@@ -433,7 +433,7 @@ impl Clerk {
         }
         for (sale, places) in strangers {
             if let Err(error) = self.introduce(sale).await {
-                tracing::warn!(%sale, %error, "the ledger could not be told of the sale");
+                tracing::warn!(%sale, %error, "cannot register the sale in the ledger");
                 continue;
             }
             let again: Vec<_> = places.iter().map(|at| entries[*at].clone()).collect();
@@ -494,7 +494,7 @@ impl Clerk {
                     (Settled::Settled, _) => add(&self.counters.settled, 1),
                     (Settled::Unchanged(_), _) => {}
                     (Settled::Unknown, _) => {
-                        tracing::warn!(%sale, %id, "the ledger has an order that the store does not know");
+                        tracing::warn!(%sale, %id, "the ledger has an order that the store does not have");
                     }
                 }
             }
@@ -505,12 +505,12 @@ impl Clerk {
 }
 
 fn set_aside(job: &Job, bad: &BadOrder) -> Outcome {
-    tracing::error!(queue = %job.queue, task = %job.ticket.id, %bad, "an order is set aside");
+    tracing::error!(queue = %job.queue, task = %job.ticket.id, %bad, "an order became a dead letter");
     Outcome::give_up(bad)
 }
 
 fn first(written: Vec<Written>) -> Result<Written> {
-    written.into_iter().next().ok_or_else(|| Error::bug("the ledger answered one entry with none"))
+    written.into_iter().next().ok_or_else(|| Error::bug("the ledger returned no answer for an entry"))
 }
 
 fn generation_of(entry: &OrderTask) -> Option<u32> {

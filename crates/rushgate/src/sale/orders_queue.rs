@@ -64,7 +64,7 @@ impl Sale {
     /// The queue, with the authority to change it.
     async fn orders_queue(&self) -> Result<Queue> {
         let orders = self.state().await?.spec.orders;
-        let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no orders' queue"))?;
+        let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no orders queue"))?;
         self.gate.for_orders().queue(orders)
     }
 

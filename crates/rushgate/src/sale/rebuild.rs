@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
-    OrderTask, Pause, PauseReason, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku,
-    SkuSpec, Stocktake, Switch, UnitNumber, UnitRange,
+    OrderTask, Pause, PauseReason, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId,
+    SaleState, Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
@@ -168,12 +168,12 @@ impl Rebuild {
         self.sale.nudge();
         match &outcome {
             Ok(RebuildOutcome::Rebuilt(report)) => {
-                tracing::warn!(sale = %self.sale.id(), ?report, "the sale was rebuilt from its ledger");
+                tracing::warn!(sale = %self.sale.id(), ?report, "rebuilt the sale from its ledger");
             }
             Ok(RebuildOutcome::Superseded) => {
                 tracing::warn!(sale = %self.sale.id(), "another process is rebuilding the sale");
             }
-            Err(error) => tracing::error!(sale = %self.sale.id(), %error, "the sale was not rebuilt"),
+            Err(error) => tracing::error!(sale = %self.sale.id(), %error, "cannot rebuild the sale"),
         }
         outcome
     }
@@ -210,7 +210,7 @@ impl Rebuild {
             Some(Rebuilt::Done) => Some(RebuildOutcome::Rebuilt(report)),
             Some(Rebuilt::Superseded) => Some(RebuildOutcome::Superseded),
             Some(Rebuilt::Incomplete) => {
-                return Err(Error::bug("what was loaded does not add up to the stock"));
+                return Err(Error::bug("the loaded units do not add up to the stock"));
             }
             None => None,
         })
@@ -225,7 +225,7 @@ impl Rebuild {
         };
         let known = self.ledger.find_sale(self.sale.id()).await?;
         let Some(spec) = known.and_then(|known| known.spec) else {
-            return Err(error.hint("the ledger cannot tell how it was made either: check both URLs"));
+            return Err(error.hint("the ledger has no specification of it either; check both URLs"));
         };
         let gate = &self.sale.gate;
         // Other clients may have used the queue since the store lost its reservation.
@@ -240,13 +240,13 @@ impl Rebuild {
 
     async fn introduce(&self, state: &SaleState) -> Result<()> {
         if state.spec.orders.is_none() {
-            return Err(Error::invalid("the sale", "has no orders' queue, so no ledger knows it"));
+            return Err(Error::invalid("the sale", "has no orders queue, so it has no ledger"));
         }
         if !self.new_ledger && self.is_wrong_ledger().await? {
             return Err(Error::misconfigured(
-                "the ledger does not know the sale, although the store has recorded orders",
+                "the ledger has no record of the sale, but the store has recorded orders",
             )
-            .hint("check the ledger's URL; if it is new on purpose, say so: `sale rebuild --new-ledger`"));
+            .hint("check the ledger's URL; if the ledger is new on purpose, pass `--new-ledger` to `sale rebuild`"));
         }
         self.ledger.open_sale(introduction(state)).await
     }
@@ -295,7 +295,7 @@ impl Rebuild {
                     Written::Reassigned { .. } => report.reassigned.push(*id),
                     Written::Refused(Refusal::OldGeneration) => return Ok(None),
                     Written::Refused(refusal) => {
-                        tracing::error!(sale = %books.spec.id, %id, ?refusal, "a reservation is lost for good");
+                        tracing::error!(sale = %books.spec.id, %id, ?refusal, "a reservation is permanently lost");
                         report.refused.push(*id);
                     }
                     Written::Recorded(_) | Written::Stocked { .. } => {}
@@ -352,7 +352,7 @@ fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
         if known.total > store.total {
             tracing::error!(
                 sale = %books.spec.id, sku = %known.sku, ledger = known.total, store = store.total,
-                "the ledger offers more units than the store, which has lost nothing; the store's count stands"
+                "the ledger offers more units than the store, which has lost no writes; the store's count is used"
             );
             known.total = store.total;
             let out = known.withdrawn.iter();
@@ -414,7 +414,7 @@ fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stockt
     let mut stock = Vec::with_capacity(skus.len());
     for SkuSpec { sku, .. } in skus {
         let Some(known) = in_ledger.get(sku) else {
-            return Err(Error::bug(format_args!("the ledger was told of {sku} and does not know it")));
+            return Err(Error::bug(format_args!("the ledger has no record of {sku} after it was written")));
         };
         let shelves = Shelves::of(known, &owned.remove(sku).unwrap_or_default());
         let Shelves { free, withdrawn, .. } = &shelves;

@@ -72,7 +72,7 @@ impl Sweeper {
                 }
                 Err(error) if will_pass(&error) && !self.is_closed() => {
                     report.outages += 1;
-                    tracing::warn!(sale = %self.sale.id(), %error, "the sweeper waits for the store");
+                    tracing::warn!(sale = %self.sale.id(), %error, "the store is unavailable; the sweeper is retrying");
                     pauses.draw()
                 }
                 Err(error) => return Err(error),

@@ -36,7 +36,7 @@ const PAGE: u32 = 100;
 /// # gate.close().await
 /// # }
 /// ```
-#[must_use = "nothing is entered before `save`"]
+#[must_use = "nothing is saved before `save`"]
 pub struct Scheduling<'a, T> {
     queue: &'a Queue<T>,
     recurrence: Recurrence,
@@ -207,7 +207,7 @@ impl<T> Queue<T> {
 
 fn words(recurrence: &Recurrence) -> Result<String> {
     serde_json::to_string(recurrence)
-        .map_err(|error| Error::invalid("the recurrence", "cannot be written as JSON").caused_by(error))
+        .map_err(|error| Error::invalid("the recurrence", "cannot be serialized as JSON").caused_by(error))
 }
 
 /// Task ID of one occurrence.

@@ -138,14 +138,16 @@ impl Recurrence {
                 When::Every(every_us)
             }
             (None, Some(_), Some(_)) => {
-                return Err(Error::invalid("the interval", "has no time zone").hint("give a cron pattern"));
+                return Err(
+                    Error::invalid("the interval", "cannot have a time zone").hint("use a cron pattern")
+                );
             }
             _ => return Err(Error::invalid("the recurrence", "must be a cron pattern or an interval")),
         };
         let read = Self { words, when };
         match read.next_after(Timestamp::default()) {
             Some(_) => Ok(read),
-            None => Err(Error::invalid("the cron pattern", "names no moment at all")),
+            None => Err(Error::invalid("the cron pattern", "never matches")),
         }
     }
 
@@ -196,8 +198,8 @@ impl Recurrence {
 fn cron(pattern: &str) -> Result<Box<Cron>> {
     let read = Cron::from_str(pattern);
     read.map(Box::new).map_err(|error| {
-        Error::invalid("the cron pattern", format_args!("`{pattern}` cannot be read: {error}"))
-            .hint("write `minute hour day month weekday`, such as `30 3 * * *`")
+        Error::invalid("the cron pattern", format_args!("`{pattern}` is invalid: {error}"))
+            .hint("use `minute hour day month weekday`, such as `30 3 * * *`")
     })
 }
 
@@ -205,7 +207,7 @@ fn zone_of(name: Option<&str>) -> Result<TimeZone> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     TimeZone::get(name).map_err(|_| {
         Error::invalid("the time zone", format_args!("`{name}` is unknown"))
-            .hint("give a name of the IANA's database, such as `Europe/Berlin`")
+            .hint("use an IANA time zone name, such as `Europe/Berlin`")
     })
 }
 
@@ -264,7 +266,7 @@ impl FromStr for Recurrence {
     type Err = Error;
     fn from_str(json: &str) -> Result<Self> {
         serde_json::from_str(json)
-            .map_err(|error| Error::invalid("the recurrence", format_args!("cannot be read: {error}")))
+            .map_err(|error| Error::invalid("the recurrence", format_args!("is malformed: {error}")))
     }
 }
 

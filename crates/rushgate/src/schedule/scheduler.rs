@@ -93,7 +93,7 @@ impl Scheduler {
                 }
                 Err(error) if will_pass(&error) && !self.gate.closing().is_cancelled() => {
                     report.outages += 1;
-                    tracing::warn!(queue = %self.queue, %error, "the scheduler waits for the store");
+                    tracing::warn!(queue = %self.queue, %error, "the store is unavailable; the scheduler is retrying");
                     pauses.draw()
                 }
                 Err(error) => return Err(error),
@@ -127,7 +127,7 @@ impl Scheduler {
                 Err(error) if error.is_invalid() => {
                     wait = wait.max(UNREADABLE_WAIT);
                     if self.unreadable.insert((schedule.id.clone(), schedule.revision)) {
-                        tracing::error!(queue = %self.queue, schedule = %schedule.id, %error, "it cannot be fired");
+                        tracing::error!(queue = %self.queue, schedule = %schedule.id, %error, "cannot run the schedule");
                     }
                 }
                 Err(error) => return Err(error),
@@ -138,7 +138,7 @@ impl Scheduler {
 
     async fn fire(&self, schedule: &Schedule, now: Timestamp) -> Result<Fired> {
         let recurrence: Recurrence = schedule.recurrence.parse()?;
-        let first = schedule.next.ok_or_else(|| Error::bug("a schedule without a moment is due"))?;
+        let first = schedule.next.ok_or_else(|| Error::bug("a schedule without a next run is due"))?;
         let most = (STEP_BYTES / schedule.payload.bytes().len().max(1)).clamp(1, Claim::BATCH_MAX);
         let due = recurrence.due(first, now, most);
         // A schedule that was changed while another scheduler fired it may list an occurrence again: skip

@@ -191,7 +191,7 @@ impl Crew {
                     drop(slots);
                     self.slots.idle(at);
                     count(&line.meter.outages, 1);
-                    tracing::warn!(%queue, %error, "the worker waits for the store");
+                    tracing::warn!(%queue, %error, "the store is unavailable; the worker is retrying");
                     sleep(pauses.draw()).await;
                 }
                 Err(error) => return Err(error),
@@ -273,7 +273,7 @@ impl Crew {
 /// schedules themselves are logged here.
 async fn fire_schedules(queue: Queue, stopping: CancellationToken) {
     while let Err(error) = Scheduler::new(queue.clone()).run(stopping.clone()).await {
-        tracing::error!(queue = %queue.name(), %error, "its schedules cannot be fired");
+        tracing::error!(queue = %queue.name(), %error, "cannot run the schedules of the queue");
         tokio::select! {
             () = stopping.cancelled() => return,
             () = sleep(IDLE_MAX) => {}

@@ -156,11 +156,12 @@ impl Flusher {
             };
             if !will_pass(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled() {
                 let n = endings.len();
-                tracing::error!(queue = %self.queue, n, %error, "answers were not taken; the tasks come again");
+                tracing::error!(queue = %self.queue, n, %error, "the store refused the outcomes; the tasks will run \
+                    again");
                 endings.iter().for_each(|ending| count(&ending.meter.counters.unanswered, 1));
                 return Vec::new();
             }
-            tracing::debug!(queue = %self.queue, %error, "answers wait for the store");
+            tracing::debug!(queue = %self.queue, %error, "the store is unavailable; outcomes are pending");
             count(&self.meter.outages, 1);
             self.pause(pauses.draw()).await;
         }

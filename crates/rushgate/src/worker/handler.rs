@@ -21,7 +21,7 @@ type Answer = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// of either. Up to six [extractors](FromJob) may follow. The return type implements [`IntoOutcome`]. `M` is
 /// a marker for the compiler.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no handler",
+    message = "`{Self}` is not a handler",
     note = "it is `async fn(content, extractors…) -> impl IntoOutcome`, and its future is `Send`",
     note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
 )]
@@ -32,7 +32,7 @@ pub trait Handler<M, S>: Send + Sync + 'static {
 
 /// A blocking function that handles one task on a thread of its own: like [`Handler`], without `async`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no blocking handler",
+    message = "`{Self}` is not a blocking handler",
     note = "it is `fn(content, extractors…) -> impl IntoOutcome`",
     note = "the content is a `DeserializeOwned`, `Payload`, or `Job` of one; `State<S>` has the worker's state"
 )]
@@ -62,7 +62,7 @@ pub struct AsIs<M = ()>(PhantomData<M>);
 impl<T: DeserializeOwned> FromContent<AsJson> for T {
     fn from_content(job: Job) -> Result<Self> {
         serde_json::from_slice(job.payload.bytes()).map_err(|error| {
-            Error::invalid("the payload", format_args!("is not the JSON that was expected: {error}"))
+            Error::invalid("the payload", format_args!("cannot be parsed as the expected JSON: {error}"))
         })
     }
 }

@@ -173,7 +173,7 @@ pub(super) async fn beat(
                 match gate.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
                     Ok(answers) => leases.answered(&batch, now, &answers),
                     Err(error) => {
-                        tracing::debug!(%queue, %error, "a heartbeat failed; trying again");
+                        tracing::debug!(%queue, %error, "heartbeat failed; retrying");
                         count(&meter.outages, 1);
                         leases.failed(&batch);
                     }

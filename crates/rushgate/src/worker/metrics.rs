@@ -230,10 +230,10 @@ const OUTCOMES: [(&str, Read); 7] = [
 /// Further counters, each a metric of its own.
 const COUNTERS: [(&str, &str, Read); 5] = [
     ("claimed", "Tasks claimed.", |tasks| tasks.claimed),
-    ("cancelled", "Tasks cancelled during the work.", |tasks| tasks.cancelled),
+    ("cancelled", "Tasks canceled while running.", |tasks| tasks.cancelled),
     ("panicked", "Handlers that panicked.", |tasks| tasks.panicked),
-    ("timed_out", "Handlers that took too long.", |tasks| tasks.timed_out),
-    ("unknown", "Tasks of a kind without a handler.", |tasks| tasks.unknown),
+    ("timed_out", "Handlers that timed out.", |tasks| tasks.timed_out),
+    ("unknown", "Tasks whose kind has no handler.", |tasks| tasks.unknown),
 ];
 
 /// Formats snapshots in the Prometheus text format (version 0.0.4). Each sample has the labels `worker` and
@@ -265,7 +265,7 @@ const COUNTERS: [(&str, &str, Read); 5] = [
 pub fn prometheus<'a>(workers: impl IntoIterator<Item = &'a WorkerSnapshot>) -> String {
     let workers: Vec<_> = workers.into_iter().collect();
     let mut page = Page(String::new());
-    page.head("tasks_total", "counter", "Tasks by how they ended.");
+    page.head("tasks_total", "counter", "Finished tasks by outcome.");
     for (labels, kind) in kinds(&workers) {
         for (outcome, read) in OUTCOMES {
             page.line("tasks_total", &format!("{labels},outcome=\"{outcome}\""), read(&kind.tasks));
@@ -276,13 +276,13 @@ pub fn prometheus<'a>(workers: impl IntoIterator<Item = &'a WorkerSnapshot>) -> 
         page.head(&name, "counter", help);
         kinds(&workers).for_each(|(labels, kind)| page.line(&name, &labels, read(&kind.tasks)));
     }
-    page.head("tasks_at_hand", "gauge", "Tasks claimed and not ended yet.");
+    page.head("tasks_at_hand", "gauge", "Tasks claimed and not finished.");
     kinds(&workers).for_each(|(labels, kind)| page.line("tasks_at_hand", &labels, kind.at_hand()));
-    page.head("run_seconds", "histogram", "How long handlers ran.");
+    page.head("run_seconds", "histogram", "Handler duration.");
     kinds(&workers).for_each(|(labels, kind)| page.histogram("run_seconds", &labels, &kind.run));
-    page.head("claim_seconds", "histogram", "How long the store took to answer claims.");
+    page.head("claim_seconds", "histogram", "Claim latency of the store.");
     queues(&workers).for_each(|(labels, queue)| page.histogram("claim_seconds", &labels, &queue.claim));
-    page.head("outages_total", "counter", "Calls that failed because of the store and were repeated.");
+    page.head("outages_total", "counter", "Store calls retried after a failure.");
     queues(&workers).for_each(|(labels, queue)| page.line("outages_total", &labels, queue.outages));
     page.0
 }

@@ -197,7 +197,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         Fut: Future<Output = Vec<O>> + Send + 'static,
         O: IntoOutcome + 'static,
     {
-        let size = check_range("the size of the batch", max.into(), 1, Claim::BATCH_MAX as u64);
+        let size = check_range("the batch size", max.into(), 1, Claim::BATCH_MAX as u64);
         self.fault = self.fault.or(size.err());
         self.hand(kind.as_ref(), Hand::Batches(max, route::batches(handler)))
     }

@@ -60,7 +60,7 @@ impl Results {
         for one in self.all().await? {
             let Some(result) = one.result else { continue };
             let value = serde_json::from_slice(result.bytes()).map_err(|error| {
-                let why = format_args!("is not the JSON that was expected: {error}");
+                let why = format_args!("cannot be parsed as the expected JSON: {error}");
                 Error::invalid(&format!("the result of `{}`", one.id), why)
             })?;
             read.push((one.id, value));

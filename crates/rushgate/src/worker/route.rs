@@ -66,10 +66,10 @@ impl Register {
     pub fn finish(self, layers: &[Wrap]) -> Result<Routes> {
         let Self { hands, terms } = self;
         if hands.is_empty() {
-            return Err(wrong("has no handler").hint("give it one with Worker::register"));
+            return Err(wrong("has no handler").hint("add one with Worker::register"));
         }
         if let Some(kind) = terms.keys().find(|kind| !hands.contains_key(*kind)) {
-            return Err(wrong(format_args!("has no handler for the kind `{kind}`, which it has terms for")));
+            return Err(wrong(format_args!("has settings for the kind `{kind}`, but no handler")));
         }
         let route = |(kind, hand)| {
             let hand = match hand {
@@ -137,7 +137,7 @@ where
         Box::pin(async move {
             let handled = if readable.is_empty() { Vec::new() } else { handler(readable).await };
             let mut handled = handled.into_iter().map(IntoOutcome::into_outcome);
-            let missing = || Outcome::retry("the handler gave no answer for this task of its batch");
+            let missing = || Outcome::retry("the batch handler returned no outcome for this task");
             let answer = |known: Option<Outcome>| known.or_else(|| handled.next()).unwrap_or_else(missing);
             unreadable.into_iter().map(answer).collect()
         })

@@ -123,7 +123,7 @@ impl Shop {
     fn settle(&self, line: &Line, terms: Terms, batch: &[Item], ended: Ended) {
         let outcomes = match ended {
             Ended::Lost => {
-                tracing::warn!("the lease was lost during the work");
+                tracing::warn!("the lease was lost while the handler was running");
                 return;
             }
             Ended::Aborted => return give_back(line, batch),
@@ -153,7 +153,7 @@ impl Shop {
         for item in batch {
             if item.until.is_some_and(|until| until <= now) {
                 count(&item.meter.counters.timed_out, 1);
-                let late = Outcome::retry("its deadline passed while the handler was at it");
+                let late = Outcome::retry("its deadline passed while the handler was running");
                 self.answer(line, terms, item, late);
             } else {
                 give_back(line, std::slice::from_ref(item));
@@ -166,7 +166,7 @@ impl Shop {
         count(&item.meter.counters.unknown, 1);
         let error = match item.task.payload.kind() {
             Some(kind) => format!("the worker has no handler for the kind `{kind}`"),
-            None => "the task has no kind, and the worker no handler for such".to_owned(),
+            None => "the worker has no handler for tasks without a kind".to_owned(),
         };
         self.answer(line, Terms::default(), item, Outcome::retry(error));
     }
@@ -205,7 +205,8 @@ impl Shop {
                 drop(line.answers.retry.send(Ending { end, meter }));
             }
             Outcome::GiveUp { error } => {
-                tracing::warn!(id = %ticket.id, attempt = item.task.attempt, %error, "given up");
+                tracing::warn!(id = %ticket.id, attempt = item.task.attempt, %error, "failed permanently; the task \
+                    becomes a dead letter");
                 mark_failed();
                 let end = Retry { ticket, delay: Duration::ZERO, error, give_up: true };
                 drop(line.answers.retry.send(Ending { end, meter }));
@@ -289,5 +290,5 @@ async fn caught<F: Future>(work: F) -> Result<F::Output, String> {
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }

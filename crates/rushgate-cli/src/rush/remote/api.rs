@@ -73,14 +73,14 @@ impl<'a> Ask<'a> {
 /// Parses the base URL of a server: `http://HOST[:PORT]`.
 pub(super) fn base(url: &str) -> Result<String, Fault> {
     let unusable = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
-    let uri: Uri = url.parse().map_err(|_| unusable("is no address"))?;
+    let uri: Uri = url.parse().map_err(|_| unusable("is not a URL"))?;
     match (uri.scheme_str(), uri.authority(), uri.path_and_query().map_or("/", |path| path.as_str())) {
         (Some("http" | "https"), Some(authority), "/") if !authority.as_str().contains('@') => {
             Ok(format!("{}://{authority}", uri.scheme_str().unwrap_or("http")))
         }
         (_, Some(authority), _) if authority.as_str().contains('@') => {
-            Err(Fault::usage("--url: a password has no place in the address")
-                .hint(format_args!("put a token into {TOKEN}, or name a file: --token-file")))
+            Err(Fault::usage("--url must not contain a password")
+                .hint(format_args!("set {TOKEN}, or pass --token-file")))
         }
         _ => Err(unusable("is not http://HOST:PORT or https://HOST:PORT")),
     }
@@ -90,7 +90,7 @@ pub(super) fn base(url: &str) -> Result<String, Fault> {
 pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, Fault> {
     let text = match file {
         Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            Fault::usage(format_args!("the token cannot be read from `{}`: {error}", file.display()))
+            Fault::usage(format_args!("cannot read the token from `{}`: {error}", file.display()))
         })?),
         None => std::env::var(TOKEN).ok(),
     };
@@ -111,7 +111,7 @@ impl Api {
         let connector = https.https_or_http().enable_http1().wrap_connector(http);
         let bearer = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose();
         let mut bearer =
-            bearer.map_err(|_| Fault::usage("the token is not one line of visible characters"))?;
+            bearer.map_err(|_| Fault::usage("the token must be one line of visible characters"))?;
         if let Some(bearer) = &mut bearer {
             bearer.set_sensitive(true);
         }
@@ -135,7 +135,7 @@ impl Api {
     pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, String> {
         let within = ask.wait.unwrap_or_default() + ANSWER_WITHIN;
         let answered = tokio::time::timeout(within, self.exchange(ask)).await;
-        answered.unwrap_or_else(|_| Err(format!("no answer within {} s", within.as_secs())))
+        answered.unwrap_or_else(|_| Err(format!("no response within {} s", within.as_secs())))
     }
 
     async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, String> {
@@ -144,9 +144,9 @@ impl Api {
         let (head, body) = answer.into_parts();
         let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let whole = Limited::new(body, ANSWER_MAX).collect().await;
-        let bytes = whole.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+        let bytes = whole.map_err(|error| format!("the response ended early: {error}"))?.to_bytes();
         let body = serde_json::from_slice(&bytes)
-            .map_err(|_| format!("the answer with status {} is no JSON", head.status.as_u16()))?;
+            .map_err(|_| format!("the response with status {} is not JSON", head.status.as_u16()))?;
         Ok(Answer { status: head.status, body, retry_after: seconds.map(Duration::from_secs) })
     }
 
@@ -189,11 +189,13 @@ impl Api {
                 Err(why) => why,
             };
             if start.elapsed() >= patience {
-                let gone = format_args!("{} does not answer: {why}", self.base).to_string();
+                let gone = format_args!("{} does not respond: {why}", self.base).to_string();
                 return Err(Fault::new(Exit::Unavailable, "unavailable", gone)
                     .hint(match self.base.starts_with("https:") {
                         false => "start a server: rushgate serve --demo",
-                        true => "its certificate must lead to an authority that this machine trusts, or that SSL_CERT_FILE names",
+                        true => {
+                            "check that this machine trusts the CA of its certificate, or set SSL_CERT_FILE"
+                        }
                     })
                     .into());
             }
@@ -219,12 +221,14 @@ impl Answer {
             400..=499 => Exit::Refused,
             _ => Exit::Unavailable,
         };
-        let detail =
-            self.body["detail"].as_str().or(self.body["title"].as_str()).unwrap_or("it says no more");
-        let fault =
-            Fault::new(exit, "refused", format_args!("the server refuses: {} ({})", detail, self.code()));
+        let detail = self.body["detail"].as_str().or(self.body["title"].as_str()).unwrap_or("no details");
+        let fault = Fault::new(
+            exit,
+            "refused",
+            format_args!("the server refused the request: {} ({})", detail, self.code()),
+        );
         match exit {
-            Exit::NotAllowed => fault.hint("give an operator's token: RUSHGATE_TOKEN, or --token-file"),
+            Exit::NotAllowed => fault.hint("set RUSHGATE_TOKEN to an operator's token, or pass --token-file"),
             _ => fault,
         }
     }

@@ -39,7 +39,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Reads the plan, executes it and reports the result.
 pub(crate) async fn run() -> Result<Exit> {
     // The parent handles signals, and closes the pipe to stop this process.
-    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
         loop {
             signals.next().await;
@@ -48,7 +48,7 @@ pub(crate) async fn run() -> Result<Exit> {
     files::raise_limit();
     let mut told = BufReader::new(tokio::io::stdin()).lines();
     let first = told.next_line().await?.unwrap_or_default();
-    let plan: Plan = serde_json::from_str(&first).context("it was sent without a plan")?;
+    let plan: Plan = serde_json::from_str(&first).context("received no plan")?;
     match Crowd::new(plan) {
         Ok(crowd) => {
             tell(&Line::Ready)?;

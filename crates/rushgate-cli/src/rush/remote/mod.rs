@@ -103,7 +103,7 @@ pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<
     let base = api::base(url)?;
     let token = api::token(args.remote.token_file.as_deref())?;
     let api = Api::new(&base, token.as_deref())?;
-    let (stop, second_signal) = Signals::listen().context("signals cannot be listened for")?.cancels();
+    let (stop, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     tokio::spawn(say_that_it_stops(stop.clone(), globals.output()));
     let rush = Rush { args, seed, sale, base, token, api: Arc::new(api), globals: globals.clone(), stop };
     let rush = tokio::spawn(rush.carry_out());
@@ -180,9 +180,10 @@ impl Rush {
         let seen = self.seen().await?;
         if seen.phone().is_none() {
             let message =
-                format_args!("`{}` sells no `{SKU}`, which is what the crowd wants", self.sale).to_string();
+                format_args!("sale `{}` has no SKU `{SKU}`, which the simulated buyers reserve", self.sale)
+                    .to_string();
             return Err(Fault::refused("not_found", message)
-                .hint("join a sale that `rush` or `serve --demo` made")
+                .hint("join a sale that `rush` or `serve --demo` created")
                 .into());
         }
         self.warn_of_differences(&seen, is_there);
@@ -199,7 +200,8 @@ impl Rush {
             let (sale, hold) = (&self.sale, seen.hold_ms);
             let (total, limit) = seen.phone().map_or((0, 0), |sku| (sku.total, sku.per_buyer));
             self.globals.output().warn(format_args!(
-                "`{sale}` was made before and stays as it is: {total} units, {limit} per buyer, holds of {hold} ms"
+                "sale `{sale}` already exists and keeps its settings: {total} units, {limit} per buyer, holds of \
+                 {hold} ms"
             ));
         }
     }
@@ -334,8 +336,8 @@ impl Squad {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("no process can be started for the crowd")?;
-        let out = process.stdout.take().context("a process of the crowd has no stdout")?;
+            .context("cannot start a buyer process")?;
+        let out = process.stdout.take().context("a buyer process has no stdout")?;
         let orders = process.stdin.take();
         let mut squad = Self { process, orders, told: BufReader::new(out).lines() };
         squad.tell(&serde_json::to_string(plan)?).await?;
@@ -343,13 +345,13 @@ impl Squad {
     }
 
     async fn tell(&mut self, line: &str) -> Result<()> {
-        let orders = self.orders.as_mut().context("a process of the crowd has no stdin")?;
+        let orders = self.orders.as_mut().context("a buyer process has no stdin")?;
         Ok(orders.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
     /// Next line of its output. Cancel safe.
     async fn line(&mut self) -> Result<Line> {
-        let line = self.told.next_line().await?.context("a process of the crowd ended before its time")?;
+        let line = self.told.next_line().await?.context("a buyer process ended early")?;
         Ok(serde_json::from_str(&line)?)
     }
 

@@ -51,7 +51,7 @@ impl Times {
     fn text(&self) -> String {
         let Self { p50, p99, p999, max } = *self;
         let [p50, p99, p999, max] = [p50, p99, p999, max].map(micros);
-        format!("half up to {p50}, 99 of 100 up to {p99}, 999 of 1,000 up to {p999}, the longest {max}")
+        format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
     }
 }
 
@@ -63,13 +63,13 @@ pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
             name: "told_reserved".into(),
             claim: "every buyer with a reservation, except those reported lost, is in the store".into(),
             ok: missing == 0,
-            figures: format!("{told} told, {missing} missing"),
+            figures: format!("{told} reservations, {missing} missing"),
         },
         Check {
             name: "told_confirmed".into(),
             claim: "every buyer whose payment was taken has a sold unit".into(),
             ok: unsold == 0,
-            figures: format!("{paid} told, {unsold} without"),
+            figures: format!("{paid} payments, {unsold} without a unit"),
         },
     ]
 }
@@ -201,17 +201,17 @@ impl Report<'_> {
             writeln!(out, "  Stopped     by a signal\n")?;
         }
         let left = match (stock.free, stock.held) {
-            (0, 0) => "nothing left, nothing in carts".to_owned(),
-            (free, held) => format!("{} free, {} in carts", number(free), number(held)),
+            (0, 0) => "none free, none on hold".to_owned(),
+            (free, held) => format!("{} free, {} on hold", number(free), number(held)),
         };
         writeln!(out, "  Sold        {} of {}: {left}", number(stock.confirmed), number(stock.total))?;
         let Promises { paid, cancelled, late, restored, lost, .. } = promises(self.shares);
         let [paid, cancelled, late] = [paid, cancelled, late].map(thousands);
-        writeln!(out, "  Payments    {paid} paid, {cancelled} called off, {late} too late")?;
+        writeln!(out, "  Payments    {paid} paid, {cancelled} canceled, {late} paid after expiry")?;
         if self.seen.generation > 1 {
             writeln!(
                 out,
-                "  Lost writes now in generation {}; by receipt {} came back, {} did not",
+                "  Lost writes now in generation {}; {} restored from receipts, {} lost",
                 self.seen.generation,
                 many(restored, "cart"),
                 thousands(lost),
@@ -219,7 +219,7 @@ impl Report<'_> {
         }
         writeln!(
             out,
-            "  Answers     {} in {} ({} a second); all done after {}",
+            "  Answers     {} in {} ({} per second); finished after {}",
             thousands(self.attempts()),
             seconds(self.wave()),
             thousands(self.rate()),
@@ -232,14 +232,18 @@ impl Report<'_> {
             }
         }
         if let Some(error) = self.first_error() {
-            writeln!(out, "                  first of them: {error}")?;
+            writeln!(out, "                  first error: {error}")?;
         }
         let again = self.sum(|share| share.asked_again);
         if again > 0 {
-            writeln!(out, "  Asked again {} while the server or the sale was away", many(again, "time"))?;
+            writeln!(
+                out,
+                "  Retries     {} while the server or the sale was unavailable",
+                many(again, "time")
+            )?;
         }
-        writeln!(out, "  Waiting     {}", self.latency().text())?;
-        writeln!(out, "  … of it     {}, once the request was sent", self.served().text())?;
+        writeln!(out, "  Latency     {}", self.latency().text())?;
+        writeln!(out, "  Round trip  {}", self.served().text())?;
         write!(out, "\n{}", audit_text(&self.audit, output))
     }
 }

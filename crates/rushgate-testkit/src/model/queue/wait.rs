@@ -248,7 +248,7 @@ impl Model {
         after: &str,
         limit: u32,
     ) -> Result<Vec<Waited>> {
-        check_range("the page's limit", limit.into(), 1, 100)?;
+        check_range("the page limit", limit.into(), 1, 100)?;
         let mut queue = self.queue(now, name);
         let waits = queue.records.remove(id).and_then(|record| record.waits);
         let over = waits.into_iter().flat_map(|waits| waits.over.into_values());
