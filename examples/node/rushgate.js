@@ -124,7 +124,7 @@ class Rushgate {
 
   /** Acquires a lock; `null` if it is not free within `wait` seconds. Waiters are served in FIFO order. */
   async acquire (name, { lease = 15, wait = 0 } = {}) {
-    const keys = under(`rg:{l:${name}}:`, LOCK)
+    const keys = under(`rg:{l:${nfc(name)}}:`, LOCK)
     const token = Buffer.concat([this.client, this.number()])
     const inbox = wait > 0 ? await this.inbox() : null
     const until = now() + wait
@@ -146,13 +146,14 @@ class Rushgate {
 
   /** A queue by name. */
   async queue (name) {
-    await this.redis.zadd('rg:queues', 0, name)
-    return new Queue(this, name)
+    const queue = new Queue(this, nfc(name))
+    await this.redis.zadd('rg:queues', 0, queue.name)
+    return queue
   }
 
   /** An existing sale. */
   async sale (id) {
-    const sale = new Sale(this, id)
+    const sale = new Sale(this, nfc(id))
     await sale.read()
     return sale
   }
@@ -208,9 +209,9 @@ class Queue {
     }
     const body = bodyOf(payload, kind)
     const period = uniqueFor ? `!${us(uniqueFor)}` : ''
-    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${nfc(key)}`}`
     // The first task is preceded by the request's op, the others by an empty string.
-    const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
+    const [, ...tasks] = [ids].flat().flatMap((id) => ['', nfc(id), terms, body])
     const [answers] = await this.once('enqueue', tasks, this.unique)
     // Each answer is an outcome and one value (revision, capacity, time or reason); some have a task ID as well.
     const outcomes = []
@@ -287,8 +288,8 @@ class Sale {
    */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)
-    const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(sku), quantity])
-    const [number, first, second] = await this.call('reserve_by_key', [key, buyer, Number(same), ...lines])
+    const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(nfc(sku)), quantity])
+    const [number, first, second] = await this.call('reserve_by_key', [nfc(key), nfc(buyer), Number(same), ...lines])
     const outcome = meaning(RESERVED, number)
     switch (outcome) {
       case 'reserved':
@@ -404,6 +405,11 @@ function is (answer, status) {
 function meaning (names, number) {
   if (!names[number]) throw new Error(`the server answered ${number}, which protocol ${PROTOCOL} does not know`)
   return names[number]
+}
+
+/** A name in Normalization Form C. The server compares bytes, and Rust programs normalize names too. */
+function nfc (name) {
+  return String(name).normalize('NFC')
 }
 
 /** Keys with a common prefix. */

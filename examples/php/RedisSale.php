@@ -21,11 +21,13 @@ final class RedisSale
     private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
 
     private readonly Rushgate $rushgate;
+    private readonly string $id;
     /** Specification of the sale, which never changes. */
     private array $spec;
 
-    public function __construct(Redis|RedisCluster $redis, private readonly string $id)
+    public function __construct(Redis|RedisCluster $redis, string $id)
     {
+        $this->id = Rushgate::nfc($id);
         $this->rushgate = new Rushgate($redis);
         $this->read();
     }
@@ -42,9 +44,9 @@ final class RedisSale
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {
         $names = array_column($this->spec['skus'], 0);
-        $arguments = [$key, $buyer, (int) $same];
+        $arguments = [Rushgate::nfc($key), Rushgate::nfc($buyer), (int) $same];
         foreach ($cart as $sku => $quantity) {
-            $number = array_search((string) $sku, $names, true);
+            $number = array_search(Rushgate::nfc($sku), $names, true);
             array_push($arguments, $number === false ? -1 : $number, $quantity);
         }
         $answer = $this->call('reserve_by_key', $arguments);

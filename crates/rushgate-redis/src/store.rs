@@ -459,7 +459,7 @@ impl Inner {
         let mut entered = self.driver.command(all).await?.list()?;
         let mut asked = Vec::new();
         while !entered.is_empty() {
-            let name = QueueName::new(entered.text()?)?;
+            let name = QueueName::as_stored(entered.text()?)?;
             let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
             asked.push((name, self.driver.command(exists)));
         }
@@ -946,7 +946,7 @@ impl Inner {
                 return Ok(states);
             }
             while !ids.is_empty() {
-                let id = SaleId::new(ids.text()?)?;
+                let id = SaleId::as_stored(ids.text()?)?;
                 after = id.as_str().to_owned();
                 let state = Arc::clone(&self).step_of_sale(id, |home| Ok(sale::show(home)), sale::read_state);
                 match state.await {
