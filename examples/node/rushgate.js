@@ -319,8 +319,7 @@ class Sale {
 
   async call (verb, args) {
     for (;;) {
-      const orders = this.spec.orders === null ? [] : under(`rg:{q:${this.spec.orders}}:`, QUEUE)
-      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...orders], [this.secret, ...args])
+      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...this.orders], [this.secret, ...args])
       if (!is(answer, 'MISSING')) return answer
       await this.read()
       await this.make()
@@ -334,12 +333,19 @@ class Sale {
     this.secret = Buffer.from(this.spec.secret, 'hex')
     const tag = this.spec.orders === null ? `s:${this.id}` : `q:${this.spec.orders}`
     this.keys = under(`rg:{${tag}}:sale:${this.id}:1:`, SALE)
+    this.orders = this.spec.orders === null ? [] : under(`rg:{${tag}}:`, QUEUE)
   }
 
-  /** Creates the sale's keys, because the client that registered the sale died before it did. */
+  /** Creates the sale's keys: its creator died before it did, or the server lost them. */
   async make () {
     const { hold_us: hold, opens_us: opens, closes_us: closes, orders, skus } = this.spec
-    await this.gate.call('sale_create', this.keys, [
+    if (orders !== null) {
+      await this.gate.redis.zadd('rg:queues', 0, orders)
+      if (await this.gate.call('sale_orders', this.orders, []) !== 1) {
+        throw new Error(`the queue \`${orders}\` has other tasks, so it cannot have the orders of a sale`)
+      }
+    }
+    await this.gate.call('sale_create', [...this.keys, ...this.orders], [
       this.secret, hold, opens ?? '', closes ?? '', Number(orders !== null), JSON.stringify(this.id),
       ...skus.flatMap(([sku, units, perBuyer]) => [units, perBuyer, JSON.stringify(sku)])
     ])

@@ -79,15 +79,20 @@ final class RedisSale
     private function call(string $verb, array $arguments): array
     {
         while (true) {
-            $orders = $this->spec['orders'];
-            $keys = [...Rushgate::saleKeys($this->id, $orders), ...($orders === null ? [] : Rushgate::queueKeys($orders))];
-            $answer = $this->rushgate->call("sale_$verb", $keys, [hex2bin($this->spec['secret']), ...$arguments]);
+            $answer = $this->rushgate->call("sale_$verb", $this->keys(), [hex2bin($this->spec['secret']), ...$arguments]);
             if ($answer !== 'MISSING') {
                 return $answer;
             }
             $this->read();
             $this->make();
         }
+    }
+
+    /** Keys of the sale, and of its order queue, if it has one. */
+    private function keys(): array
+    {
+        $orders = $this->spec['orders'];
+        return [...Rushgate::saleKeys($this->id, $orders), ...($orders === null ? [] : Rushgate::queueKeys($orders))];
     }
 
     private function read(): void
@@ -98,7 +103,7 @@ final class RedisSale
             : throw new RuntimeException("there is no sale `$this->id`");
     }
 
-    /** Creates the sale's keys, because the client that registered the sale died before it did. */
+    /** Creates the sale's keys: its creator died before it did, or the server lost them. */
     private function make(): void
     {
         $spec = $this->spec;
@@ -109,7 +114,13 @@ final class RedisSale
         foreach ($spec['skus'] as [$sku, $units, $perBuyer]) {
             array_push($arguments, $units, $perBuyer, json_encode($sku));
         }
-        $this->rushgate->call('sale_create', Rushgate::saleKeys($this->id, $spec['orders']), $arguments);
+        if (($orders = $spec['orders']) !== null) {
+            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, $orders]);
+            if ($this->rushgate->call('sale_orders', Rushgate::queueKeys($orders), []) !== 1) {
+                throw new RuntimeException("the queue `$orders` has other tasks, so it cannot have the orders of a sale");
+            }
+        }
+        $this->rushgate->call('sale_create', $this->keys(), $arguments);
     }
 
     private function hold(string $packed): array

@@ -376,8 +376,7 @@ class Sale:
 
     def _call(self, verb, arguments):
         while True:
-            orders = under(f"rg:{{q:{self.spec['orders']}}}:", QUEUE) if self.spec["orders"] else []
-            answer = self.gate.call(f"sale_{verb}", self.keys + orders, [self.secret, *arguments])
+            answer = self.gate.call(f"sale_{verb}", self.keys + self.orders, [self.secret, *arguments])
             if answer != b"MISSING":
                 return answer
             self._read()
@@ -391,14 +390,19 @@ class Sale:
         self.secret = bytes.fromhex(self.spec["secret"])
         tag = f"q:{self.spec['orders']}" if self.spec["orders"] else f"s:{self.id}"
         self.keys = under(f"rg:{{{tag}}}:sale:{self.id}:1:", SALE)
+        self.orders = under(f"rg:{{{tag}}}:", QUEUE) if self.spec["orders"] else []
 
     def _make(self):
-        """Creates the sale's keys, because the client that registered the sale died before it did."""
+        """Creates the sale's keys: its creator died before it did, or the server lost them."""
+        if self.orders:
+            self.gate.server.zadd("rg:queues", {self.spec["orders"]: 0})
+            if self.gate.call("sale_orders", self.orders, []) != 1:
+                raise RuntimeError(f"the queue `{self.spec['orders']}` has other tasks, so it cannot have the orders of a sale")
         moments = ["" if self.spec[name] is None else self.spec[name] for name in ("opens_us", "closes_us")]
         arguments = [self.secret, self.spec["hold_us"], *moments, int(bool(self.spec["orders"])), json.dumps(self.id)]
         for sku, units, per_buyer in self.spec["skus"]:
             arguments += [units, per_buyer, json.dumps(sku)]
-        self.gate.call("sale_create", self.keys, arguments)
+        self.gate.call("sale_create", self.keys + self.orders, arguments)
 
     def _hold(self, packed):
         hold = unpack(packed, HOLD)

@@ -577,6 +577,36 @@ fn reserve_as_stranger(port: u16, buyer: &str) -> String {
     String::from_utf8(line).expect("it is text")
 }
 
+/// The store lost the rows of a sale, but not its specification. Each language creates the sale again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_whose_rows_were_lost_is_created_again_in_every_language() {
+    for language in languages() {
+        let name = language.name;
+        for orders in [Some("orders"), None] {
+            let server = server(Kind::Redis);
+            let port = server.port();
+            let gate = Rushgate::connect(&server.url()).await.unwrap();
+            let builder = SaleBuilder::new("launch").sku("phone", 3, 1);
+            gate.create_sale(orders.into_iter().fold(builder, SaleBuilder::orders)).await.unwrap();
+            let tag = orders.map_or("s:launch".to_owned(), |orders| format!("q:{orders}"));
+            let rows = [format!("rg:{{{tag}}}:sale:launch:1:c"), format!("rg:{{{tag}}}:m")];
+            ask(port, &["DEL", &rows[0], &rows[1]]);
+            ask(port, &["RPUSH", "go", "now"]);
+            let language = &language;
+            let said = tokio::task::block_in_place(|| language.play(port, &["remake", "launch"]).end());
+            assert_eq!(said, "not_open", "{name}");
+            if orders.is_some() {
+                assert_eq!(ask(port, &["HGET", &rows[1], "R"]), "1", "{name}: the queue is reserved again");
+                assert_eq!(ask(port, &["ZSCORE", "rg:queues", "orders"]), "0", "{name}");
+            }
+            let sale = gate.sale("launch").unwrap();
+            sale.open().await.unwrap();
+            assert!(matches!(reserve(&sale, "ann").await, Reserved::Reserved(_)), "{name}");
+            gate.close().await.unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_articles_classes_do_what_the_article_says() {
     let server = server(Kind::Redis);
