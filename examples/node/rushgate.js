@@ -124,7 +124,7 @@ class Rushgate {
 
   /** Acquires a lock; `null` if it is not free within `wait` seconds. Waiters are served in FIFO order. */
   async acquire (name, { lease = 15, wait = 0 } = {}) {
-    const keys = under(`rg:{l:${name}}:`, LOCK)
+    const keys = under(`rg:{l:${nfc(name)}}:`, LOCK)
     const token = Buffer.concat([this.client, this.number()])
     const inbox = wait > 0 ? await this.inbox() : null
     const until = now() + wait
@@ -146,13 +146,14 @@ class Rushgate {
 
   /** A queue by name. */
   async queue (name) {
-    await this.redis.zadd('rg:queues', 0, name)
-    return new Queue(this, name)
+    const queue = new Queue(this, nfc(name))
+    await this.redis.zadd('rg:queues', 0, queue.name)
+    return queue
   }
 
   /** An existing sale. */
   async sale (id) {
-    const sale = new Sale(this, id)
+    const sale = new Sale(this, nfc(id))
     await sale.read()
     return sale
   }
@@ -208,9 +209,9 @@ class Queue {
     }
     const body = bodyOf(payload, kind)
     const period = uniqueFor ? `!${us(uniqueFor)}` : ''
-    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${key}`}`
+    const terms = `+${us(Math.max(delay, 0))} ${priority} ${ON_DUPLICATE[onDuplicate]} ${us(maxWait ?? 0)} ${maxAttempts}${period}${key === null ? '' : ` ${nfc(key)}`}`
     // The first task is preceded by the request's op, the others by an empty string.
-    const [, ...tasks] = [ids].flat().flatMap((id) => ['', id, terms, body])
+    const [, ...tasks] = [ids].flat().flatMap((id) => ['', nfc(id), terms, body])
     const [answers] = await this.once('enqueue', tasks, this.unique)
     // Each answer is an outcome and one value (revision, capacity, time or reason); some have a task ID as well.
     const outcomes = []
@@ -287,8 +288,8 @@ class Sale {
    */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)
-    const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(sku), quantity])
-    const [number, first, second] = await this.call('reserve_by_key', [key, buyer, Number(same), ...lines])
+    const lines = Object.entries(cart).flatMap(([sku, quantity]) => [names.indexOf(nfc(sku)), quantity])
+    const [number, first, second] = await this.call('reserve_by_key', [nfc(key), nfc(buyer), Number(same), ...lines])
     const outcome = meaning(RESERVED, number)
     switch (outcome) {
       case 'reserved':
@@ -318,8 +319,7 @@ class Sale {
 
   async call (verb, args) {
     for (;;) {
-      const orders = this.spec.orders === null ? [] : under(`rg:{q:${this.spec.orders}}:`, QUEUE)
-      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...orders], [this.secret, ...args])
+      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...this.orders], [this.secret, ...args])
       if (!is(answer, 'MISSING')) return answer
       await this.read()
       await this.make()
@@ -333,12 +333,19 @@ class Sale {
     this.secret = Buffer.from(this.spec.secret, 'hex')
     const tag = this.spec.orders === null ? `s:${this.id}` : `q:${this.spec.orders}`
     this.keys = under(`rg:{${tag}}:sale:${this.id}:1:`, SALE)
+    this.orders = this.spec.orders === null ? [] : under(`rg:{${tag}}:`, QUEUE)
   }
 
-  /** Creates the sale's keys, because the client that registered the sale died before it did. */
+  /** Creates the sale's keys: its creator died before it did, or the server lost them. */
   async make () {
     const { hold_us: hold, opens_us: opens, closes_us: closes, orders, skus } = this.spec
-    await this.gate.call('sale_create', this.keys, [
+    if (orders !== null) {
+      await this.gate.redis.zadd('rg:queues', 0, orders)
+      if (await this.gate.call('sale_orders', this.orders, []) !== 1) {
+        throw new Error(`the queue \`${orders}\` has other tasks, so it cannot have the orders of a sale`)
+      }
+    }
+    await this.gate.call('sale_create', [...this.keys, ...this.orders], [
       this.secret, hold, opens ?? '', closes ?? '', Number(orders !== null), JSON.stringify(this.id),
       ...skus.flatMap(([sku, units, perBuyer]) => [units, perBuyer, JSON.stringify(sku)])
     ])
@@ -404,6 +411,11 @@ function is (answer, status) {
 function meaning (names, number) {
   if (!names[number]) throw new Error(`the server answered ${number}, which protocol ${PROTOCOL} does not know`)
   return names[number]
+}
+
+/** A name in Normalization Form C. The server compares bytes, and Rust programs normalize names too. */
+function nfc (name) {
+  return String(name).normalize('NFC')
 }
 
 /** Keys with a common prefix. */

@@ -41,6 +41,7 @@ final class RedisLock
         if ($name === null || $name === '') {
             return false;
         }
+        $name = Rushgate::nfc($name);
         $token = $this->rushgate->token();
         $inbox = $timeout > 0 ? $this->rushgate->inbox() : null;
         $until = Rushgate::now() + $timeout;
@@ -95,7 +96,7 @@ final class RedisLock
         if (!$held = $this->held($name)) {
             return false;
         }
-        unset($this->held[getmypid()][$name]);
+        unset($this->held[getmypid()][Rushgate::nfc($name)]);
         $arguments = [$held['token'], Rushgate::CLAIM_WINDOW_US];
         [$outcome] = $this->rushgate->call('lock_release', self::keys($name), $arguments);
         return Rushgate::meaning(self::RELEASED, $outcome) === 'released';
@@ -137,6 +138,6 @@ final class RedisLock
     /** Token and fence of a lock held by this process. */
     private function held($name): ?array
     {
-        return $this->held[getmypid()][$name] ?? null;
+        return $this->held[getmypid()][Rushgate::nfc($name)] ?? null;
     }
 }

@@ -71,7 +71,7 @@ final class RedisQueue
             . ($uniqueFor > 0 ? '!' . Rushgate::us($uniqueFor) : '');
         $arguments = [];
         foreach ((array) $id as $item) {
-            array_push($arguments, '', $item, $terms, $body);
+            array_push($arguments, '', Rushgate::nfc($item), $terms, $body);
         }
         // The first task is preceded by the request's op, the others by an empty string.
         $arguments[0] = $this->rushgate->op();
@@ -88,7 +88,7 @@ final class RedisQueue
     public function dequeue($name, $id, $score, $timeout = 10): bool
     {
         [$revision, $claim] = self::read($score);
-        [$outcome] = $this->call('dequeue', $name, [$this->rushgate->op(), $id, $revision, $claim], $timeout);
+        [$outcome] = $this->call('dequeue', $name, [$this->rushgate->op(), Rushgate::nfc($id), $revision, $claim], $timeout);
         return Rushgate::meaning(self::DEQUEUED, $outcome) === 'removed';
     }
 
@@ -176,7 +176,7 @@ final class RedisQueue
     private function enter($name): void
     {
         if (!isset($this->entered[$name])) {
-            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, $name]);
+            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, Rushgate::nfc($name)]);
             $this->entered[$name] = true;
         }
     }

@@ -21,11 +21,13 @@ final class RedisSale
     private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
 
     private readonly Rushgate $rushgate;
+    private readonly string $id;
     /** Specification of the sale, which never changes. */
     private array $spec;
 
-    public function __construct(Redis|RedisCluster $redis, private readonly string $id)
+    public function __construct(Redis|RedisCluster $redis, string $id)
     {
+        $this->id = Rushgate::nfc($id);
         $this->rushgate = new Rushgate($redis);
         $this->read();
     }
@@ -42,9 +44,9 @@ final class RedisSale
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {
         $names = array_column($this->spec['skus'], 0);
-        $arguments = [$key, $buyer, (int) $same];
+        $arguments = [Rushgate::nfc($key), Rushgate::nfc($buyer), (int) $same];
         foreach ($cart as $sku => $quantity) {
-            $number = array_search((string) $sku, $names, true);
+            $number = array_search(Rushgate::nfc($sku), $names, true);
             array_push($arguments, $number === false ? -1 : $number, $quantity);
         }
         $answer = $this->call('reserve_by_key', $arguments);
@@ -77,15 +79,20 @@ final class RedisSale
     private function call(string $verb, array $arguments): array
     {
         while (true) {
-            $orders = $this->spec['orders'];
-            $keys = [...Rushgate::saleKeys($this->id, $orders), ...($orders === null ? [] : Rushgate::queueKeys($orders))];
-            $answer = $this->rushgate->call("sale_$verb", $keys, [hex2bin($this->spec['secret']), ...$arguments]);
+            $answer = $this->rushgate->call("sale_$verb", $this->keys(), [hex2bin($this->spec['secret']), ...$arguments]);
             if ($answer !== 'MISSING') {
                 return $answer;
             }
             $this->read();
             $this->make();
         }
+    }
+
+    /** Keys of the sale, and of its order queue, if it has one. */
+    private function keys(): array
+    {
+        $orders = $this->spec['orders'];
+        return [...Rushgate::saleKeys($this->id, $orders), ...($orders === null ? [] : Rushgate::queueKeys($orders))];
     }
 
     private function read(): void
@@ -96,7 +103,7 @@ final class RedisSale
             : throw new RuntimeException("there is no sale `$this->id`");
     }
 
-    /** Creates the sale's keys, because the client that registered the sale died before it did. */
+    /** Creates the sale's keys: its creator died before it did, or the server lost them. */
     private function make(): void
     {
         $spec = $this->spec;
@@ -107,7 +114,13 @@ final class RedisSale
         foreach ($spec['skus'] as [$sku, $units, $perBuyer]) {
             array_push($arguments, $units, $perBuyer, json_encode($sku));
         }
-        $this->rushgate->call('sale_create', Rushgate::saleKeys($this->id, $spec['orders']), $arguments);
+        if (($orders = $spec['orders']) !== null) {
+            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, $orders]);
+            if ($this->rushgate->call('sale_orders', Rushgate::queueKeys($orders), []) !== 1) {
+                throw new RuntimeException("the queue `$orders` has other tasks, so it cannot have the orders of a sale");
+            }
+        }
+        $this->rushgate->call('sale_create', $this->keys(), $arguments);
     }
 
     private function hold(string $packed): array

@@ -100,21 +100,41 @@ final class Rushgate
         );
     }
 
+    /**
+     * A name in Normalization Form C. The server compares bytes, and Rust programs normalize names too. Only the extension
+     * intl can normalize, so without it a name must be ASCII.
+     */
+    public static function nfc(string|int|float $name): string
+    {
+        $name = (string) $name;
+        if (!preg_match('/[\x80-\xff]/', $name)) {
+            return $name;
+        }
+        if (!class_exists(Normalizer::class)) {
+            throw new InvalidArgumentException("the name `$name` is not ASCII, and needs the PHP extension intl");
+        }
+        $normalized = Normalizer::normalize($name, Normalizer::FORM_C);
+        return $normalized === false ? throw new InvalidArgumentException('the name is not UTF-8') : $normalized;
+    }
+
     /** Keys of a lock. */
     public static function lockKeys(string $name): array
     {
+        $name = self::nfc($name);
         return self::under("rg:{l:$name}:", self::LOCK);
     }
 
     /** Keys of a queue. */
     public static function queueKeys(string $name): array
     {
+        $name = self::nfc($name);
         return self::under("rg:{q:$name}:", self::QUEUE);
     }
 
     /** Keys under which the server stores its latest answers to this client. */
     public function answerKeys(string $queue): array
     {
+        $queue = self::nfc($queue);
         $client = bin2hex(self::client());
         return self::under("rg:{q:$queue}:", ["o:$client", "p:$client"]);
     }
@@ -122,6 +142,7 @@ final class Rushgate
     /** Key of a queue's uniqueness windows. */
     public static function uniqueKeys(string $queue): array
     {
+        $queue = self::nfc($queue);
         return self::under("rg:{q:$queue}:", ['u']);
     }
 

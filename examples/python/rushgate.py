@@ -15,6 +15,7 @@ import re
 import socket
 import struct
 import time
+import unicodedata
 from contextlib import contextmanager, suppress
 
 import redis
@@ -180,7 +181,7 @@ class Rushgate:
 
     def acquire(self, name, lease=15, wait=0):
         """Acquires a lock; `None` if it is not free within `wait` seconds. Waiters are served in FIFO order."""
-        keys, token = under(f"rg:{{l:{name}}}:", LOCK), self.client + self.number()
+        keys, token = under(f"rg:{{l:{nfc(name)}}}:", LOCK), self.client + self.number()
         inbox = self.inbox() if wait > 0 else None
         until = time.monotonic() + wait
         try:
@@ -246,6 +247,7 @@ class Queue:
     """A queue with at most one live task per ID."""
 
     def __init__(self, gate, name):
+        name = nfc(name)
         self.gate, self.name = gate, name
         self.keys = under(f"rg:{{q:{name}}}:", QUEUE)
         self.unique = under(f"rg:{{q:{name}}}:", ["u"])
@@ -268,9 +270,9 @@ class Queue:
             raise ValueError("DEBOUNCE needs max_wait, and nothing else takes it")
         body = body_of(payload, kind)
         terms = f"+{us(max(delay, 0))} {priority} {on_duplicate} {us(max_wait or 0)} {max_attempts}"
-        terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {key}" if key else "")
+        terms += (f"!{us(unique_for)}" if unique_for else "") + (f" {nfc(key)}" if key else "")
         # The first task is preceded by the request's op, the others by an empty string.
-        arguments = [part for task in ids for part in ("", task, terms, body)][1:]
+        arguments = [part for task in ids for part in ("", nfc(task), terms, body)][1:]
         answers = iter(self._once("enqueue", arguments, self.unique)[0])
         outcomes = set()
         for number in answers:
@@ -340,7 +342,7 @@ class Sale:
     """A sale of numbered units. Create it with `rushgate sale create`, and audit it with `rushgate sale audit`."""
 
     def __init__(self, gate, sale):
-        self.gate, self.id = gate, sale
+        self.gate, self.id = gate, nfc(sale)
         self._read()
 
     def reserve(self, buyer, key, cart, same=False):
@@ -352,8 +354,9 @@ class Sale:
         names = [sku[0] for sku in self.spec["skus"]]
         lines = []
         for sku, quantity in cart.items():
+            sku = nfc(sku)
             lines += [names.index(sku) if sku in names else -1, quantity]
-        answer = self._call("reserve_by_key", [key, buyer, int(same), *lines])
+        answer = self._call("reserve_by_key", [nfc(key), nfc(buyer), int(same), *lines])
         outcome = meaning(RESERVED, answer[0])
         if outcome in ("reserved", "replayed"):
             return {"outcome": outcome, "reservation": answer[2].hex(), **self._hold(answer[1])}
@@ -373,8 +376,7 @@ class Sale:
 
     def _call(self, verb, arguments):
         while True:
-            orders = under(f"rg:{{q:{self.spec['orders']}}}:", QUEUE) if self.spec["orders"] else []
-            answer = self.gate.call(f"sale_{verb}", self.keys + orders, [self.secret, *arguments])
+            answer = self.gate.call(f"sale_{verb}", self.keys + self.orders, [self.secret, *arguments])
             if answer != b"MISSING":
                 return answer
             self._read()
@@ -388,14 +390,19 @@ class Sale:
         self.secret = bytes.fromhex(self.spec["secret"])
         tag = f"q:{self.spec['orders']}" if self.spec["orders"] else f"s:{self.id}"
         self.keys = under(f"rg:{{{tag}}}:sale:{self.id}:1:", SALE)
+        self.orders = under(f"rg:{{{tag}}}:", QUEUE) if self.spec["orders"] else []
 
     def _make(self):
-        """Creates the sale's keys, because the client that registered the sale died before it did."""
+        """Creates the sale's keys: its creator died before it did, or the server lost them."""
+        if self.orders:
+            self.gate.server.zadd("rg:queues", {self.spec["orders"]: 0})
+            if self.gate.call("sale_orders", self.orders, []) != 1:
+                raise RuntimeError(f"the queue `{self.spec['orders']}` has other tasks, so it cannot have the orders of a sale")
         moments = ["" if self.spec[name] is None else self.spec[name] for name in ("opens_us", "closes_us")]
         arguments = [self.secret, self.spec["hold_us"], *moments, int(bool(self.spec["orders"])), json.dumps(self.id)]
         for sku, units, per_buyer in self.spec["skus"]:
             arguments += [units, per_buyer, json.dumps(sku)]
-        self.gate.call("sale_create", self.keys, arguments)
+        self.gate.call("sale_create", self.keys + self.orders, arguments)
 
     def _hold(self, packed):
         hold = unpack(packed, HOLD)
@@ -433,6 +440,11 @@ class Inbox:
             # The next wait subscribes again.
             self._messages = None
             time.sleep(0.02)
+
+
+def nfc(name):
+    """A name in Normalization Form C. The server compares bytes, and Rust programs normalize names too."""
+    return unicodedata.normalize("NFC", name.decode() if isinstance(name, bytes) else str(name))
 
 
 def under(beginning, endings):

@@ -486,6 +486,127 @@ async fn a_stopped_sale_says_so_in_four_languages() {
     gate.close().await.unwrap();
 }
 
+/// Names in two spellings of Unicode are one name in every language: one buyer, one lock, one task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_spellings_of_a_name_are_one_name_in_every_language() {
+    let (server, shop) = (server(Kind::Redis), Shop::new());
+    let (port, url) = (server.port(), server.url());
+    let gate = Rushgate::connect(&url).await.unwrap();
+    gate.create_sale(SaleBuilder::new("soir\u{e9}e").sku("caf\u{e9}", 20, 1).orders("orders")).await.unwrap();
+    let sale = gate.sale("soir\u{e9}e").unwrap();
+    sale.open().await.unwrap();
+    let ledger = connect_ledger(&format!("sqlite:{}", shop.path("orders.db").display())).unwrap();
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
+
+    let said = tokio::task::spawn_blocking(move || {
+        languages().map(|language| {
+            ask(port, &["RPUSH", "go", "now"]);
+            (language.name, language.play(port, &["spell", language.name]).end())
+        })
+    });
+    let reserve = async |buyer: &str| {
+        let cart = [Line { sku: Sku::new("cafe\u{301}").unwrap(), quantity: 1 }];
+        let key = IdempotencyKey::new("other").unwrap();
+        sale.reserve(&BuyerId::new(buyer).unwrap(), &cart, &key).await.unwrap()
+    };
+    let mut sold = 0;
+    for (name, said) in said.await.unwrap() {
+        if said == "refused" {
+            assert_eq!(name, "php", "only PHP may lack the tables of Unicode");
+            continue;
+        }
+        sold += 1;
+        let again = reserve(&format!("{name}-Zo\u{eb}")).await;
+        assert!(matches!(again, Reserved::LimitReached { .. }), "{name}: {again:?}");
+        let lock = gate.lock(format!("{name}-porte\u{301}e")).unwrap().wait(Duration::ZERO);
+        assert!(lock.acquire().await.unwrap().held().is_none(), "{name} holds it");
+        let stats = gate.queue(format!("{name}-caf\u{e9}")).unwrap().stats().await.unwrap();
+        assert_eq!((stats.ready, stats.leased), (0, 0), "{name}");
+    }
+    assert!(sold >= 2);
+
+    // A client that does not normalize cannot halt the sale. The library refuses what it notices. Two spellings that it
+    // does not notice are two buyers in the store, in the ledger and in the audit.
+    let strangers: [(&str, bool); 4] =
+        [("Zoe\u{308}", false), ("\u{212b}sa", false), ("q\u{308}\u{323}", true), ("q\u{323}\u{308}", true)];
+    let said =
+        tokio::task::spawn_blocking(move || strangers.map(|(buyer, _)| reserve_as_stranger(port, buyer)));
+    for ((buyer, takes), said) in strangers.into_iter().zip(said.await.unwrap()) {
+        assert_eq!(!said.starts_with('-'), takes, "{buyer:?}: {said}");
+        assert!(takes || said.contains("in Normalization Form C"), "{buyer:?}: {said}");
+        sold += u32::from(takes);
+    }
+    let orders = gate.queue("orders").unwrap();
+    let is_idle = async || {
+        let stats = orders.stats().await.unwrap();
+        stats.ready + stats.scheduled + stats.leased == 0
+    };
+    while !is_idle().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+    assert!(sale.state().await.unwrap().paused.is_none());
+    assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), sold as usize);
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "{audit:#?}");
+    gate.close().await.unwrap();
+}
+
+/// Reserves a unit as a client does that sends names as they are. Returns the refusal, or another text.
+fn reserve_as_stranger(port: u16, buyer: &str) -> String {
+    let home: Value = serde_json::from_str(&ask(port, &["GET", "rg:{s:soir\u{e9}e}:home"])).unwrap();
+    let secret = u128::from_str_radix(home["secret"].as_str().unwrap(), 16).unwrap().to_be_bytes();
+    let sale =
+        ["c", "f", "w", "b", "h", "d", "e"].map(|end| format!("rg:{{q:orders}}:sale:soir\u{e9}e:1:{end}"));
+    let queue = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm";
+    let queue = queue.split(' ').map(|end| format!("rg:{{q:orders}}:{end}"));
+    let words = ["FCALL", "rushgate_sale_reserve_by_key", "28"].map(str::to_owned).into_iter().chain(sale);
+    let mut words: Vec<_> = words.chain(queue).map(String::into_bytes).collect();
+    words.push(secret.to_vec());
+    words.extend(["click", buyer, "0", "0", "1"].map(|word| word.as_bytes().to_vec()));
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).bytes().chain(word).chain(*b"\r\n"));
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    stream.write_all(&request).expect("the server reads");
+    let mut line = Vec::new();
+    BufReader::new(stream).read_until(b'\n', &mut line).expect("the server answers");
+    String::from_utf8(line).expect("it is text")
+}
+
+/// The store lost the rows of a sale, but not its specification. Each language creates the sale again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_whose_rows_were_lost_is_created_again_in_every_language() {
+    for language in languages() {
+        let name = language.name;
+        for orders in [Some("orders"), None] {
+            let server = server(Kind::Redis);
+            let port = server.port();
+            let gate = Rushgate::connect(&server.url()).await.unwrap();
+            let builder = SaleBuilder::new("launch").sku("phone", 3, 1);
+            gate.create_sale(orders.into_iter().fold(builder, SaleBuilder::orders)).await.unwrap();
+            let tag = orders.map_or("s:launch".to_owned(), |orders| format!("q:{orders}"));
+            let rows = [format!("rg:{{{tag}}}:sale:launch:1:c"), format!("rg:{{{tag}}}:m")];
+            ask(port, &["DEL", &rows[0], &rows[1]]);
+            ask(port, &["RPUSH", "go", "now"]);
+            let language = &language;
+            let said = tokio::task::block_in_place(|| language.play(port, &["remake", "launch"]).end());
+            assert_eq!(said, "not_open", "{name}");
+            if orders.is_some() {
+                assert_eq!(ask(port, &["HGET", &rows[1], "R"]), "1", "{name}: the queue is reserved again");
+                assert_eq!(ask(port, &["ZSCORE", "rg:queues", "orders"]), "0", "{name}");
+            }
+            let sale = gate.sale("launch").unwrap();
+            sale.open().await.unwrap();
+            assert!(matches!(reserve(&sale, "ann").await, Reserved::Reserved(_)), "{name}");
+            gate.close().await.unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_articles_classes_do_what_the_article_says() {
     let server = server(Kind::Redis);

@@ -1,6 +1,8 @@
+use std::hash::Hasher;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{
     Answer, ClientId, Enqueued, Fence, Lease, LockName, NewTask, Op, Page, QueueName, Result, Timestamp,
@@ -37,6 +39,9 @@ pub trait LockStore: Send + Sync {
 
     /// Releases the lock like [`release`](Self::release) and enqueues a task, atomically. Nothing happens if the
     /// token does not hold the lock or the queue refuses the task.
+    ///
+    /// A release is remembered by its `op`. If the token does not hold the lock, the call is answered as the release
+    /// with this `op` was. A refusal is not remembered, so the holder can try again with the same `op`.
     ///
     /// In a Redis Cluster, lock and queue can be on different nodes, so this is not atomic: it checks the lock,
     /// enqueues the task, then releases the lock. A client that dies in between leaves a lock that ends with its
@@ -188,6 +193,32 @@ impl ReleaseWith {
     /// [`is_invalid`](crate::Error::is_invalid) if it exceeds one.
     pub fn check(&self) -> Result<()> {
         self.task.check()
+    }
+
+    /// Idempotency token of this release, derived from the token of the holder, the lock, the queue and the ID of the
+    /// task. So a call that is repeated by another process gets the same answer.
+    ///
+    /// The calls of all clients share a few client IDs, each for the locks whose names have the same hash, because a
+    /// store on Redis keeps one replay cache per client ID.
+    pub fn op(&self) -> Op {
+        const CLIENTS: u64 = 64;
+        let hash = |parts: &[&[u8]]| {
+            let mut hasher = SipHasher24::new();
+            for part in [&b"rushgate release 1"[..]].iter().chain(parts) {
+                hasher.write(part);
+                hasher.write_u8(0);
+            }
+            hasher.finish128().h1
+        };
+        let name = self.name.as_str().as_bytes();
+        let client = hash(&[b"client", &(hash(&[name]) % CLIENTS).to_be_bytes()]);
+        let parts = [
+            &self.token.to_bytes()[..],
+            name,
+            self.queue.as_str().as_bytes(),
+            self.task.id.as_str().as_bytes(),
+        ];
+        Op::new(ClientId::from_u64(client), hash(&parts))
     }
 }
 

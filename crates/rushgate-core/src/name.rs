@@ -3,7 +3,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::{Error, Result};
@@ -42,14 +43,13 @@ pub fn normalized(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.nfc().collect())
 }
 
-/// Normalizes a name and checks it. The rules follow the IdentifierClass of PRECIS (RFC 8264), but allow punctuation
+/// Checks a name. The rules follow the IdentifierClass of PRECIS (RFC 8264), but allow punctuation
 /// and symbols.
 ///
 /// - Braces are refused because Redis Cluster reads them as a hash tag.
 /// - `.` and `..` are refused because clients resolve them in the path of a URL.
 /// - Invisible characters are refused because two names would look the same.
-fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
-    let text = normalized(text);
+fn check(kind: &str, text: &str) -> Result<()> {
     if text.is_empty() {
         return Err(Error::invalid(kind, "is empty; it must have 1 to 200 bytes"));
     }
@@ -59,11 +59,11 @@ fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
             format_args!("has {} bytes; at most {MAX_NAME_BYTES} are allowed", text.len()),
         ));
     }
-    if matches!(&*text, "." | "..") {
+    if matches!(text, "." | "..") {
         return Err(Error::invalid(kind, format_args!("is `{text}`, which is reserved in URLs")));
     }
     if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}')) {
-        return Ok(text);
+        return Ok(());
     }
     match text.chars().find(|c| !may_be_in_a_name(*c)) {
         Some(c) => Err(Error::invalid(
@@ -72,7 +72,7 @@ fn check<'t>(kind: &str, text: &'t str) -> Result<Cow<'t, str>> {
                 "contains {c:?}; white space, control characters, invisible characters and braces are not allowed"
             ),
         )),
-        None => Ok(text),
+        None => Ok(()),
     }
 }
 
@@ -94,7 +94,23 @@ macro_rules! names {
         impl $name {
             /// Normalizes `text` and checks it. The error names the violated limit.
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
-                Ok(Self(Arc::from(check($kind, text.as_ref())?)))
+                Self::as_stored(normalized(text.as_ref()))
+            }
+
+            /// Checks a name that a store or ledger returned, and keeps its spelling.
+            ///
+            /// A client in another language may have stored a name that is not normalized. The store addresses its
+            /// record by those bytes, so another spelling would be another record.
+            pub fn as_stored(text: impl AsRef<str>) -> Result<Self> {
+                let text = text.as_ref();
+                check($kind, text)?;
+                Ok(Self(Arc::from(text)))
+            }
+
+            /// Deserializes a name from a record, as [`as_stored`](Self::as_stored) does.
+            #[allow(dead_code)]
+            pub(crate) fn deserialize_as_stored<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Self::as_stored(Cow::<str>::deserialize(from)?).map_err(D::Error::custom)
             }
 
             /// The name as text.
@@ -245,5 +261,13 @@ mod tests {
         }
         // The limit applies to the normalized text.
         assert!(BuyerId::new("e\u{301}".repeat(100)).is_ok());
+    }
+
+    #[test]
+    fn a_stored_name_keeps_its_spelling() {
+        let stored = BuyerId::as_stored("Zoe\u{308}").unwrap();
+        assert_eq!(stored.as_str(), "Zoe\u{308}");
+        assert_ne!(stored, BuyerId::new("Zo\u{eb}").unwrap());
+        assert!(BuyerId::as_stored("a b").is_err());
     }
 }

@@ -477,7 +477,7 @@ impl std::str::FromStr for Ticket {
             u64::from_str_radix(part, 16).map_err(|_| wrong())
         };
         let (revision, claim, due) = (number()?, number()?, number()?);
-        let id = TaskId::new(parts.next().ok_or_else(wrong)?).map_err(|_| wrong())?;
+        let id = TaskId::as_stored(parts.next().ok_or_else(wrong)?).map_err(|_| wrong())?;
         Ok(Self {
             id,
             due: Timestamp::from_micros(due),

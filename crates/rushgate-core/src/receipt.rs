@@ -14,7 +14,7 @@ use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timesta
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The sale.
-    #[serde(rename = "s")]
+    #[serde(rename = "s", deserialize_with = "SaleId::deserialize_as_stored")]
     pub sale: SaleId,
     /// Generation in which the reservation was made.
     #[serde(rename = "g")]
@@ -26,10 +26,10 @@ pub struct Receipt {
     #[serde(rename = "i")]
     pub id: ReservationId,
     /// The buyer.
-    #[serde(rename = "b")]
+    #[serde(rename = "b", deserialize_with = "BuyerId::deserialize_as_stored")]
     pub buyer: BuyerId,
     /// Its units, in the order of the cart lines, and by number within a line.
-    #[serde(rename = "u")]
+    #[serde(rename = "u", deserialize_with = "crate::units::as_stored")]
     pub units: Vec<(Sku, UnitNumber)>,
     /// Deadline for its confirmation.
     #[serde(rename = "d")]

@@ -690,6 +690,7 @@ pub enum OrderTask {
     /// Record the reservation and its decision.
     Reservation {
         /// ID of the sale.
+        #[serde(deserialize_with = "SaleId::deserialize_as_stored")]
         sale: SaleId,
         /// Generation of the sale.
         generation: u32,
@@ -698,6 +699,7 @@ pub enum OrderTask {
         /// ID of the reservation.
         id: ReservationId,
         /// The buyer.
+        #[serde(deserialize_with = "BuyerId::deserialize_as_stored")]
         buyer: BuyerId,
         /// Its units. In JSON, each SKU with its numbers as ranges: `["phone",[[1,3],[7,7]]]`.
         #[serde(with = "units::by_line")]
@@ -711,8 +713,10 @@ pub enum OrderTask {
     /// stay withdrawn, so changes may be recorded in any order, and repeatedly.
     Stock {
         /// ID of the sale.
+        #[serde(deserialize_with = "SaleId::deserialize_as_stored")]
         sale: SaleId,
         /// Name of the SKU.
+        #[serde(deserialize_with = "Sku::deserialize_as_stored")]
         sku: Sku,
         /// Number of its event: unique in the sale.
         seq: u64,

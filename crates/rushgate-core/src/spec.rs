@@ -72,14 +72,14 @@ fn read(id: &SaleId, spec: &Value, secret: SaleSecret) -> Option<SaleSpec> {
     let moment = |name: &str| spec[name].as_u64().map(Timestamp::from_micros);
     let sku = |row: &Value| {
         Some(SkuSpec {
-            sku: Sku::new(row[0].as_str()?).ok()?,
+            sku: Sku::as_stored(row[0].as_str()?).ok()?,
             units: u32::try_from(row[1].as_u64()?).ok()?,
             per_buyer: u32::try_from(row[2].as_u64()?).ok()?,
         })
     };
     let orders = match &spec["orders"] {
         Value::Null => None,
-        name => Some(QueueName::new(name.as_str()?).ok()?),
+        name => Some(QueueName::as_stored(name.as_str()?).ok()?),
     };
     Some(SaleSpec {
         id: id.clone(),

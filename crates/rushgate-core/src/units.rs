@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, Sku};
 
 /// Number of a unit of one SKU: 1..N.
 pub type UnitNumber = u32;
@@ -143,13 +143,23 @@ impl FromStr for UnitRange {
     }
 }
 
+/// A SKU in the spelling of its record.
+#[derive(Deserialize)]
+struct Stored(#[serde(deserialize_with = "Sku::deserialize_as_stored")] Sku);
+
+/// Deserializes units in the spelling of their record.
+pub(crate) fn as_stored<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
+    let units = Vec::<(Stored, UnitNumber)>::deserialize(from)?;
+    Ok(units.into_iter().map(|(Stored(sku), unit)| (sku, unit)).collect())
+}
+
 /// Wire form of a reservation's units: consecutive units of a SKU are grouped, with their numbers as ranges. A full
 /// cart therefore fits into a task.
 pub(crate) mod by_line {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{UnitNumber, UnitRange};
+    use super::{Stored, UnitNumber, UnitRange};
     use crate::{MAX_UNITS, Sku};
 
     pub(crate) fn serialize<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
@@ -163,14 +173,14 @@ pub(crate) mod by_line {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
-        let lines = Vec::<(Sku, Vec<UnitRange>)>::deserialize(from)?;
+        let lines = Vec::<(Stored, Vec<UnitRange>)>::deserialize(from)?;
         // A few bytes can name billions of units.
         let n: u64 = lines.iter().map(|(_, ranges)| UnitRange::total(ranges)).sum();
         if n > u64::from(MAX_UNITS) {
             let why = format_args!("{n} units in one reservation; at most {MAX_UNITS} are allowed");
             return Err(D::Error::custom(why));
         }
-        let units = |(sku, ranges): (Sku, Vec<UnitRange>)| {
+        let units = |(Stored(sku), ranges): (Stored, Vec<UnitRange>)| {
             let numbers = ranges.into_iter().flat_map(UnitRange::numbers);
             numbers.map(move |unit| (sku.clone(), unit))
         };

@@ -98,8 +98,8 @@ pub(crate) const NAMED: [(&str, &str, &str); 8] = [
     (
         "name",
         "name",
-        "1 to 200 bytes of UTF-8, without white space, control characters, invisible characters or braces, and neither `.` \
-         nor `..`",
+        "1 to 200 bytes of UTF-8, without white space, control characters, invisible characters or braces, neither `.` nor \
+         `..`, and in Normalization Form C (NFC)",
     ),
     ("label", "label", "at most 200 bytes of UTF-8 without control characters"),
     (

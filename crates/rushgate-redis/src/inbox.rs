@@ -69,15 +69,15 @@ fn read(push: &[u8]) -> Option<Push> {
         b'Q' => {
             let mut parts = std::str::from_utf8(rest).ok()?.splitn(3, ' ');
             let (tasks, seen) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            Some(Push::Queue { queue: QueueName::new(parts.next()?).ok()?, tasks, seen })
+            Some(Push::Queue { queue: QueueName::as_stored(parts.next()?).ok()?, tasks, seen })
         }
         b'T' => {
             let (id, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-            Some(Push::Over { queue: QueueName::new(queue).ok()?, id: TaskId::new(id).ok()? })
+            Some(Push::Over { queue: QueueName::as_stored(queue).ok()?, id: TaskId::as_stored(id).ok()? })
         }
         b'E' => {
             let (last, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-            Some(Push::Events { queue: QueueName::new(queue).ok()?, last: last.parse().ok()? })
+            Some(Push::Events { queue: QueueName::as_stored(queue).ok()?, last: last.parse().ok()? })
         }
         _ => None,
     }

@@ -41,7 +41,7 @@ pub(crate) fn lock_state(name: &LockName) -> Vec<u8> {
 /// The name in a lock's state key.
 pub(crate) fn lock_name(key: &[u8]) -> Option<LockName> {
     let text = std::str::from_utf8(key).ok()?;
-    LockName::new(text.strip_prefix("rg:{l:")?.strip_suffix("}:s")?).ok()
+    LockName::as_stored(text.strip_prefix("rg:{l:")?.strip_suffix("}:s")?).ok()
 }
 
 /// The keys of a queue, in the order of `lua/include/queue.lua`.

@@ -52,7 +52,7 @@ pub(crate) fn read_body(mut body: Packed<'_>) -> Result<Payload> {
     let content_type = match body.number(1)? {
         0 => ContentType::bytes(),
         255 => ContentType::json(),
-        n => ContentType::new(str_of(body.take(n as usize)?)?)?,
+        n => ContentType::as_stored(str_of(body.take(n as usize)?)?)?,
     };
     Payload::new(content_type, body.0)
 }
@@ -146,7 +146,7 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
         3 => Enqueued::Replaced { revision },
         4 => Enqueued::Full { bound: number },
         5 => Enqueued::Dropped { bound: number },
-        6 => Enqueued::Displaced { revision, dropped: TaskId::new(fields.text()?)? },
+        6 => Enqueued::Displaced { revision, dropped: TaskId::as_stored(fields.text()?)? },
         7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
         8 => Enqueued::Refused {
             why: match number {
@@ -155,7 +155,7 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
                 2 => Unmet::Taken,
                 _ => return Err(strange("an unknown refusal")),
             },
-            task: TaskId::new(fields.text()?)?,
+            task: TaskId::as_stored(fields.text()?)?,
         },
         _ => return Err(strange("an unknown outcome")),
     })
@@ -201,12 +201,12 @@ const HELD: u64 = 128;
 const PAST_BEFORE: u64 = 32;
 
 fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, Option<TaskKey>)> {
-    let key = (byte >= KEYED).then(|| TaskKey::new(body.text()?)).transpose()?;
+    let key = (byte >= KEYED).then(|| TaskKey::as_stored(body.text()?)).transpose()?;
     Ok((Priority::new((byte % KEYED) as u8)?, key))
 }
 
 fn read_row(fields: &mut Fields) -> Result<Row> {
-    let id = TaskId::new(fields.text()?)?;
+    let id = TaskId::as_stored(fields.text()?)?;
     let (record, run) = (fields.bytes()?, fields.bytes()?);
     unpack_row(id, Packed(&record), &run)
 }
@@ -482,7 +482,7 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
         first: Vec::new(),
     };
     while !fields.is_empty() {
-        let (id, is_dead, error) = (TaskId::new(fields.text()?)?, fields.int()? == 1, fields.text()?);
+        let (id, is_dead, error) = (TaskId::as_stored(fields.text()?)?, fields.int()? == 1, fields.text()?);
         waits.first.push(WaitsFor { id, error: is_dead.then_some(error) });
     }
     Ok(Some(waits))
@@ -497,7 +497,7 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
     let mut fields = reply.list()?;
     let mut all = Vec::new();
     while !fields.is_empty() {
-        let id = TaskId::new(fields.text()?)?;
+        let id = TaskId::as_stored(fields.text()?)?;
         let packed = fields.bytes()?;
         let mut packed = Packed(&packed);
         let at = Timestamp::from_micros(packed.number(7)?);
@@ -532,7 +532,7 @@ pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
     let now = Timestamp::from_micros(fields.int()?);
     let mut infos = Vec::new();
     while !fields.is_empty() {
-        let id = TaskId::new(fields.text()?)?;
+        let id = TaskId::as_stored(fields.text()?)?;
         let (record, run) = (fields.bytes()?, fields.bytes()?);
         if record.is_empty() {
             fields.next()?;
@@ -706,7 +706,7 @@ pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
     let mut fields = reply.list()?;
     let mut letters = Vec::new();
     while !fields.is_empty() {
-        let id = TaskId::new(fields.text()?)?;
+        let id = TaskId::as_stored(fields.text()?)?;
         let letter = fields.bytes()?;
         let mut letter = Packed(&letter);
         let died_at = Timestamp::from_micros(letter.number(7)?);
@@ -792,7 +792,7 @@ fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
     let (what, attempt) = (event.number(1)?, event.small(2)?);
     let due = Timestamp::from_micros(event.number(7)?);
     let length = event.number(1)? as usize;
-    let id = TaskId::new(str_of(event.take(length)?)?)?;
+    let id = TaskId::as_stored(str_of(event.take(length)?)?)?;
     let text = || Ok::<_, Error>(str_of(event.0)?.to_owned());
     let what = match what {
         0 => TaskChange::Done { attempt },
@@ -838,6 +838,6 @@ impl QueueSet {
         };
         let mut member = Packed(member);
         member.take(skipped)?;
-        TaskId::new(str_of(member.0)?).map(Some)
+        TaskId::as_stored(str_of(member.0)?).map(Some)
     }
 }

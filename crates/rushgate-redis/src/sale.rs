@@ -92,7 +92,7 @@ impl Home {
         let deadline = Timestamp::from_micros(packed.number(7)?);
         let (seq, generation) = (packed.number(6)?, packed.small(4)?);
         let (lines, buyer) = (packed.number(2)?, packed.number(1)?);
-        let buyer = BuyerId::new(str_of(packed.take(buyer as usize)?)?)?;
+        let buyer = BuyerId::as_stored(str_of(packed.take(buyer as usize)?)?)?;
         let lines = packed.take(lines as usize)?;
         let units = self.units(packed)?;
         Ok((Hold { id, buyer, units, state, deadline, seq, generation }, lines))

@@ -80,7 +80,7 @@ pub(crate) fn read_schedules(reply: Reply) -> Result<Vec<Schedule>> {
 fn rest_of_schedules(fields: &mut Fields) -> Result<Vec<Schedule>> {
     let mut schedules = Vec::new();
     while !fields.is_empty() {
-        let id = ScheduleId::new(fields.text()?)?;
+        let id = ScheduleId::as_stored(fields.text()?)?;
         schedules.push(read_schedule(id, &fields.bytes()?)?);
     }
     Ok(schedules)

@@ -73,29 +73,22 @@ pub(crate) struct Inner {
     apart: Mutex<Latest>,
 }
 
-/// The progress of an operation that takes several steps in a Cluster.
-#[derive(Clone)]
-enum Apart {
-    PutIn(Enqueued),
-    Over(ReleasedWith),
-}
-
-/// The progress of the latest such operations, so that a retry does not repeat a step.
+/// The enqueues of the latest releases with a task in a Cluster, so that a retry does not repeat them.
 #[derive(Default)]
 struct Latest {
-    by_op: HashMap<Op, Apart>,
+    by_op: HashMap<Op, Enqueued>,
     order: VecDeque<Op>,
 }
 
 impl Latest {
     const MAX: usize = 1_024;
 
-    fn get(&self, op: Op) -> Option<Apart> {
+    fn get(&self, op: Op) -> Option<Enqueued> {
         self.by_op.get(&op).cloned()
     }
 
-    fn keep(&mut self, op: Op, apart: Apart) {
-        if self.by_op.insert(op, apart).is_none() {
+    fn keep(&mut self, op: Op, enqueued: Enqueued) {
+        if self.by_op.insert(op, enqueued).is_none() {
             self.order.push_back(op);
         }
         if self.order.len() > Self::MAX
@@ -240,32 +233,51 @@ impl Inner {
         let ReleaseWith { name, token, queue, .. } = release;
         let known = self.apart().get(op);
         let put_in = match known {
-            Some(Apart::Over(answer)) => return Ok(answer),
-            Some(Apart::PutIn(enqueued)) => enqueued,
-            None if lock::read_held(self.driver.call(lock::held(&name, token)).await?)?.is_none() => {
-                return Ok(self.over(op, ReleasedWith::NotHeld));
-            }
+            Some(enqueued) => enqueued,
             None => {
+                let holds = lock::read_held(self.driver.call(lock::held(&name, token)).await?)?.is_some();
+                if !holds && !self.is_replay(op, &queue).await? {
+                    return Ok(ReleasedWith::NotHeld);
+                }
                 self.enter_queue(&queue).await?;
                 let answers = self.driver.call(put).await?;
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
-                        return Ok(self.over(op, ReleasedWith::NotTaken(refused)));
+                        self.forget_replay(op, &queue).await?;
+                        return Ok(if holds {
+                            ReleasedWith::NotTaken(refused)
+                        } else {
+                            ReleasedWith::NotHeld
+                        });
                     }
                     Some(enqueued) => enqueued,
                     None => return Err(Error::bug("the store returned no answer for an enqueued task")),
                 }
             }
         };
-        self.apart().keep(op, Apart::PutIn(put_in.clone()));
+        self.apart().keep(op, put_in.clone());
         // If the lease has expired by now, the lock counts as released.
         self.driver.call(lock::release(&name, token)).await?;
-        Ok(self.over(op, ReleasedWith::Released(put_in)))
+        Ok(ReleasedWith::Released(put_in))
     }
 
-    fn over(&self, op: Op, answer: ReleasedWith) -> ReleasedWith {
-        self.apart().keep(op, Apart::Over(answer.clone()));
-        answer
+    /// Whether the queue's replay cache has the answer to `op`, perhaps of another process.
+    async fn is_replay(&self, op: Op, queue: &QueueName) -> Result<bool> {
+        for key in keys::replays(queue, op.client()) {
+            let ask = Command::new("HEXISTS").arg(key).arg(&op.to_bytes()[8..]);
+            if self.driver.command(ask).await?.int()? == 1 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes the answer to `op` from the queue's replay cache, so that the call can be repeated.
+    async fn forget_replay(&self, op: Op, queue: &QueueName) -> Result<()> {
+        for key in keys::replays(queue, op.client()) {
+            self.driver.command(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
+        }
+        Ok(())
     }
 
     fn apart(&self) -> MutexGuard<'_, Latest> {
@@ -459,7 +471,7 @@ impl Inner {
         let mut entered = self.driver.command(all).await?.list()?;
         let mut asked = Vec::new();
         while !entered.is_empty() {
-            let name = QueueName::new(entered.text()?)?;
+            let name = QueueName::as_stored(entered.text()?)?;
             let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
             asked.push((name, self.driver.command(exists)));
         }
@@ -946,7 +958,7 @@ impl Inner {
                 return Ok(states);
             }
             while !ids.is_empty() {
-                let id = SaleId::new(ids.text()?)?;
+                let id = SaleId::as_stored(ids.text()?)?;
                 after = id.as_str().to_owned();
                 let state = Arc::clone(&self).step_of_sale(id, |home| Ok(sale::show(home)), sale::read_state);
                 match state.await {

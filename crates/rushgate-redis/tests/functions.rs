@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rushgate_core::{
@@ -12,6 +13,8 @@ use rushgate_redis::functions::{Functions, Installed, State, code, functions, ve
 use rushgate_testkit::contract::Harness;
 use rushgate_testkit::history;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::compose;
 
 const SEEDS: u64 = 20;
 const STEPS: usize = 400;
@@ -319,6 +322,101 @@ async fn the_library_takes_the_characters_that_rust_takes() {
         refused += u32::from(!takes);
     }
     assert!(refused > 60, "{refused}");
+}
+
+/// The library refuses a name that Rust would spell differently, for every character that NFC composes or replaces.
+#[tokio::test]
+async fn the_library_refuses_the_spellings_that_rust_normalizes() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let head = format!("rushgate_queue_cancel {} 12345678", queue_keys("q"));
+    let takes = |id: &str| {
+        let words = head.split(' ').map(|word| word.as_bytes().to_vec()).chain([id.as_bytes().to_vec()]);
+        let answer = send(server.port(), &[vec![b"FCALL".to_vec()], words.collect()].concat());
+        !answer.starts_with(b"-INVALID ARGV[2], the id,")
+    };
+    let latin =
+        ('A'..='Z').chain('a'..='z').flat_map(|c| ('\u{300}'..='\u{36f}').map(move |m| format!("{c}{m}")));
+    let others = [
+        "Zo\u{eb}",
+        "\u{915}\u{93c}",
+        "\u{ac01}",
+        "\u{1112}\u{1161}\u{11ab}",
+        "\u{ac00}\u{11a8}",
+        "\u{ac01}\u{11a8}",
+    ];
+    let composed = (replaced().chain(composed())).flat_map(|c| [c.to_string(), c.nfd().collect()]);
+    for id in latin.chain(others.map(String::from)).chain(composed) {
+        let is_same = TaskId::new(&id).is_ok_and(|name| name.as_str() == id);
+        assert_eq!(takes(&id), is_same, "{id:?}");
+    }
+    // The order of marks takes larger tables. The store keeps such a name as another one.
+    assert!(
+        takes("q\u{308}\u{323}") && TaskId::new("q\u{308}\u{323}").unwrap().as_str() == "q\u{323}\u{308}"
+    );
+}
+
+/// Characters that NFC replaces by others.
+fn replaced() -> impl Iterator<Item = char> {
+    ('\0'..=char::MAX).filter(|c| !c.nfc().eq([*c]))
+}
+
+/// Characters that NFC composes of two, without the Hangul syllables.
+fn composed() -> impl Iterator<Item = char> {
+    ('\0'..=char::MAX)
+        .filter(|c| !('\u{ac00}'..='\u{d7a3}').contains(c) && c.nfc().eq([*c]) && c.nfd().count() > 1)
+}
+
+/// The tables of `library.lua` are those of the crate with which Rust normalizes. `RUSHGATE_WRITE_TABLES=1` rewrites
+/// them.
+#[test]
+fn the_tables_for_nfc_are_those_of_rust() {
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lua/functions/library.lua");
+    const WIDTH: usize = 118;
+    let mut pairs = BTreeMap::<u32, Vec<u32>>::new();
+    for c in composed() {
+        let whole: Vec<char> = c.nfd().collect();
+        let (second, first) = whole.split_last().unwrap();
+        let first: Vec<char> = first.iter().copied().nfc().collect();
+        assert_eq!((first.len(), compose(first[0], *second)), (1, Some(c)), "{c:?}");
+        pairs.entry(u32::from(*second)).or_default().push(first[0].into());
+    }
+    let mut ranges = Vec::<[u32; 2]>::new();
+    for c in replaced().map(u32::from) {
+        match ranges.last_mut().filter(|range| range[1] + 1 == c) {
+            Some(range) => range[1] = c,
+            None => ranges.push([c, c]),
+        }
+    }
+    let wrapped = |head: &str, words: &mut dyn Iterator<Item = u32>, tail: &str| {
+        let (mut text, mut line) = (String::new(), head.to_owned());
+        for word in words {
+            let word = format!(" {word},");
+            if line.len() + word.len() > WIDTH {
+                text += &format!("{line}\n");
+                line = "   ".to_owned();
+            }
+            line += &word;
+        }
+        format!("{text}{line}{tail}\n")
+    };
+    let mut tables = String::from(
+        "-- Each line: a character, and those before it with which NFC composes it. Without Hangul.\n",
+    );
+    tables += "local COMPOSED = {\n";
+    for (second, firsts) in pairs {
+        tables += &wrapped("  {", &mut [second].into_iter().chain(firsts), " },");
+    }
+    tables += "}\n-- First and last of each range of characters that NFC replaces.\n";
+    tables += &wrapped("local REPLACED_RANGES = {", &mut ranges.into_iter().flatten(), "\n}");
+
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let (before, rest) = text.split_once("-- nfc: generated\n").unwrap();
+    let (found, after) = rest.split_once("-- nfc: end\n").unwrap();
+    if std::env::var_os("RUSHGATE_WRITE_TABLES").is_some() {
+        std::fs::write(FILE, format!("{before}-- nfc: generated\n{tables}-- nfc: end\n{after}")).unwrap();
+        return;
+    }
+    assert!(found == tables, "{FILE} is out of date; set RUSHGATE_WRITE_TABLES=1 to rewrite it");
 }
 
 fn lindex(server: &RedisServer, at: usize) -> Vec<u8> {

@@ -148,6 +148,34 @@ async fn a_lock_key_is_for_one_request(fleet: Fleet) {
     fleet.end().await;
 }
 
+/// The answer to a release with a task was lost: the repeat may reach any server, with or without a key.
+async fn a_release_with_a_task_is_answered_alike(fleet: Fleet) {
+    for (round, key) in [None, Some("mine")].into_iter().enumerate() {
+        let held = fleet.one.post("/v1/locks/door/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
+        let id = format!("t-{round}");
+        let body = json!({ "token": held["token"], "queue": "mail", "task": { "id": id, "payload": 1 } });
+        let ask = || {
+            let ask = Ask::new("POST", "/v1/locks/door/release-with").json(&body);
+            key.into_iter().fold(ask, Ask::key)
+        };
+        let first = fleet.one.ask(ask()).await.ok(201);
+        assert_eq!(first["outcome"], "added");
+        let next = fleet.two.post("/v1/locks/door/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
+        for stand in [&fleet.one, &fleet.two, &fleet.one] {
+            assert_eq!(stand.ask(ask()).await.ok(201), first, "{key:?}");
+        }
+        let claimed = fleet.two.post("/v1/queues/mail/claim", json!({ "n": 10 })).await.ok(200);
+        assert_eq!(claimed["tasks"].as_array().unwrap().len(), 1, "enqueued once");
+        let token = json!({ "token": next["token"] });
+        fleet.one.post("/v1/locks/door/release", token.clone()).await.ok(200);
+        fleet.two.post("/v1/locks/door/release", token).await.ok(200);
+        let other =
+            json!({ "token": held["token"], "queue": "mail", "task": { "id": "other", "payload": 1 } });
+        assert_eq!(fleet.two.post("/v1/locks/door/release-with", other).await.code(), "not_held");
+    }
+    fleet.end().await;
+}
+
 async fn a_wait_is_ended(fleet: Fleet) {
     let held = fleet.one.post("/v1/locks/door/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
     let two = Arc::clone(&fleet.two);
@@ -239,6 +267,7 @@ on_both! {
     a_key_is_known_to_every_server => keys_are_known;
     a_stock_change_is_made_once_by_all_servers => a_stock_change_is_made_once;
     a_lock_key_is_good_for_one_request_at_every_server => a_lock_key_is_for_one_request;
+    a_release_with_a_task_is_answered_alike_by_all_servers => a_release_with_a_task_is_answered_alike;
     a_wait_at_one_server_is_ended_by_a_release_at_another => a_wait_is_ended;
     buyers_at_two_servers_get_exactly_what_there_is => exactly_what_there_is;
     a_server_that_goes_takes_no_reservation_with_it => one_may_go;

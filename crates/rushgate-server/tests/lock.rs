@@ -187,6 +187,8 @@ async fn a_lock_is_released_with_a_task_or_neither_happens() {
     let ask = || Ask::new("POST", "/v1/locks/a/release-with").json(&body(&grant["token"])).key("once");
     assert_eq!(stand.ask(ask()).await.ok(201)["outcome"], "added");
     assert_eq!(stand.ask(ask()).await.ok(201)["outcome"], "added", "the same key gets the same answer");
+    let again = stand.post("/v1/locks/a/release-with", body(&grant["token"])).await;
+    assert_eq!(again.ok(201)["outcome"], "added", "so does a repeat without a key");
     assert_eq!(queue.pop(2).await.unwrap().len(), 1);
     assert!(stand.get("/v1/locks/a").await.ok(200).get("holder").is_none());
     stand.end().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Left, LockName,
-    LockState, Notice, Owner, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token, WaiterState,
+    LockState, Notice, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token, WaiterState,
 };
 use rusqlite::Row;
 
@@ -13,7 +13,7 @@ use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, stored, time};
+use crate::stored::{json, micros, read_json, stored, time};
 
 const TOKEN_BYTES: usize = 16;
 /// Size of the list of latest releases in a row, in bytes.
@@ -360,17 +360,23 @@ pub(crate) fn leave(step: &mut Step<'_>, name: &LockName, token: Token) -> Resul
     Ok(if wait_until > step.now { Left::Line } else { Left::Nothing })
 }
 
-pub(crate) fn release_with(step: &mut Step<'_>, release_with: &ReleaseWith) -> Result<ReleasedWith> {
+pub(crate) fn release_with(step: &mut Step<'_>, op: Op, release_with: &ReleaseWith) -> Result<ReleasedWith> {
     let ReleaseWith { name, token, queue, task } = release_with;
     let holder = LockRow::load(step, name)?.and_then(|row| row.live_holder(step.now));
     if holder != Some(*token) {
-        return Ok(ReleasedWith::NotHeld);
+        let kept = step.row(sql!("lock/released_with", "kept"), [op.to_bytes()], |row| read_json(row, 0))?;
+        return Ok(kept.map_or(ReleasedWith::NotHeld, ReleasedWith::Released));
     }
     match queue::enqueue(step, queue, std::slice::from_ref(task))?.pop() {
         Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
             Ok(ReleasedWith::NotTaken(refused))
         }
-        Some(enqueued) => release(step, name, *token).map(|_| ReleasedWith::Released(enqueued)),
+        Some(enqueued) => {
+            release(step, name, *token)?;
+            let row = (op.to_bytes(), step.now_us(), json(&enqueued)?);
+            step.exec(sql!("lock/released_with", "keep"), row)?;
+            Ok(ReleasedWith::Released(enqueued))
+        }
         None => Err(rushgate_core::Error::bug("the store returned no answer for an enqueued task").into()),
     }
 }

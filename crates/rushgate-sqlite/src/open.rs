@@ -19,7 +19,7 @@ const APPLICATION_ID: i64 = 0x5247_4154;
 const CACHE_KIB: i64 = 65_536;
 
 /// All migrations, in order. The schema version is the number of applied migrations.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_schedules.sql"),
     include_str!("../migrations/0003_lines.sql"),
@@ -33,6 +33,7 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0011_waits.sql"),
     include_str!("../migrations/0012_events.sql"),
     include_str!("../migrations/0013_stock_changes.sql"),
+    include_str!("../migrations/0014_released_with.sql"),
 ];
 
 /// Target and durability class of the store.

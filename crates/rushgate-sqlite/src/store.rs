@@ -369,7 +369,7 @@ impl LockStore for SqliteStore {
 
     fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
         self.write("release a lock with a task", release.check(), move |step| {
-            step.once(op, |_| 1, |step| lock::release_with(step, &release))
+            lock::release_with(step, op, &release)
         })
     }
 

@@ -18,7 +18,7 @@ const PERIODS: u32 = 20_000;
 /// Maximum number of tickets of a closed room deleted per sweep.
 const TICKETS: usize = 20_000;
 
-/// Deletes locks that were idle for an hour, one range of names per call, and old notifications.
+/// Deletes locks that were idle for an hour, one range of names per call, and old releases and notifications.
 ///
 /// The fencing token of a deleted lock raises the floor for all later ones. No token is ever assigned twice, even if
 /// the machine's clock steps back.
@@ -50,6 +50,7 @@ pub(crate) fn sweep(
     exec(sql!("lock/sweep", "recount"), &[&first, &end])?;
     exec(sql!("lock/sweep", "raise_floor"), &[&first, &end, &before])?;
     exec(sql!("lock/sweep", "forget"), &[&first, &end, &before])?;
+    exec(sql!("lock/sweep", "old_releases"), &[&before])?;
     exec(sql!("lock/sweep", "old_news"), &[&before])?;
     conn.execute_batch("COMMIT")?;
     counters.count_transaction();

@@ -86,7 +86,8 @@ async fn opened_by_the_version_before(changes: &str) -> (TempDir, SqliteStore) {
     conn.execute_batch(&format!(
         "{changes}; ALTER TABLE room DROP COLUMN closed_us; DROP INDEX task_held; ALTER TABLE task DROP COLUMN held;
          DROP TABLE wait; DROP TABLE ended; ALTER TABLE queue DROP COLUMN events;
-         ALTER TABLE queue DROP COLUMN event_last; DROP TABLE event_of_task; DROP TABLE stock_change; PRAGMA user_version = 9"
+         ALTER TABLE queue DROP COLUMN event_last; DROP TABLE event_of_task; DROP TABLE stock_change;
+         DROP TABLE lock_released_with; PRAGMA user_version = 9"
     ))
     .unwrap();
     conn.close().unwrap();

@@ -145,6 +145,34 @@ const parts = {
     const { outcome, retryAtUs } = await sale.reserve(name, 'click', { phone: 1 })
     const told = { reserve: outcome, retry_at_us: retryAtUs }
     console.log('»', JSON.stringify({ ...told, confirm: await sale.confirm(hold), cancel: await sale.cancel(hold) }))
+  },
+
+  /** Every name twice, as decomposed and as composed characters. */
+  async spell (gate, redis, name) {
+    const sale = await gate.sale('soire\u0301e')
+    const first = await sale.reserve(`${name}-Zoe\u0308`, 'cle\u0301', { 'cafe\u0301': 1 })
+    assert.equal(first.outcome, 'reserved')
+    const again = await sale.reserve(`${name}-Zo\u00eb`, 'cl\u00e9', { 'caf\u00e9': 1 })
+    assert.deepEqual([again.outcome, again.reservation], ['replayed', first.reservation])
+    const other = await sale.reserve(`${name}-Zo\u00eb`, 'other', { 'caf\u00e9': 1 })
+    assert.equal(other.outcome, 'limit_reached')
+    assert.equal(await sale.confirm(first.reservation), 'pending')
+
+    assert(await gate.acquire(`${name}-porte\u0301e`, { lease: 600 }), 'free')
+    assert.equal(await gate.acquire(`${name}-port\u00e9e`), null, 'one lock')
+
+    assert(await (await gate.queue(`${name}-cafe\u0301`)).enqueue('e\u0301te\u0301', { key: 'cle\u0301' }), 'room')
+    const queue = await gate.queue(`${name}-caf\u00e9`)
+    assert(await queue.enqueue('\u00e9t\u00e9', { key: 'cl\u00e9' }), 'room')
+    const tasks = await queue.claim({ n: 2 })
+    assert.deepEqual(tasks.map(({ id, key }) => [id, key]), [['\u00e9t\u00e9', 'cl\u00e9']], 'one task')
+    assert(await tasks[0].complete())
+  },
+
+  async remake (gate, redis, id) {
+    const sale = await gate.sale(id)
+    const { outcome } = await sale.reserve('ann', 'click', { phone: 1 })
+    console.log('»', JSON.stringify(outcome))
   }
 }
 

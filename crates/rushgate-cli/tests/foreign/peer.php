@@ -120,6 +120,49 @@ $parts = [
         $told = ['reserve' => $outcome, 'retry_at_us' => $retryAtUs];
         echo '» ', json_encode($told + ['confirm' => $sale->confirm($hold), 'cancel' => $sale->cancel($hold)]), "\n";
     },
+    // Every name twice, as decomposed and as composed characters.
+    'spell' => function (string $name) use ($redis): void {
+        if (!extension_loaded('intl')) {
+            $calls = [
+                fn () => new RedisSale($redis, "soir\u{e9}e"),
+                fn () => (new RedisLock($redis))->lock("port\u{e9}e"),
+                fn () => (new RedisQueue($redis))->enqueue("caf\u{e9}", 'a'),
+                fn () => (new RedisQueue($redis))->enqueue('mail', ['a', "\u{e9}t\u{e9}"]),
+            ];
+            foreach ($calls as $call) {
+                try {
+                    $call();
+                    throw new LogicException('it should be refused');
+                } catch (InvalidArgumentException $why) {
+                    must(str_contains($why->getMessage(), 'needs the PHP extension intl'), $why->getMessage());
+                }
+            }
+            echo "» \"refused\"\n";
+            return;
+        }
+        $sale = new RedisSale($redis, "soire\u{301}e");
+        $first = $sale->reserve("$name-Zoe\u{308}", "cle\u{301}", ["cafe\u{301}" => 1]);
+        must($first['outcome'] === 'reserved', $first['outcome']);
+        $again = $sale->reserve("$name-Zo\u{eb}", "cl\u{e9}", ["caf\u{e9}" => 1]);
+        must($again['outcome'] === 'replayed' && $again['reservation'] === $first['reservation'], $again['outcome']);
+        $other = $sale->reserve("$name-Zo\u{eb}", 'other', ["caf\u{e9}" => 1]);
+        must($other['outcome'] === 'limit_reached', $other['outcome']);
+        must($sale->confirm($first['reservation']) === 'pending', 'left to the ledger');
+
+        [$lock, $second] = [new RedisLock($redis), new RedisLock($redis)];
+        must($lock->lock("$name-porte\u{301}e", 0, 600) && $lock->isLocking("$name-port\u{e9}e"), 'free');
+        must(!$second->lock("$name-port\u{e9}e"), 'one lock');
+
+        $queue = new RedisQueue($redis);
+        must($queue->enqueue("$name-cafe\u{301}", "e\u{301}te\u{301}"), 'room');
+        must($queue->enqueue("$name-caf\u{e9}", "\u{e9}t\u{e9}"), 'room');
+        $tasks = $queue->claim("$name-cafe\u{301}", 2);
+        must(array_column($tasks, 'id') === ["\u{e9}t\u{e9}"], 'one task');
+        must($queue->complete("$name-cafe\u{301}", $tasks[0]), 'ours until now');
+    },
+    'remake' => function (string $id) use ($redis): void {
+        echo '» ', json_encode((new RedisSale($redis, $id))->reserve('ann', 'click', ['phone' => 1])['outcome']), "\n";
+    },
 ];
 // All processes start at once.
 $redis->rPush('ready', 'php');

@@ -195,8 +195,36 @@ def meet(sale, name, hold):
     print("»", json.dumps(told | {"confirm": sale.confirm(hold), "cancel": sale.cancel(hold)}))
 
 
+def spell(name):
+    """Every name twice, as decomposed and as composed characters."""
+    sale = gate.sale("soire\u0301e")
+    first = sale.reserve(f"{name}-Zoe\u0308", "cle\u0301", {"cafe\u0301": 1})
+    assert first["outcome"] == "reserved", first
+    again = sale.reserve(f"{name}-Zo\u00eb", "cl\u00e9", {"caf\u00e9": 1})
+    assert (again["outcome"], again["reservation"]) == ("replayed", first["reservation"]), again
+    other = sale.reserve(f"{name}-Zo\u00eb", "other", {"caf\u00e9": 1})
+    assert other["outcome"] == "limit_reached", other
+    assert sale.confirm(first["reservation"]) == "pending"
+
+    assert gate.acquire(f"{name}-porte\u0301e", lease=600), "free"
+    assert gate.acquire(f"{name}-port\u00e9e") is None, "one lock"
+
+    assert gate.queue(f"{name}-cafe\u0301").enqueue("e\u0301te\u0301", key="cle\u0301"), "room"
+    queue = gate.queue(f"{name}-caf\u00e9")
+    assert queue.enqueue("\u00e9t\u00e9", key="cl\u00e9"), "room"
+    tasks = queue.claim(n=2)
+    assert [(task.id, task.key) for task in tasks] == [("\u00e9t\u00e9", "cl\u00e9")], "one task"
+    assert tasks[0].complete()
+
+
+def remake(sale):
+    sale = gate.sale(sale)
+    told = sale.reserve("ann", "click", {"phone": 1})
+    print("»", json.dumps(told["outcome"]))
+
+
 # All processes start at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
 {"count": count, "debounce": debounce, "fork": fork, "interrupt": interrupt, "kinds": kinds,
- "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet}[sys.argv[2]](*sys.argv[3:])
+ "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet, "remake": remake, "spell": spell}[sys.argv[2]](*sys.argv[3:])

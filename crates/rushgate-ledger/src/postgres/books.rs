@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
+    BuyerId, Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
 };
 use tokio::time::timeout;
 
@@ -131,7 +131,7 @@ async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, V
     let (mut names, mut places, mut skus) = (HashMap::new(), HashMap::new(), Vec::new());
     session
         .each(sql::BOOKS_SKUS, &[&sale], |row| {
-            let sku: Sku = name(row.get(1))?;
+            let sku = name(Sku::as_stored, row.get(1))?;
             names.insert(row.get(0), sku.clone());
             places.insert(row.get::<_, i32>(0), skus.len());
             let (total, per_buyer) = (number(row.get(2))?, number(row.get(3))?);
@@ -175,7 +175,7 @@ async fn read_orders(
             let number: i64 = row.get(0);
             let mut order = LedgerOrder {
                 id: reservation(row.get(1))?,
-                buyer: name(row.get(2))?,
+                buyer: name(BuyerId::as_stored, row.get(2))?,
                 state: state_from(row.get(3)).map_err(Fault::Undecodable)?,
                 generation: generation(row.get(4))?,
                 seq: row.get::<_, i64>(5).cast_unsigned(),

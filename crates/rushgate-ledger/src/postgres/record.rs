@@ -5,7 +5,6 @@
 //! rejects it, it is halved with savepoints until the offending entry is found, which is then written alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join_all, join3};
@@ -74,7 +73,7 @@ impl Memory {
             *known = Known::default();
         }
         for row in rows {
-            known.sales.insert(name(row.get(0))?, row.get(1));
+            known.sales.insert(name(SaleId::as_stored, row.get(0))?, row.get(1));
         }
         Ok(())
     }
@@ -327,7 +326,7 @@ impl<'c> Recorder<'c> {
             strangers.iter().map(|(sale, sku)| (*sale, sku.as_str())).unzip();
         for row in self.session.rows(sql::SKU_FIND, &[&sales, &names]).await? {
             let sku = KnownSku { id: row.get(2), per_buyer: row.get(3) };
-            self.found.entry(row.get(0)).or_default().insert(name(row.get(1))?, sku);
+            self.found.entry(row.get(0)).or_default().insert(name(Sku::as_stored, row.get(1))?, sku);
         }
         Ok(())
     }
@@ -716,7 +715,7 @@ fn standing(keys: &[Key], rows: &[Row]) -> Sql<HashMap<Key, Standing>> {
             }
         };
         if let Some(sku) = row.get::<_, Option<&str>>(4) {
-            stands.units.push((name(sku)?, number(row.get(5))?));
+            stands.units.push((name(Sku::as_stored, sku)?, number(row.get(5))?));
         }
     }
     Ok(standing)
@@ -747,8 +746,8 @@ fn violated<T>(fault: Fault) -> Sql<Result<T, Violation>> {
 }
 
 /// Parses a stored name.
-pub(super) fn name<T: FromStr<Err = Error>>(text: &str) -> Sql<T> {
-    text.parse().map_err(|error: Error| Fault::Undecodable(error.to_string()))
+pub(super) fn name<'r, T>(read: impl Fn(&'r str) -> Result<T, Error>, text: &'r str) -> Sql<T> {
+    read(text).map_err(|error| Fault::Undecodable(error.to_string()))
 }
 
 /// Units, totals and limits are below 2^31, as core and the schema ensure.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
+    BuyerId, Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
 };
 use rusqlite::params;
 
@@ -65,7 +65,7 @@ fn read_skus(session: Session<'_>, sale: i64) -> rusqlite::Result<(Vec<i64>, Vec
     let (mut ids, mut skus) = (Vec::new(), Vec::new());
     session.each(sql::BOOKS_SKUS, params![sale], |row| {
         ids.push(row.get(0)?);
-        let sku = name(1, row.get_ref(1)?.as_str()?)?;
+        let sku = name(Sku::as_stored, 1, row.get_ref(1)?.as_str()?)?;
         skus.push(LedgerSku { sku, total: row.get(2)?, withdrawn: Vec::new(), per_buyer: row.get(3)? });
         Ok(true)
     })?;
@@ -89,7 +89,7 @@ fn read_orders(
         let number: i64 = row.get(0)?;
         let mut order = LedgerOrder {
             id: ReservationId::from_bytes(row.get(1)?),
-            buyer: name(2, row.get_ref(2)?.as_str()?)?,
+            buyer: name(BuyerId::as_stored, 2, row.get_ref(2)?.as_str()?)?,
             state: state_from(3, row.get_ref(3)?.as_str()?)?,
             generation: row.get(4)?,
             seq: row.get::<_, i64>(5)? as u64,

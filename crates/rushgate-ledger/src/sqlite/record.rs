@@ -1,7 +1,6 @@
 //! Records one entry. The schema decides what is permitted; this module tries, and translates errors into outcomes.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 
 use rushgate_core::{
     BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
@@ -255,7 +254,7 @@ impl<'c> Recorder<'c> {
         }
         let mut units = Vec::with_capacity(order.units.len());
         self.session.each(sql::ORDER_UNITS, params![id], |row| {
-            units.push((name(0, row.get_ref(0)?.as_str()?)?, row.get(1)?));
+            units.push((name(Sku::as_stored, 0, row.get_ref(0)?.as_str()?)?, row.get(1)?));
             Ok(true)
         })?;
         Ok(recorded(order, state, units))
@@ -432,8 +431,12 @@ pub(super) fn read_range(row: &rusqlite::Row<'_>) -> Sql<UnitRange> {
 }
 
 /// Parses a stored name.
-pub(super) fn name<T: FromStr<Err = Error>>(column: usize, text: &str) -> Sql<T> {
-    text.parse().map_err(|error| undecodable(column, error))
+pub(super) fn name<'r, T>(
+    read: impl Fn(&'r str) -> Result<T, Error>,
+    column: usize,
+    text: &'r str,
+) -> Sql<T> {
+    read(text).map_err(|error| undecodable(column, error))
 }
 
 pub(super) fn undecodable(

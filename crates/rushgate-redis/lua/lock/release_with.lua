@@ -1,5 +1,6 @@
 -- Releases a lock and enqueues a task, in one atomic step. Changes nothing if the token does not hold the lock or the
--- queue refuses the task. Lock and queue must be on one server, so this does not work in a Cluster.
+-- queue refuses the task. Lock and queue must be on one server, so this does not work in a Cluster. Only a release is
+-- remembered: after another answer, the call can be repeated with the same op.
 --
 -- KEYS[1-4]    the lock (include/lock.lua)
 -- KEYS[5-25]   the queue (include/queue.lua)
@@ -22,8 +23,7 @@
 -- include: once
 local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1])
 local answered = remembered(once)
-if answered then return answered end
-if not holds(lock, ARGV[2]) then return remember(once, { 0 }) end
+if not holds(lock, ARGV[2]) then return answered or { 0 } end
 if asks_too_late(q, 5, 5, 1) then return TOO_LATE end
 touch(q)
 if reap(q) then return AGAIN end
@@ -34,7 +34,7 @@ fetch_unique(q, KEYS[28], { id })
 local outcome, number, dropped = put_asked(q, id, ARGV[5], ARGV[6])
 write_periods(q)
 finish(q)
-if outcome == 4 or outcome == 8 then return remember(once, { 2, outcome, number, dropped }) end
+if outcome == 4 or outcome == 8 then return { 2, outcome, number, dropped } end
 
 release(lock)
 take_from_line(lock, ARGV[2])

@@ -270,7 +270,7 @@ fn read_buyers(home: &Home, mut pairs: Fields) -> Result<Vec<BuyerCount>> {
         let (field, units) = (pairs.text()?, pairs.small()?);
         let (buyer, no) = field.rsplit_once('\0').ok_or_else(|| strange("a buyer without a SKU"))?;
         let sku = home.sku(no.parse().map_err(|_| strange("not a number"))?)?;
-        buyers.push(BuyerCount { buyer: BuyerId::new(buyer)?, sku, units });
+        buyers.push(BuyerCount { buyer: BuyerId::as_stored(buyer)?, sku, units });
     }
     Ok(buyers)
 }

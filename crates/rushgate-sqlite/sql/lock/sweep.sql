@@ -15,5 +15,8 @@ UPDATE lock_floor SET fence = max(fence, ifnull((
 -- name: forget
 DELETE FROM lock WHERE name > ?1 AND name <= ?2 AND waiters = 0 AND lease_until_us < ?3;
 
+-- name: old_releases
+DELETE FROM lock_released_with WHERE at_us < ?1;
+
 -- name: old_news
 DELETE FROM lock_notice WHERE at_us < ?1;

@@ -256,6 +256,40 @@ pub(super) async fn a_release_with_a_task_sent_twice_is_answered_twice_and_done_
     assert_eq!(release_with(&desk, desk.op(), token, task("b")).await, ReleasedWith::NotHeld);
 }
 
+pub(super) async fn a_release_with_a_task_sent_again_through_another_client_is_answered_as_the_first(
+    desk: Desk,
+) {
+    let token = desk.token();
+    granted(desk.try_lock(token).await);
+    let release = |id| ReleaseWith { name: lock_name(L), token, queue: queue_name("q"), task: task(id) };
+    let op = release("a").op();
+    assert_ne!(release("b").op(), op);
+    // A refusal is not remembered: the holder tries again under the same `op`.
+    desk.put(task("z")).await;
+    let limits = QueueLimits { bound: Some(1), ..QueueLimits::default() };
+    desk.store.limit(&queue_name("q"), limits).await.unwrap();
+    let refused = desk.store.release_with(op, release("a")).await.unwrap();
+    assert_eq!(refused, ReleasedWith::NotTaken(Enqueued::Full { bound: 1 }));
+    complete(&desk, desk.claim_one().await).await;
+    let first = desk.store.release_with(op, release("a")).await.unwrap();
+    assert!(matches!(first, ReleasedWith::Released(Enqueued::Added { .. })), "{first:?}");
+    complete(&desk, desk.claim_one().await).await;
+    let other = desk.token();
+    granted(desk.try_lock(other).await);
+    for store in [desk.peer(), desk.store.clone()] {
+        assert_eq!(store.release_with(op, release("a")).await.unwrap(), first, "its answer was lost");
+        let another = store.release_with(release("b").op(), release("b")).await.unwrap();
+        assert_eq!(another, ReleasedWith::NotHeld, "this is another call");
+    }
+    assert_eq!(holder(&desk).await, Some(other));
+    assert!(desk.claim(1).await.tasks.is_empty());
+    // The same acquisition again, as over HTTP under the same key, is released again.
+    assert_eq!(desk.store.release(&lock_name(L), other).await.unwrap(), Released::Released);
+    granted(desk.try_lock(token).await);
+    assert!(matches!(desk.store.release_with(op, release("a")).await.unwrap(), ReleasedWith::Released(_)));
+    assert_eq!(holder(&desk).await, None);
+}
+
 pub(super) async fn a_release_with_a_task_without_time_left_changes_nothing(desk: Desk) {
     let token = desk.token();
     granted(desk.try_lock(token).await);

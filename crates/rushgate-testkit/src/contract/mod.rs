@@ -203,6 +203,7 @@ macro_rules! contract_suite {
                 a_release_with_a_task_for_a_full_queue_keeps_the_lock
                 a_release_with_a_task_that_is_in_already_releases
                 a_release_with_a_task_sent_twice_is_answered_twice_and_done_once
+                a_release_with_a_task_sent_again_through_another_client_is_answered_as_the_first
                 a_release_with_a_task_without_time_left_changes_nothing
                 an_expired_holder_releases_nothing_and_the_line_is_served
                 a_late_release_leaves_the_next_holder_alone

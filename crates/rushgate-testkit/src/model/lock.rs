@@ -6,7 +6,7 @@ use rushgate_core::{
     Timestamp, Token, WaiterState, check_batch,
 };
 
-use super::queue::{Answered, once};
+use super::queue::Answered;
 use super::{Model, Planted};
 
 /// All locks ever used. A lock's fencing token must survive its holders.
@@ -247,14 +247,22 @@ impl Model {
     /// See [`LockStore::release_with`](rushgate_core::LockStore::release_with).
     pub fn release_with(&mut self, now: Timestamp, op: Op, release: ReleaseWith) -> Result<ReleasedWith> {
         release.check()?;
-        once!(self, op, ReleaseWith, self.release_with_now(now, release)?)
+        let holds = |lock: &Lock| lock.holds(now, release.token);
+        if !self.locks.by_name.get(&release.name).is_some_and(holds) {
+            return Ok(match self.kept_answer(op) {
+                Some(Answered::ReleaseWith(answer)) => answer,
+                _ => ReleasedWith::NotHeld,
+            });
+        }
+        let answer = self.release_with_now(now, release)?;
+        if matches!(answer, ReleasedWith::Released(_)) {
+            self.keep_answer(op, Answered::ReleaseWith(answer.clone()));
+        }
+        Ok(answer)
     }
 
     fn release_with_now(&mut self, now: Timestamp, release: ReleaseWith) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, task } = release;
-        if !self.locks.by_name.get(&name).is_some_and(|lock| lock.holds(now, token)) {
-            return Ok(ReleasedWith::NotHeld);
-        }
         task.check_at(now)?;
         match self.offer(now, &queue, task)? {
             refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. }) => {

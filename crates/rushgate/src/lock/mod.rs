@@ -170,7 +170,8 @@ impl Lock {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a task outside its limits: nothing was changed. Otherwise the
     /// store could not answer: both steps may have happened, or on a Redis Cluster only the enqueue.
-    /// Enqueueing the same ID again and releasing again are both safe.
+    /// Repeating the call with the same token, queue and task ID is safe, also from another process: it gets
+    /// the answer of the first.
     pub async fn release_with<T>(&self, token: Token, task: Enqueue<'_, T>) -> Result<ReleasedWith> {
         let (queue, task) = task.into_parts()?;
         self.gate.release_with(ReleaseWith { name: self.name.clone(), token, queue, task }).await

@@ -125,7 +125,7 @@ impl Rushgate {
     }
 
     pub(crate) async fn release_with(&self, release: ReleaseWith) -> Result<ReleasedWith> {
-        let op = self.op();
+        let op = release.op();
         let answer = self.ask(|| self.store().release_with(op, release.clone())).await;
         self.put_in(&release.queue, std::slice::from_ref(&release.task));
         answer
