@@ -103,7 +103,7 @@ fn the_file_names_the_store_to_join_on_and_somebody_must() {
     assert!(named.path("store.db").exists());
     let said = Shop::new().run(&["rush", "--join", "launch"]);
     assert_eq!(said.status, 2, "{}", said.err);
-    assert!(said.err.contains("--join needs a store"), "{}", said.err);
+    assert!(said.err.contains("--join requires a store"), "{}", said.err);
 }
 
 #[test]

@@ -117,7 +117,8 @@ fn a_label_does_nothing_to_a_terminal() {
     }
     let listed = shop.run(&["token", "ls"]);
     assert!(
-        !listed.out.contains(['\u{1b}', '\u{202e}']) && listed.out.contains("red\\u{1b}[31m\\nforged\\u{202e}"),
+        !listed.out.contains(['\u{1b}', '\u{202e}'])
+            && listed.out.contains("red\\u{1b}[31m\\nforged\\u{202e}"),
         "{}",
         listed.out
     );

@@ -232,7 +232,7 @@ mod tests {
         let checked = judge(&facts, Part::Primary).unwrap();
         assert_eq!((checked.durability, checked.replicas), (Durability::D3, 1));
         assert_eq!(checked.warnings(true), [UNSEEN_SETTINGS]);
-        assert!(UNSEEN_SETTINGS.fix.contains("CONFIG|GET"));
+        assert!(UNSEEN_SETTINGS.fix.contains("+config|get"));
     }
 
     #[test]

@@ -222,6 +222,6 @@ mod tests {
         assert!(slow.to_string().contains("did not answer in time") && !slow.may_have_happened(), "{slow:?}");
         assert!(slow.hint_text().is_some_and(|hint| hint.contains("overloaded")), "{slow:?}");
         let ended = ended_at_once(&broken(io::ErrorKind::ConnectionReset));
-        assert!(ended.to_string().contains("ended the connection"), "{ended:?}");
+        assert!(ended.to_string().contains("closed the connection"), "{ended:?}");
     }
 }

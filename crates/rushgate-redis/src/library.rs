@@ -368,7 +368,7 @@ mod tests {
     }
 
     /// SHA-1 of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
-    const CONTRACT: &str = "b4857579ab65df5e47986a42e00116cec24abf97";
+    const CONTRACT: &str = "1f9c674ae4c097e5d92c760d0181ce6dc72ab6aa";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

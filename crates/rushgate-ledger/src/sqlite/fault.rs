@@ -7,8 +7,10 @@ use rusqlite::ErrorCode;
 pub(crate) fn error(fault: rusqlite::Error) -> Error {
     let code = fault.sqlite_error_code();
     let error = match code {
-        Some(ErrorCode::DiskFull) => Error::full("the disk is full, or the ledger has reached its size limit")
-            .hint("free disk space, then retry the call; nothing was written"),
+        Some(ErrorCode::DiskFull) => {
+            Error::full("the disk is full, or the ledger has reached its size limit")
+                .hint("free disk space, then retry the call; nothing was written")
+        }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::unavailable("another process has locked the ledger for too long")
                 .hint("check which process has the file open, then retry the call")

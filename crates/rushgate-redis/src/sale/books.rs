@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Error, Lease, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
-    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, Error, Lease, Line, Op, OrderTask, Pause, PauseReason,
+    ReservationId, ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber,
+    UnitRange,
 };
 use serde_json::json;
 

@@ -306,7 +306,8 @@ async fn an_order_in_sqlite_that_no_worker_gets_is_found() {
     let path = url.trim_start_matches("sqlite:").split('?').next().unwrap();
     let file = rusqlite::Connection::open(path).unwrap();
     file.busy_timeout(Duration::from_secs(5)).unwrap();
-    let save = "CREATE TEMP TABLE a AS SELECT * FROM main.task; CREATE TEMP TABLE b AS SELECT * FROM main.queue;";
+    let save =
+        "CREATE TEMP TABLE a AS SELECT * FROM main.task; CREATE TEMP TABLE b AS SELECT * FROM main.queue;";
     file.execute_batch(save).unwrap();
     let year = 31_536_000_000_000_u64;
     for harm in [
