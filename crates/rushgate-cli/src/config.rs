@@ -79,7 +79,7 @@ mod tests {
             ("[serve]\ndemo = \"yes\"", "line 2, `serve.demo`: invalid type"),
             ("[serve]\nhosts = \"a\"", "line 2, `serve.hosts`: invalid type"),
             ("[serve]\nhosts = [\"a\", 5]", "line 2, `serve.hosts[1]`: invalid type"),
-            ("[serve]\norigins = [\"*\"]", "line 2, `serve.origins[0]`: the origin `*` would let in more"),
+            ("[serve]\norigins = [\"*\"]", "line 2, `serve.origins[0]`: the origin `*` contains a wildcard"),
             ("[serve]\nlisen = 1", "line 2: unknown field `lisen`"),
             ("[serve]\ngrace = \"1s\"\ngrace = \"2s\"", "line 3: duplicate key"),
         ] {

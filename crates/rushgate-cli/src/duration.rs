@@ -64,12 +64,12 @@ mod tests {
     fn anything_else_is_refused_in_words_that_help() {
         for (text, part) in [
             ("5", "`5` has no unit; use 5s or 5ms"),
-            ("", "is no duration"),
-            ("s", "is no duration"),
-            ("-5s", "is no duration"),
-            ("5 s", "is no unit"),
-            ("5sec", "`sec` is no unit"),
-            ("1.5s", "is no unit"),
+            ("", "is not a duration"),
+            ("s", "is not a duration"),
+            ("-5s", "is not a duration"),
+            ("5 s", "is not a unit"),
+            ("5sec", "`sec` is not a unit"),
+            ("1.5s", "is not a unit"),
             ("99999999999999999999s", "is too long"),
             ("999999999999999d", "is too long"),
         ] {

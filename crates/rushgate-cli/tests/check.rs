@@ -258,7 +258,7 @@ fn many_who_ask_at_once_with_one_proof_are_one_question() {
 fn a_check_that_cannot_be_is_said_before_anything_is_served() {
     let shop = Shop::new();
     let said = shop.run(&["serve", "--listen", "127.0.0.1:0", "--check-url", "http://localhost:1/"]);
-    assert!(said.status == 2 && said.err.contains("`check_url` wants `tokens`"), "{}", said.err);
+    assert!(said.status == 2 && said.err.contains("`check_url` requires `tokens`"), "{}", said.err);
     shop.json(&["token", "create", "x", "--role", "operator"]);
     let serve = ["serve", "--listen", "127.0.0.1:0", "--tokens", "tokens.json"];
     for (more, why) in [

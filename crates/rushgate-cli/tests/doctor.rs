@@ -81,7 +81,7 @@ fn the_state_of_the_functions_is_said_in_words() {
     server.command(&["FUNCTION", "LOAD", "REPLACE", FOREIGN]);
     let (warnings, passed) = found(&url, &[]);
     let [(what, fix)] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(what.contains("that is not Rushgate's") && !passed, "{what}");
+    assert!(what.contains("that is not from Rushgate") && !passed, "{what}");
     assert!(fix.contains("install --force"), "{fix}");
     shop.ok(&["--store", &url, "functions", "install", "--force"]);
     assert!(all_is_well(&url));
@@ -137,10 +137,10 @@ fn a_ledger_that_cannot_be_used_is_said_with_what_helps() {
     let ledger = PostgresServer::start();
     let cases = [
         ("postgres://u@127.0.0.1/x?foo=2".to_owned(), "is malformed", "use postgres://USER"),
-        ("mysql://u@127.0.0.1/x".to_owned(), "no ledger of that kind", "use sqlite:PATH"),
+        ("mysql://u@127.0.0.1/x".to_owned(), "which is not supported", "use sqlite:PATH"),
         (
             format!("postgres://nobody:word@127.0.0.1:{}/x", ledger.port()),
-            "refuses the user",
+            "rejected the user",
             "the password in the URL",
         ),
     ];

@@ -54,14 +54,14 @@ fn what_is_typed_wrong_is_a_usage_error() {
         ),
         (&["queue", "dead", "retry", "q"], "required"),
         (&["work", "q", "--concurrency", "0", "--exec", "true"], "the concurrency"),
-        (&["sale", "create", "s", "--sku", "phone"], "write NAME=UNITS"),
+        (&["sale", "create", "s", "--sku", "phone"], "use NAME=UNITS"),
         (&["sale", "create", "s", "--sku", "phone=99999999999"], "99999999999 is out of range"),
         (&["sale", "create", "s", "--sku", "phone=1:99999999999"], "99999999999 is out of range"),
         (
             &["sale", "reserve", "s", "--buyer", "a", "--key", "k", "--line", "phone=99999999999"],
             "99999999999 is out of range",
         ),
-        (&["sale", "create", "s", "--sku", "phone=1", "--closes-at", "1000000000000"], "has passed"),
+        (&["sale", "create", "s", "--sku", "phone=1", "--closes-at", "1000000000000"], "is in the past"),
         (&["--orders", "foo", "rush"], "the ledger's URL has no scheme"),
         (&["sale", "create", "s", "--sku", "phone=0"], "the stock is 0"),
         (&["sale", "create", "s", "--sku", "phone=1:0"], "the limit per buyer is 0"),
@@ -180,7 +180,7 @@ fn a_store_that_may_not_be_written_is_status_4_with_a_hint() {
     let said: Said = command.output().unwrap().into();
     allow(shop.dir.path(), 0o755);
     assert_eq!(said.status, 4, "{}{}", said.out, said.err);
-    assert!(said.err.contains("\nhint: give the user"), "{}", said.err);
+    assert!(said.err.contains("\nhint: grant the user"), "{}", said.err);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn doctor_tells_what_the_store_is_and_what_is_amiss() {
     assert!(found["schema"].as_u64().unwrap() >= 1 && found["file_bytes"].as_u64().unwrap() > 0, "{found}");
     assert!(found["free_bytes"].as_u64().unwrap() > 0, "{found}");
     assert_eq!(found["warnings"][0]["what"], "queue mail is paused");
-    assert_eq!(found["warnings"][0]["fix"], "`rushgate queue resume mail`");
+    assert_eq!(found["warnings"][0]["fix"], "resume it with `rushgate queue resume mail`");
     let memory = shop.ok(&["--store", "sqlite::memory:", "doctor"]);
     assert!(memory.contains("D0: an acknowledged write survives nothing"), "{memory}");
 }
@@ -297,14 +297,14 @@ fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
     .unwrap();
     let found = whats(&["doctor"]);
     assert!(found.iter().any(|what| what.contains("0.0.0.0:7979 is served without TLS")), "{found:?}");
-    assert!(found.iter().any(|what| what.contains("`connections` wants 4000000100")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("`connections` needs 4000000100")), "{found:?}");
     assert!(!found.iter().any(|what| what.contains("tokens.json")), "made for its owner alone: {found:?}");
     std::fs::set_permissions(shop.path("tokens.json"), PermissionsExt::from_mode(0o644)).unwrap();
     let found = whats(&["doctor"]);
     assert!(found.iter().any(|what| what.contains("other users of this machine can read")), "{found:?}");
     shop.ok(&["token", "revoke", shop.json(&["token", "ls"])[0]["id"].as_str().unwrap()]);
     let found = whats(&["doctor"]);
-    assert!(found.iter().any(|what| what.contains("nobody is let in")), "{found:?}");
+    assert!(found.iter().any(|what| what.contains("every request is refused")), "{found:?}");
 }
 
 #[test]

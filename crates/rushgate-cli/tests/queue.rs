@@ -409,7 +409,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     shop.ok(&["queue", "push", "pages", "page:1", "--part-of", "book"]);
     shop.ok(&["queue", "push", "pages", "sent", "--after", "book", "--after", "page:1", "--if-dead", "fail"]);
     let refused = shop.run(&["queue", "push", "pages", "x", "--after", "typo"]);
-    assert_eq!((refused.status, refused.out.as_str()), (1, "refused: typo is not known\n"));
+    assert_eq!((refused.status, refused.out.as_str()), (1, "refused: typo does not exist\n"));
     let refused = shop.json_as(1, &["queue", "push", "pages", "x", "--part-of", "sent"]);
     assert_eq!(refused, json!({ "outcome": "refused", "task": "sent", "why": "not_open" }));
     let why = shop.ok(&["queue", "why", "pages", "book"]);
@@ -453,7 +453,7 @@ fn with(mut of: Value, field: &str, value: Value) -> Value {
 fn a_queue_at_its_bound_says_what_it_drops() {
     let shop = Shop::new();
     let limit = |overflow| shop.ok(&["queue", "limit", "samples", "--bound", "1", "--overflow", overflow]);
-    assert_eq!(limit("drop-oldest"), "at most 1 tasks; drops the oldest\n");
+    assert_eq!(limit("drop-oldest"), "at most 1 tasks; drops the oldest tasks\n");
     shop.ok(&["queue", "push", "samples", "a"]);
     assert_eq!(shop.ok(&["queue", "push", "samples", "b"]), "added revision 2, dropped a\n");
     let answer = shop.json(&["queue", "push", "samples", "c"]);
@@ -507,7 +507,7 @@ fn a_task_that_is_over_is_shown_with_its_result_while_the_queue_keeps_it() {
     let claimed = shop.json(&["queue", "claim", "sums"]);
     let ticket = ticket(&claimed[0]).to_owned();
     shop.ok(&["queue", "extend", "sums", "--ticket", &ticket, "--percent", "40", "--note", "page 4"]);
-    assert!(shop.ok(&["queue", "show", "sums", "a"]).contains("progress     40 %, page 4"));
+    assert!(shop.ok(&["queue", "show", "sums", "a"]).contains("progress     40%, page 4"));
     let wrong = ["queue", "complete", "sums", "--ticket", &ticket, "--result", "{"];
     assert_eq!(shop.run(&wrong).status, 2);
     shop.ok(&["queue", "retry", "sums", "--ticket", &ticket, "--error", "not yet"]);

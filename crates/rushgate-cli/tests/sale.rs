@@ -250,7 +250,11 @@ fn a_mistyped_ledger_is_not_rebuilt_from() {
     shop.ok(&["sale", "work", "hats", "--orders", "sqlite:hats.db", "--until-empty"]);
     let said = shop.run(&rebuild("sqlite:hats.db"));
     assert_eq!(said.status, 4, "{}{}", said.out, said.err);
-    assert!(said.err.contains("does not know the sale") && said.err.contains("--new-ledger"), "{}", said.err);
+    assert!(
+        said.err.contains("has no record of the sale") && said.err.contains("--new-ledger"),
+        "{}",
+        said.err
+    );
     let shown = shop.json(&["sale", "show", "phones"]);
     assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &1.into()), "the sale continues");
 

@@ -96,7 +96,11 @@ fn an_address_in_use_is_wrong_usage_and_says_what_to_do() {
     );
     assert_eq!((said.status, said.err), (2, wanted));
     let said = shop.run(&["serve", "--listen", "0.0.0.0:0"]);
-    assert!(said.status == 2 && said.err.contains("there are no tokens\nhint: "), "{}", said.err);
+    assert!(
+        said.status == 2 && said.err.contains("without tokens: other machines can reach it.\nhint: "),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn a_wrong_webhook_is_refused_before_anything_is_claimed() {
     push(&shop, "a");
     std::fs::write(shop.path("short"), "short").unwrap();
     for (args, part) in [
-        (&["--webhook", "http://me:secret@localhost/"][..], "has a password"),
+        (&["--webhook", "http://me:secret@localhost/"][..], "must not contain a password"),
         (&["--webhook", "localhost"], "http://"),
         (&["--webhook", "http://localhost/", "--secret-file", "short"], "shorter than 16 bytes"),
         (&["--webhook", "http://localhost/", "--exec", "true"], "cannot be used with"),

@@ -94,7 +94,7 @@ fn what_the_command_writes_is_kept_as_the_result() {
     assert!(said.err.contains("1 done, 0 to be retried, 3 dead"), "{}", said.err);
     assert_eq!(said.out, "", "stdout belongs to the command");
     assert_eq!(shop.ok(&["queue", "wait", "mail", "sum"]), r#"{"of":[1,2]}"#);
-    for (id, why) in [("text", "no JSON"), ("long", "more than 65536 bytes"), ("fails", "exit status: 65")] {
+    for (id, why) in [("text", "not JSON"), ("long", "exceeds 65536 bytes"), ("fails", "exit status: 65")] {
         let dead = shop.json(&["queue", "dead", "ls", "mail"]);
         let letter = dead.as_array().unwrap().iter().find(|letter| letter["id"] == id).unwrap();
         assert!(letter["error"].as_str().unwrap().contains(why), "{letter}");
@@ -158,7 +158,7 @@ fn what_the_worker_counts_is_shown_to_prometheus() {
     // Another worker cannot use the same port, and fails before it claims a task.
     let port = url.rsplit(':').next().unwrap().split('/').next().unwrap();
     let said = shop.run(&work(&["--metrics", port], "true"));
-    assert!(said.status == 2 && said.err.contains("metrics cannot be shown at 127.0.0.1:"), "{}", said.err);
+    assert!(said.status == 2 && said.err.contains("cannot serve metrics at 127.0.0.1:"), "{}", said.err);
     worker.signal(Signal::TERM);
     assert_eq!(worker.end().status, 0);
 }
@@ -284,7 +284,7 @@ fn a_cancelled_tasks_command_is_told_to_stop() {
     let said = worker.end();
     assert_eq!(said.status, 0);
     assert!(said.err.contains("cancelled a attempt 1"), "{}", said.err);
-    assert!(said.err.contains("0 done, ") && said.err.contains(", 1 cancelled, "), "{}", said.err);
+    assert!(said.err.contains("0 done, ") && said.err.contains(", 1 canceled, "), "{}", said.err);
 }
 
 /// Signals the whole group at random times of a command's start and end, as a terminal or a supervisor does.

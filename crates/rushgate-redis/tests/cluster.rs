@@ -244,7 +244,7 @@ async fn a_server_and_a_cluster_are_told_apart() {
     let server = RedisSetup::new(Kind::Redis).start();
     for (url, word) in [
         (format!("redis://127.0.0.1:{}", group.nodes[0].port()), "part of a Cluster"),
-        (format!("redis+cluster://127.0.0.1:{}", server.port()), "no part of a Cluster"),
+        (format!("redis+cluster://127.0.0.1:{}", server.port()), "not part of a Cluster"),
     ] {
         let error = common::in_time(RedisStore::open(&url)).await.err().expect("it is the other");
         assert!(error.is_misconfigured() && error.to_string().contains(word), "{error:?}");

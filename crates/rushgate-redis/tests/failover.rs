@@ -191,5 +191,8 @@ async fn a_service_that_no_sentinel_knows_is_said_so() {
     let group = SentinelSetup::new(Kind::Redis).of(0, 1).start();
     let url = group.url().replace(SERVICE, "other");
     let error = in_time(RedisStore::open(&url)).await.err().expect("there is no such service");
-    assert!(error.is_misconfigured() && error.to_string().contains("no service `other`"), "{error:?}");
+    assert!(
+        error.is_misconfigured() && error.to_string().contains("do not know the service `other`"),
+        "{error:?}"
+    );
 }

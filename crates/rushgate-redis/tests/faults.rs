@@ -474,8 +474,8 @@ async fn a_url_for_another_kind_of_server_is_told_so(kind: Kind) {
         (format!("redis://127.0.0.1:{member}/1"), "part of a Cluster", "redis+cluster://"),
         (format!("redis://127.0.0.1:{sentinel}"), "is a sentinel", "redis+sentinel://"),
         (format!("redis+cluster://127.0.0.1:{sentinel}"), "is a sentinel", "redis+sentinel://"),
-        (format!("redis+cluster://127.0.0.1:{alone}"), "no part of a Cluster", "redis://"),
-        (format!("redis+sentinel://127.0.0.1:{alone}/shop"), "no sentinel", "26379"),
+        (format!("redis+cluster://127.0.0.1:{alone}"), "not part of a Cluster", "redis://"),
+        (format!("redis+sentinel://127.0.0.1:{alone}/shop"), "not a sentinel", "26379"),
     ] {
         let error = common::refused(&url).await;
         assert!(error.to_string().contains(word), "{url}: {error}");

@@ -122,9 +122,9 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_served() {
     let nothing = ours.key().with_file_name("nothing");
     for (chain, key, named) in [
         (nothing.clone(), ours.key(), "nothing"),
-        (ours.key(), ours.key(), "no certificate"),
-        (ours.certificate(), ours.certificate(), "no private key"),
-        (ours.certificate(), other.key(), "does not go with"),
+        (ours.key(), ours.key(), "no PEM certificate"),
+        (ours.certificate(), ours.certificate(), "no PEM private key"),
+        (ours.certificate(), other.key(), "does not match the certificate"),
     ] {
         let gate = Rushgate::connect("sqlite::memory:").await.unwrap();
         let bound = Server::new(gate.clone()).tls(chain, key).bind("127.0.0.1:0".parse().unwrap()).await;

@@ -185,7 +185,7 @@ async fn a_file_that_may_not_be_written_is_refused_at_once() {
     fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
     let before = fs::read(&path).unwrap();
     let said = told_without_rights(folder.path(), &path);
-    assert!(said.starts_with("misconfigured:") && said.contains("may not be written to"), "{said}");
+    assert!(said.starts_with("misconfigured:") && said.contains("is not writable"), "{said}");
     assert!(said.contains("permission"), "{said}");
     assert!(fs::read(&path).unwrap() == before);
 }

@@ -93,10 +93,10 @@ impl Outage {
     /// Expected text of the error.
     fn word(self) -> &'static str {
         match self {
-            Self::Gone => "cannot be reached",
+            Self::Gone => "cannot reach Postgres",
             Self::Silent => "in time",
-            Self::Crowded => "no connection left",
-            Self::ReadOnly => "takes no writes",
+            Self::Crowded => "maximum number of connections",
+            Self::ReadOnly => "accepts no writes",
         }
     }
 }

@@ -500,7 +500,7 @@ async fn a_forged_order_is_set_aside_and_the_sale_goes_on(bench: Bench) {
     let books = ledger.books(sale.id()).await.unwrap();
     assert_eq!(books.skus[0].total, 20);
     assert!(books.orders.iter().all(|order| order.buyer.as_str() != "mallory"));
-    for (id, why) in [("stock", "was not made by the sale"), ("unknown", "does not exist")] {
+    for (id, why) in [("stock", "was not signed by the sale"), ("unknown", "does not exist")] {
         let letter = gate.queue("orders").unwrap().dead_letter(id).await.unwrap().unwrap();
         assert!(letter.error.contains(why), "{letter:?}");
     }

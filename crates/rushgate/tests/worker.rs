@@ -571,7 +571,7 @@ async fn a_result_reaches_whoever_waits_for_it(bench: Bench) {
     let (queue, other) = (numbers(&bench.client()), numbers(&bench.client()));
     queue.enqueue("twice", 21).send().await.unwrap();
     let error = other.wait_for("twice", secs(60)).await.unwrap_err();
-    assert!(error.is_invalid() && error.to_string().contains("keeps nothing"), "{error}");
+    assert!(error.is_invalid() && error.to_string().contains("has no retention"), "{error}");
     keep(&queue).await;
     assert_eq!(other.wait_for("twice", ms(1)).await.unwrap(), None);
     let waits = tokio::spawn(async move { other.wait_for("twice", Duration::MAX).await });
@@ -915,7 +915,7 @@ async fn a_worker_that_is_put_together_wrongly_says_so() {
         (worker().register("a", none).register("a", none), "two handlers for the kind `a`"),
         (worker().register("*", none).concurrency(0), "the concurrency"),
         (worker().register("*", none).weight(0), "the weight of a queue"),
-        (worker().register("*", none).timeout_of("a", ms(1)), "no handler for the kind `a`"),
+        (worker().register("*", none).timeout_of("a", ms(1)), "for the kind `a`, but no handler"),
         (worker().register_batches("*", 0, async |jobs: Vec<Job<u32>>| vec![(); jobs.len()]), "the batch"),
     ] {
         let error = common::in_time(worker.run_until(std::future::pending::<()>())).await.unwrap_err();

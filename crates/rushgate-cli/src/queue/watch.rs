@@ -253,7 +253,7 @@ mod tests {
         };
         let page = page(&[look]);
         assert!(page.contains("3 (-1.5/s)") && page.contains("    2  host:1"), "{page}");
-        assert!(page.contains("a: 40 %, page"), "{page}");
+        assert!(page.contains("a: 40%, page"), "{page}");
         assert!(!page.contains('\x1b'), "{page}");
     }
 }

@@ -108,9 +108,9 @@ fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
         (count(Told::SoldOut), "sold out"),
         (count(Told::AllHeld), "later"),
         (count(Told::LimitReached), "limit"),
-        (count(Told::Replayed), "replayed"),
+        (count(Told::Replayed), "replay"),
     ];
-    let tries = format!("{} attempts, {}/s", short(attempts), short(rate));
+    let tries = format!("{} tries, {}/s", short(attempts), short(rate));
     let parts = [tries, those_there(&units), those_there(&told)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
@@ -163,17 +163,17 @@ mod tests {
     #[test]
     fn a_usual_line_fits_with_all_that_was_told() {
         let units = those_there(&[(10, "sold"), (3, "on hold"), (0, "free")]);
-        let told = those_there(&[(0, "failed"), (999_999, "sold out"), (999_999, "later"), (31, "again")]);
+        let told = those_there(&[(0, "failed"), (999_999, "sold out"), (999_999, "later"), (31, "replay")]);
         let line = format!("{} tries, {}/s | {units} | {told}", short(999_999_999), short(9_999_999));
         assert_eq!(
             fitting(&line, 80),
-            "999M tries, 9.99M/s | 10 sold, 3 in carts | 999k sold out, 999k later, 31 again"
+            "999M tries, 9.99M/s | 10 sold, 3 on hold | 999k sold out, 999k later, 31 replay"
         );
     }
 
     #[test]
     fn a_line_that_is_too_long_ends_with_a_whole_figure() {
-        assert_eq!(fitting("1 tries, 2/s | 3 sold, 4 in carts", 32), "1 tries, 2/s | 3 sold");
+        assert_eq!(fitting("1 tries, 2/s | 3 sold, 4 on hold", 32), "1 tries, 2/s | 3 sold");
         assert_eq!(fitting("1 tries, 2/s | 3 sold", 18), "1 tries, 2/s");
         assert_eq!(fitting("1 tries", 4), "1 t");
         assert_eq!(fitting("1 tries", 0), "1");
