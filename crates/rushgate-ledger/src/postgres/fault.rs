@@ -145,7 +145,7 @@ fn pool_error(error: PoolError) -> Error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             postgres_error(error)
         }
-        PoolError::Timeout(_) => Error::unavailable("timed out waiting for a connection to Postgres")
+        PoolError::Timeout(_) => Error::unavailable("no connection to Postgres became available in time")
             .hint("check that the server is up; raise pool= in the URL if all connections are in use"),
         PoolError::Closed => Error::unavailable("the ledger is closed").hint("reconnect"),
         error => Error::bug("the connection pool failed").caused_by(error),

@@ -327,6 +327,9 @@ async fn an_order_in_sqlite_that_no_worker_gets_is_found() {
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
 }
 
+/// Change of a key.
+type Harm = fn(Content) -> Content;
+
 /// Every member of a set, a year later.
 fn later(set: Content) -> Content {
     let Content::Sorted(members) = set else { panic!("a set: {set:?}") };
@@ -346,8 +349,8 @@ async fn an_order_in_redis_that_no_worker_gets_is_found() {
     let ledger = connect_ledger("sqlite::memory:").unwrap();
     scene::reserve(&sale, "ann", &[("phone", 1)]).await;
     let mut keys = Keys::connect(server.port());
-    let lost: fn(Content) -> Content = |_| Content::List(Vec::new());
-    let harms: [(&str, fn(Content) -> Content); 6] = [
+    let lost: Harm = |_| Content::List(Vec::new());
+    let harms: [(&str, Harm); 6] = [
         ("rg:{q:orders}:d*", later),
         ("rg:{q:orders}:m", |meta| meta.without(b"R")),
         ("rg:{q:orders}:m", |meta| meta.without(b"u")),
