@@ -25,14 +25,16 @@ const RACES: [&str; 4] = [
 const HEAD: &str = "\
 # Planted bugs
 
-How do we know that the tests would find a bug? Each bug below is planted in the model, one at a time, and every one is
-caught: by at least one case of the contract suite and by at least one random history.
+How do we know that the tests would find a bug? We insert bugs on purpose. Each bug below is planted alone in the model,
+the executable specification of a store. Then the tests of stores run on this model. Every bug is caught by at least one
+case of the contract suite and by at least one random history, which is a random sequence of calls.
 
-- **Caught by** names up to three cases of the contract suite. Cases that race on purpose are left out, because they may or
-  may not meet a bug.
-- **Histories** counts the random histories of 400 steps that caught it. There are 20, or more until one meets the bug.
+- **Caught by** names up to three cases of the contract suite. Cases with deliberate races are left out, because whether
+  they catch a bug depends on timing.
+- **Histories** says how many random histories of 400 steps caught the bug, out of how many. 20 histories run. If none
+  of them catches the bug, more run until one does.
 
-A test in `rushgate-testkit` compares the table with the outcome. To rewrite it, run
+A test in `rushgate-testkit` compares the table with the outcome. To rewrite the table, run
 `RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-testkit planted`.
 
 | bug | what is wrong | caught by | histories |
