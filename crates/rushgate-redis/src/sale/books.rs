@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Error, Lease, Line, Op, OrderTask, Pause, PauseReason,
-    ReservationId, ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber,
-    UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, Lease, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
+    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 use serde_json::json;
 
@@ -43,7 +42,7 @@ pub(crate) fn books(home: &Home) -> Vec<Command> {
     commands.extend(keys::queue_records(queue).map(|key| Command::new("HGETALL").arg(key)));
     let (waiting, leases) = keys::queue_claims(queue);
     commands.push(Command::new("TIME"));
-    commands.push(Command::new("HMGET").arg(keys::queue_meta(queue)).arg("R").arg("u").arg("b").arg("l"));
+    commands.push(Command::new("HMGET").arg(keys::queue_meta(queue)).arg("R").arg("u"));
     commands.push(sorted(&leases));
     commands.extend(waiting.iter().map(sorted));
     commands
@@ -162,9 +161,6 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
             let claims = read_claims(&mut parts)?;
             if !claims.reserved {
                 contradictions.push(format!("the order queue `{queue}` is not reserved"));
-            }
-            if claims.limited {
-                contradictions.push(format!("the order queue `{queue}` has limits"));
             }
             read_pending(home, records, newcomers, &claims.ids)?
         }
@@ -330,8 +326,6 @@ fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>>
 struct Claims {
     /// Whether the queue is reserved for orders.
     reserved: bool,
-    /// Whether it has limits, which no verb sets on such a queue.
-    limited: bool,
     /// IDs of tasks that are due soon, or leased.
     ids: HashSet<Vec<u8>>,
 }
@@ -341,11 +335,9 @@ fn read_claims(parts: &mut Fields) -> Result<Claims> {
     let mut time = parts.list()?;
     let now = Timestamp::from_micros(time.int()? * 1_000_000 + time.int()?);
     let mut meta = parts.list()?;
-    let [reserved, used, capacity, limits] = [meta.next()?, meta.next()?, meta.next()?, meta.next()?];
+    let (reserved, used) = (meta.next()?, meta.next()?);
     let reserved = !matches!(reserved, Reply::Nil) && reserved.int()? == 1;
     let used = if matches!(used, Reply::Nil) { 0 } else { used.int()? };
-    let is_set = |limit: Reply| Ok::<_, Error>(!matches!(limit, Reply::Nil) && !limit.bytes()?.is_empty());
-    let limited = is_set(capacity)? || is_set(limits)?;
     let mut ids = HashSet::new();
     let mut add = |mut members: Fields, prefix: usize, until: Timestamp| -> Result<()> {
         while !members.is_empty() {
@@ -363,7 +355,7 @@ fn read_claims(parts: &mut Fields) -> Result<Claims> {
             add(waiting, PLACE_BYTES, now + OrderTask::DUE_WITHIN)?;
         }
     }
-    Ok(Claims { reserved, limited, ids })
+    Ok(Claims { reserved, ids })
 }
 
 /// The pending orders of the sale that an order worker will get. A pending replacement takes the place of the record.

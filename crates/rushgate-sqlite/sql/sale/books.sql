@@ -30,9 +30,5 @@ SELECT newcomer.content_type, newcomer.payload FROM newcomer
 JOIN task ON task.queue = newcomer.queue AND task.id = newcomer.id AND task.claim > 0 AND task.lease_until_us <= ?3
 WHERE newcomer.queue = (SELECT id FROM queue WHERE name = ?1);
 
--- Whether the queue is reserved, and whether it has limits, which no verb sets on such a queue.
 -- name: reserved
-SELECT reserved = 1,
-       coalesce(bound, concurrency, rate_n, rate_us, key_concurrency, key_rate_n, key_rate_us, keep_us, keep_n) IS NOT NULL
-       OR key_fifo <> 0 OR overflow <> 0 OR events IS NOT NULL
-FROM queue WHERE name = ?1;
+SELECT reserved = 1 FROM queue WHERE name = ?1;

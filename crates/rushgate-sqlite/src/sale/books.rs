@@ -76,12 +76,9 @@ fn reservation(row: &Row<'_>, sale: &SaleRow) -> rusqlite::Result<ReservationRow
 /// Rows outside of the sale's tables that do not match the sale.
 fn contradictions(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<String>> {
     let Some(queue) = &sale.spec.orders else { return Ok(Vec::new()) };
-    let found = reader.row(sql!("sale/books", "reserved"), [queue.as_str()], |row| {
-        Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?))
-    })?;
-    Ok(match found {
-        Some((true, false)) => Vec::new(),
-        Some((true, true)) => vec![format!("the order queue `{queue}` has limits")],
+    let reserved = reader.row(sql!("sale/books", "reserved"), [queue.as_str()], |row| row.get(0))?;
+    Ok(match reserved {
+        Some(true) => Vec::new(),
         _ => vec![format!("the order queue `{queue}` is not reserved")],
     })
 }

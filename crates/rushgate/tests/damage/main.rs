@@ -51,6 +51,7 @@ const COUNTER: &str = "a counter of the order queue: no order is found or missed
 const SEQUENCE: &str = "the sequence in which orders are delivered: the ledger accepts them in any";
 const RETRIES: &str = "how often an order is retried before it is set aside, where operators see it";
 const SHOWN: &str = "what operators are shown of a task";
+const LIMIT: &str = "a limit slows orders down and loses none; `sale orders resume` removes it";
 const SOON: &str = "the order is due within an hour all the same";
 const OWN_ID: &str = "order workers go by the payload, which is signed";
 
@@ -70,6 +71,20 @@ const SQLITE_QUEUE: &Harmless = &[
     ("queue.dropped: far", COUNTER),
     ("queue.event_last: next", COUNTER),
     ("queue.event_last: far", COUNTER),
+    ("queue.bound: set", LIMIT),
+    ("queue.concurrency: set", LIMIT),
+    ("queue.events: set", LIMIT),
+    ("queue.keep_n: set", LIMIT),
+    ("queue.keep_us: set", LIMIT),
+    ("queue.key_concurrency: set", LIMIT),
+    ("queue.key_fifo: far", LIMIT),
+    ("queue.key_fifo: next", LIMIT),
+    ("queue.key_rate_n: set", LIMIT),
+    ("queue.key_rate_us: set", LIMIT),
+    ("queue.overflow: far", LIMIT),
+    ("queue.overflow: next", LIMIT),
+    ("queue.rate_n: set", LIMIT),
+    ("queue.rate_us: set", LIMIT),
     ("queue.paused: next", "operators pause order queues, and see that they are paused"),
     ("queue.paused: far", "operators pause order queues, and see that they are paused"),
 ];
