@@ -169,7 +169,9 @@ impl History {
 
     async fn call(&mut self, call: &Call) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
-        if call.is_answered_once() {
+        // A release that changed nothing is not remembered: its holder may try again.
+        let changed_nothing = matches!(call, Call::ReleaseWith(..)) && !answer.text.starts_with("Released");
+        if call.is_answered_once() && !changed_nothing {
             self.answered.push((format!("{call:?}"), answer.text.clone()));
         }
         self.plan.learn(call, answer);
