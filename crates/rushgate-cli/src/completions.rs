@@ -48,12 +48,13 @@ pub(crate) fn answer_shell() {
 
 /// The command, with positional arguments that complete to names in the store.
 fn with_names(command: Command, named: Option<Named>) -> Command {
-    let named = match command.get_name() {
+    // The outermost name decides: `sale work` is about a sale.
+    let named = named.or(match command.get_name() {
         "lock" => Some(Named::Lock),
         "queue" | "work" => Some(Named::Queue),
         "sale" => Some(Named::Sale),
-        _ => named,
-    };
+        _ => None,
+    });
     command
         .mut_args(|arg| match named {
             Some(named) if is_name(&arg) => arg.add(ArgValueCandidates::new(move || candidates(named))),

@@ -43,6 +43,11 @@ fn bash_completes_the_names_in_a_store_on_sqlite() {
     assert_eq!(offered(&shop, &["work", "mails"]), ["mails"]);
     assert_eq!(offered(&shop, &["sale", "show", "pho"]), ["phones", "photos"]);
     assert_eq!(offered(&shop, &["sale", "stock", "add", "phon"]), ["phones"]);
+    assert_eq!(
+        offered(&shop, &["sale", "work", "pho"]),
+        ["phones", "photos"],
+        "sales, although `work` has queues"
+    );
     let mut held = shop.start(&["lock", "run", "nightly", "--", "sh", "-c", "echo held; exec sleep 60"]);
     assert_eq!(held.line(), "held");
     assert_eq!(offered(&shop, &["lock", "show", ""]), ["nightly", "--help"]);
