@@ -437,6 +437,13 @@ async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
     carried(&gate, &sale, &ledger).await;
     let stats = gate.queue("orders").unwrap().stats().await.unwrap();
     assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 1), "the other task is set aside");
+    assert_eq!(stats.limits, Default::default(), "the rebuild removes the limits of others");
+    let slow = rushgate::QueueLimits { concurrency: Some(1), ..Default::default() };
+    let orders = Rushgate::with_store(bench.store().for_orders()).queue("orders").unwrap();
+    orders.limit(slow).await.unwrap();
+    sale.resume_orders().await.unwrap();
+    let stats = gate.queue("orders").unwrap().stats().await.unwrap();
+    assert_eq!(stats.limits, Default::default(), "and so does resuming the orders");
     audited(&sale, &ledger).await;
 }
 
